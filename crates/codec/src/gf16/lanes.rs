@@ -1,0 +1,370 @@
+//! The additive FFT over columns of shards, written once over the registers of every kernel.
+//!
+//! Work is rows of `pitch` bytes, one row per point of the transform, whose columns are in an order of the kernel's own: only
+//! [`read`](SymbolLanes::read) and [`write`](SymbolLanes::write) know the order of a shard's bytes.
+//!
+//! Butterflies of level k pair rows 2^k apart, with the factor t = p >> k of the pair's block at position p:
+//!
+//! ```text
+//! forward:  a += t b    inverse:  b += a        level 1 and 0 together ("radix 4"): four rows are loaded once
+//!           b += a                a += t b      and stored once for four butterflies
+//! ```
+
+use crate::kernel::prefetch;
+
+/// Registers of one kernel.
+///
+/// # Safety
+/// The methods may be called only where the kernel's instructions are available, with pointers to [`BYTES`](Self::BYTES)
+/// bytes. Implementations mark them `inline(always)`, so that they become part of an entry function which enables the
+/// instructions.
+pub(super) trait SymbolLanes {
+    /// Bytes of work that one pair covers: 64 or 128.
+    const BYTES: usize;
+    /// Low bytes and high bytes of `BYTES / 2` symbols.
+    type Pair: Copy;
+    /// A symbol, made ready for products.
+    type Factor: Copy;
+
+    unsafe fn factor(t: u16) -> Self::Factor;
+    unsafe fn zero() -> Self::Pair;
+    unsafe fn load(from: *const u8) -> Self::Pair;
+    unsafe fn store(pair: Self::Pair, to: *mut u8);
+    /// Reads `bytes` of a shard, 64 or `BYTES`; what is missing is zero.
+    unsafe fn read(from: *const u8, bytes: usize) -> Self::Pair;
+    /// Writes `bytes` of a shard, 64 or `BYTES`.
+    unsafe fn write(pair: Self::Pair, to: *mut u8, bytes: usize);
+    unsafe fn add(a: Self::Pair, b: Self::Pair) -> Self::Pair;
+    /// `sum + x * factor`
+    unsafe fn add_product(sum: Self::Pair, x: Self::Pair, factor: Self::Factor) -> Self::Pair;
+}
+
+/// One step of the work on a block of columns. Rows are `pitch` bytes apart, of which `width` rounded up to 128 are worked on.
+#[derive(Clone, Copy)]
+pub(super) enum Step<'a> {
+    /// IFFT of 2^`levels` shards at `position`, put into `sums`, replacing (`fresh`) or adding.
+    ///
+    /// `sources` point to `width` bytes each; rows after the last are zero.
+    Inverse { work: *mut u8, sums: *mut u8, fresh: bool, sources: &'a [*const u8], levels: u32, position: usize },
+    /// IFFT in place.
+    InverseInPlace { work: *mut u8, levels: u32, position: usize },
+    /// FFT in place; only the first `outputs` rows need be right afterwards.
+    Forward { work: *mut u8, levels: u32, position: usize, outputs: usize },
+    /// One level of FFT in place: rows `0..half` and `half..2 * half`, with one factor. Only the asked halves are right afterwards.
+    Split { work: *mut u8, half: usize, factor: u16, lower: bool, upper: bool },
+    /// `to = (from + shard) * factor`.
+    Scale { to: *mut u8, from: *const u8, shard: *const u8, factor: u16 },
+    /// `to[rows] = from[rows]`.
+    Copy { to: *mut u8, from: *const u8, rows: usize },
+    /// `shard = from * factor`; a factor of 1 copies.
+    Write { shard: *mut u8, from: *const u8, factor: u16 },
+}
+
+/// Sources this many rows ahead are asked for.
+const AHEAD: usize = 16;
+
+/// # Safety
+/// `L`'s instructions are available; work, sums, `from` and `to` have as many rows of `pitch` bytes as the step names, and `pitch`
+/// is at least `width` rounded up to 128; shards and sources have `width` bytes, a multiple of 64.
+#[inline(always)]
+pub(super) unsafe fn run<L: SymbolLanes>(step: Step<'_>, pitch: usize, width: usize) {
+    let span = width.next_multiple_of(L::BYTES);
+    debug_assert!(span <= pitch && width.is_multiple_of(64));
+    // SAFETY: each arm stays within the rows that the step names, which the caller promises.
+    unsafe {
+        match step {
+            Step::Inverse { work, sums, fresh, sources, levels, position } => {
+                let rows = 1 << levels;
+                let mut level = 0;
+                if levels >= 3 {
+                    read_radix4::<L>(work, pitch, width, sources, position);
+                    level = 2;
+                } else {
+                    for (i, &source) in sources.iter().enumerate() {
+                        read_row::<L>(work.add(i * pitch), source, width);
+                    }
+                }
+                // After the radix-4 reading, the last block of four has its own zeros.
+                let filled = if levels >= 3 { sources.len().next_multiple_of(4) } else { sources.len() };
+                for i in filled..rows {
+                    work.add(i * pitch).write_bytes(0, span);
+                }
+                if levels == 0 {
+                    for x in (0..span).step_by(L::BYTES) {
+                        let pair = L::load(work.add(x));
+                        let to = sums.add(x);
+                        L::store(if fresh { pair } else { L::add(L::load(to), pair) }, to);
+                    }
+                    return;
+                }
+                while level < levels {
+                    let last = levels - level <= 2;
+                    let radix = if levels - level >= 2 { 2 } else { 1 };
+                    match (last, fresh, radix) {
+                        (false, _, 1) => inverse2::<L, IN_PLACE>(work, work, pitch, span, level, rows, sources.len(), position),
+                        (true, true, 1) => inverse2::<L, REPLACE>(work, sums, pitch, span, level, rows, sources.len(), position),
+                        (true, false, 1) => inverse2::<L, ADD>(work, sums, pitch, span, level, rows, sources.len(), position),
+                        (false, _, _) => inverse4::<L, IN_PLACE>(work, work, pitch, span, level, rows, sources.len(), position),
+                        (true, true, _) => inverse4::<L, REPLACE>(work, sums, pitch, span, level, rows, sources.len(), position),
+                        (true, false, _) => inverse4::<L, ADD>(work, sums, pitch, span, level, rows, sources.len(), position),
+                    }
+                    level += radix;
+                }
+            }
+            Step::InverseInPlace { work, levels, position } => {
+                let rows = 1 << levels;
+                let mut level = 0;
+                while level < levels {
+                    if levels - level >= 2 {
+                        inverse4::<L, IN_PLACE>(work, work, pitch, span, level, rows, rows, position);
+                        level += 2;
+                    } else {
+                        inverse2::<L, IN_PLACE>(work, work, pitch, span, level, rows, rows, position);
+                        level += 1;
+                    }
+                }
+            }
+            Step::Forward { work, levels, position, outputs } => {
+                let mut level = levels;
+                while level >= 2 {
+                    level -= 2;
+                    forward4::<L>(work, pitch, span, level, outputs, position);
+                }
+                if level == 1 {
+                    forward2::<L>(work, pitch, span, outputs, position);
+                }
+            }
+            Step::Split { work, half, factor, lower, upper } => {
+                let t = L::factor(factor);
+                for i in 0..half {
+                    for x in (0..span).step_by(L::BYTES) {
+                        let (low, high) = (work.add(i * pitch + x), work.add((half + i) * pitch + x));
+                        let b = L::load(high);
+                        let a = L::add_product(L::load(low), b, t);
+                        if lower {
+                            L::store(a, low);
+                        }
+                        if upper {
+                            L::store(L::add(a, b), high);
+                        }
+                    }
+                }
+            }
+            Step::Scale { to, from, shard, factor } => {
+                let t = L::factor(factor);
+                for x in (0..span).step_by(L::BYTES) {
+                    let sum = L::add(L::load(from.add(x)), L::read(shard.add(x), L::BYTES.min(width - x)));
+                    L::store(L::add_product(L::zero(), sum, t), to.add(x));
+                }
+            }
+            Step::Copy { to, from, rows } => {
+                for i in 0..rows {
+                    to.add(i * pitch).copy_from_nonoverlapping(from.add(i * pitch), span);
+                }
+            }
+            Step::Write { shard, from, factor } => {
+                if factor == 1 {
+                    for x in (0..span).step_by(L::BYTES) {
+                        L::write(L::load(from.add(x)), shard.add(x), L::BYTES.min(width - x));
+                    }
+                } else {
+                    let t = L::factor(factor);
+                    for x in (0..span).step_by(L::BYTES) {
+                        let product = L::add_product(L::zero(), L::load(from.add(x)), t);
+                        L::write(product, shard.add(x), L::BYTES.min(width - x));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the last level of an inverse transform does with its result.
+const IN_PLACE: u8 = 0;
+const REPLACE: u8 = 1;
+const ADD: u8 = 2;
+
+#[inline(always)]
+unsafe fn read_row<L: SymbolLanes>(to: *mut u8, from: *const u8, width: usize) {
+    // SAFETY: the caller's promise of `width` bytes behind `from`, and as many rounded up behind `to`.
+    unsafe {
+        for x in (0..width).step_by(L::BYTES) {
+            L::store(L::read(from.add(x), L::BYTES.min(width - x)), to.add(x));
+        }
+    }
+}
+
+/// Levels 0 and 1 of an inverse transform, straight from the shards.
+#[inline(always)]
+unsafe fn read_radix4<L: SymbolLanes>(work: *mut u8, pitch: usize, width: usize, sources: &[*const u8], position: usize) {
+    // SAFETY: the caller promises `width` bytes behind each source, and rows of work up to the sources' number rounded up
+    // to 4 (the transform has at least 8).
+    unsafe {
+        for (block, four) in sources.chunks(4).enumerate() {
+            let start = 4 * block;
+            let p = position + start;
+            let (t01, t23, t02) = (L::factor(p as u16), L::factor((p + 2) as u16), L::factor((p >> 1) as u16));
+            for i in 0..4 {
+                if let Some(&next) = sources.get(start + AHEAD + i) {
+                    for x in (0..width).step_by(64) {
+                        prefetch(next.wrapping_add(x));
+                    }
+                }
+            }
+            for x in (0..width).step_by(L::BYTES) {
+                let bytes = L::BYTES.min(width - x);
+                let rows: [L::Pair; 4] = std::array::from_fn(|i| match four.get(i) {
+                    Some(source) => L::read(source.add(x), bytes),
+                    None => L::zero(),
+                });
+                let out = inverse_butterflies::<L>(rows, t01, t23, t02);
+                for (i, &pair) in out.iter().enumerate() {
+                    L::store(pair, work.add((start + i) * pitch + x));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn inverse_butterflies<L: SymbolLanes>([a, b, c, d]: [L::Pair; 4], t01: L::Factor, t23: L::Factor, t02: L::Factor) -> [L::Pair; 4] {
+    // SAFETY: instructions are available by the caller's promise.
+    unsafe {
+        let b = L::add(b, a);
+        let d = L::add(d, c);
+        let a = L::add_product(a, b, t01);
+        let c = L::add_product(c, d, t23);
+        let c = L::add(c, a);
+        let d = L::add(d, b);
+        let a = L::add_product(a, c, t02);
+        let b = L::add_product(b, d, t02);
+        [a, b, c, d]
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "an inner loop; a struct would only rename them")]
+unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(
+    work: *mut u8,
+    sink: *mut u8,
+    pitch: usize,
+    span: usize,
+    level: u32,
+    rows: usize,
+    filled: usize,
+    position: usize,
+) {
+    let distance = 1usize << level;
+    // SAFETY: blocks of 4 * distance rows from `start` lie within `rows`, a multiple of that.
+    unsafe {
+        let mut start = 0;
+        // Blocks that hold only zeros stay zero.
+        while start < filled.max(1).min(rows) {
+            let p = position + start;
+            let t01 = L::factor((p >> level) as u16);
+            let t23 = L::factor(((p + 2 * distance) >> level) as u16);
+            let t02 = L::factor((p >> (level + 1)) as u16);
+            for i in start..start + distance {
+                for x in (0..span).step_by(L::BYTES) {
+                    let at: [usize; 4] = std::array::from_fn(|j| (i + j * distance) * pitch + x);
+                    let rows = std::array::from_fn(|j| L::load(work.add(at[j])));
+                    let out = inverse_butterflies::<L>(rows, t01, t23, t02);
+                    for j in 0..4 {
+                        put::<L, SINK>(out[j], sink.add(at[j]));
+                    }
+                }
+            }
+            start += 4 * distance;
+        }
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "an inner loop; a struct would only rename them")]
+unsafe fn inverse2<L: SymbolLanes, const SINK: u8>(
+    work: *mut u8,
+    sink: *mut u8,
+    pitch: usize,
+    span: usize,
+    level: u32,
+    rows: usize,
+    filled: usize,
+    position: usize,
+) {
+    let distance = 1usize << level;
+    // SAFETY: blocks of 2 * distance rows from `start` lie within `rows`, a multiple of that.
+    unsafe {
+        let mut start = 0;
+        while start < filled.max(1).min(rows) {
+            let t = L::factor(((position + start) >> level) as u16);
+            for i in start..start + distance {
+                for x in (0..span).step_by(L::BYTES) {
+                    let (low, high) = (i * pitch + x, (i + distance) * pitch + x);
+                    let a = L::load(work.add(low));
+                    let b = L::add(L::load(work.add(high)), a);
+                    put::<L, SINK>(L::add_product(a, b, t), sink.add(low));
+                    put::<L, SINK>(b, sink.add(high));
+                }
+            }
+            start += 2 * distance;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn put<L: SymbolLanes, const SINK: u8>(pair: L::Pair, to: *mut u8) {
+    // SAFETY: the caller's promise of a pair's bytes behind `to`.
+    unsafe { L::store(if SINK == ADD { L::add(L::load(to), pair) } else { pair }, to) }
+}
+
+#[inline(always)]
+unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, outputs: usize, position: usize) {
+    let distance = 1usize << level;
+    // SAFETY: blocks of 4 * distance rows that begin below `outputs` lie within the transform.
+    unsafe {
+        let mut start = 0;
+        // Blocks after the last output feed nothing that is asked for.
+        while start < outputs {
+            let p = position + start;
+            let t01 = L::factor((p >> level) as u16);
+            let t23 = L::factor(((p + 2 * distance) >> level) as u16);
+            let t02 = L::factor((p >> (level + 1)) as u16);
+            for i in start..start + distance {
+                for x in (0..span).step_by(L::BYTES) {
+                    let at: [usize; 4] = std::array::from_fn(|j| (i + j * distance) * pitch + x);
+                    let [a, b, c, d] = std::array::from_fn(|j| L::load(work.add(at[j])));
+                    let a = L::add_product(a, c, t02);
+                    let b = L::add_product(b, d, t02);
+                    let c = L::add(c, a);
+                    let d = L::add(d, b);
+                    let a = L::add_product(a, b, t01);
+                    let c = L::add_product(c, d, t23);
+                    let b = L::add(b, a);
+                    let d = L::add(d, c);
+                    for (j, pair) in [a, b, c, d].into_iter().enumerate() {
+                        L::store(pair, work.add(at[j]));
+                    }
+                }
+            }
+            start += 4 * distance;
+        }
+    }
+}
+
+/// Level 0 of a forward transform, where it is left over.
+#[inline(always)]
+unsafe fn forward2<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, outputs: usize, position: usize) {
+    // SAFETY: pairs that begin below `outputs` lie within the transform.
+    unsafe {
+        for i in (0..outputs).step_by(2) {
+            let t = L::factor((position + i) as u16);
+            for x in (0..span).step_by(L::BYTES) {
+                let (low, high) = (work.add(i * pitch + x), work.add((i + 1) * pitch + x));
+                let b = L::load(high);
+                let a = L::add_product(L::load(low), b, t);
+                L::store(a, low);
+                L::store(L::add(b, a), high);
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! GF(2^8) products on x86-64: one 8x8 bit matrix per coefficient (GFNI), or two 16-entry tables (shuffles).
+//!
+//! GFNI's own product uses another polynomial (0x11B); its affine transform takes any matrix, so ours.
+
+use std::arch::x86_64::*;
+use std::sync::LazyLock;
+
+use super::lanes::{ByteLanes, Tile, run};
+use super::multiply;
+
+/// Multiplication by c as the bit matrix `vgf2p8affineqb` takes: byte 7 - i is the row of output bit i.
+static MATRICES: LazyLock<[u64; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|c| {
+        let mut matrix = 0;
+        for input in 0..8 {
+            let column = multiply(c as u8, 1 << input);
+            for output in 0..8 {
+                matrix |= u64::from(column >> output & 1) << ((7 - output) * 8 + input);
+            }
+        }
+        matrix
+    })
+});
+
+/// Products of c with 0..16 and with the multiples of 16.
+static NIBBLES: LazyLock<[[u8; 32]; 256]> = LazyLock::new(|| {
+    std::array::from_fn(|c| {
+        std::array::from_fn(|i| if i < 16 { multiply(c as u8, i as u8) } else { multiply(c as u8, ((i - 16) << 4) as u8) })
+    })
+});
+
+struct Avx512Gfni;
+
+// In each implementation below: SAFETY of the loads and stores is the caller's promise of `BYTES` bytes; the
+// instructions are the caller's promise that the kernel is available.
+impl ByteLanes for Avx512Gfni {
+    const BYTES: usize = 64;
+    type Source = __m512i;
+    type Sum = __m512i;
+    type Factor = __m512i;
+
+    #[inline(always)]
+    unsafe fn source(from: *const u8) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn zero() -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(sum: __m512i, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm512_storeu_si512(to.cast(), sum) }
+    }
+    #[inline(always)]
+    unsafe fn factor(coefficient: u8) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_set1_epi64(MATRICES[coefficient as usize].cast_signed()) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(sum: __m512i, source: __m512i, factor: __m512i) -> __m512i {
+        // SAFETY: see above.
+        unsafe { _mm512_xor_si512(sum, _mm512_gf2p8affine_epi64_epi8::<0>(source, factor)) }
+    }
+}
+
+struct Avx2Gfni;
+
+impl ByteLanes for Avx2Gfni {
+    const BYTES: usize = 32;
+    type Source = __m256i;
+    type Sum = __m256i;
+    type Factor = __m256i;
+
+    #[inline(always)]
+    unsafe fn source(from: *const u8) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn zero() -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(sum: __m256i, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(to.cast(), sum) }
+    }
+    #[inline(always)]
+    unsafe fn factor(coefficient: u8) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_set1_epi64x(MATRICES[coefficient as usize].cast_signed()) }
+    }
+    #[inline(always)]
+    unsafe fn add_product(sum: __m256i, source: __m256i, factor: __m256i) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_xor_si256(sum, _mm256_gf2p8affine_epi64_epi8::<0>(source, factor)) }
+    }
+}
+
+struct Avx2;
+
+impl ByteLanes for Avx2 {
+    const BYTES: usize = 32;
+    /// Low and high nibbles.
+    type Source = (__m256i, __m256i);
+    type Sum = __m256i;
+    type Factor = (__m256i, __m256i);
+
+    #[inline(always)]
+    unsafe fn source(from: *const u8) -> (__m256i, __m256i) {
+        // SAFETY: see above.
+        unsafe {
+            let bytes = _mm256_loadu_si256(from.cast());
+            let low = _mm256_set1_epi8(15);
+            (_mm256_and_si256(bytes, low), _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), low))
+        }
+    }
+    #[inline(always)]
+    unsafe fn zero() -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> __m256i {
+        // SAFETY: see above.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+    #[inline(always)]
+    unsafe fn store(sum: __m256i, to: *mut u8) {
+        // SAFETY: see above.
+        unsafe { _mm256_storeu_si256(to.cast(), sum) }
+    }
+    #[inline(always)]
+    unsafe fn factor(coefficient: u8) -> (__m256i, __m256i) {
+        let tables = NIBBLES[coefficient as usize].as_ptr();
+        // SAFETY: see above; the tables have 32 bytes.
+        unsafe {
+            (
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(tables.cast())),
+                _mm256_broadcastsi128_si256(_mm_loadu_si128(tables.add(16).cast())),
+            )
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_product(sum: __m256i, source: (__m256i, __m256i), factor: (__m256i, __m256i)) -> __m256i {
+        // SAFETY: see above.
+        unsafe {
+            let low = _mm256_shuffle_epi8(factor.0, source.0);
+            let high = _mm256_shuffle_epi8(factor.1, source.1);
+            _mm256_xor_si256(sum, _mm256_xor_si256(low, high))
+        }
+    }
+}
+
+/// # Safety
+/// As [`run`], on a machine with AVX-512F, AVX-512BW and GFNI.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+pub(super) unsafe fn avx512_gfni(tile: Tile<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<Avx512Gfni>(tile) }
+}
+
+/// # Safety
+/// As [`run`], on a machine with AVX2 and GFNI.
+#[target_feature(enable = "avx2,gfni")]
+pub(super) unsafe fn avx2_gfni(tile: Tile<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<Avx2Gfni>(tile) }
+}
+
+/// # Safety
+/// As [`run`], on a machine with AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn avx2(tile: Tile<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { run::<Avx2>(tile) }
+}

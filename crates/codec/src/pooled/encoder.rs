@@ -1,0 +1,293 @@
+//! Encoding a group that is larger than memory: information shards in, redundancy out.
+
+use super::{PooledCode, check_shard_length};
+use crate::aligned::AlignedBytes;
+use crate::error::CodeError;
+use crate::gf16::Transform;
+
+/// Computes redundancy from information shards that pass by once, in order.
+///
+/// It keeps 2 m shards, m being R rounded up to a power of two ([`PooledCode::encoder_bytes`] says how many bytes), however many information
+/// shards there are. Its buffers can be used again: [`PooledEncoder::reset`].
+///
+/// ```
+/// use fulgurite_codec::{PooledCode, PooledEncoder};
+/// let code = PooledCode::new(5, 2)?;
+/// let mut encoder = PooledEncoder::new(&code, 64)?;
+/// for shard in [[1u8; 64], [2; 64], [3; 64]] {
+///     encoder.push(&[&shard]);
+/// }
+/// let redundancy = encoder.finish(); // the two shards not pushed count as zeros
+/// assert_eq!(redundancy.len(), 2);
+/// assert_eq!(redundancy.row(0).len(), 64);
+/// # Ok::<(), fulgurite_codec::CodeError>(())
+/// ```
+pub struct PooledEncoder {
+    redundancy: usize,
+    stream: ChunkStream,
+}
+
+impl PooledEncoder {
+    /// An encoder for shards of `shard_bytes`.
+    ///
+    /// # Errors
+    /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
+    pub fn new(code: &PooledCode, shard_bytes: usize) -> Result<Self, CodeError> {
+        Ok(PooledEncoder { redundancy: code.redundancy, stream: ChunkStream::new(code, shard_bytes, 1)? })
+    }
+
+    /// Spreads the work over this many threads, which live while a chunk of m shards is worked on. The default is 1: the caller's own.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.stream.set_threads(threads);
+        self
+    }
+
+    /// Takes the next information shards. They are copied.
+    ///
+    /// # Panics
+    /// If that makes more than I, or a shard has another length than the encoder's.
+    pub fn push(&mut self, shards: &[&[u8]]) {
+        for shard in shards {
+            self.stream.push(shard);
+        }
+    }
+
+    /// Takes `count` information shards of zeros, which cost next to nothing.
+    ///
+    /// # Panics
+    /// If that makes more than I.
+    pub fn push_zero(&mut self, count: usize) {
+        self.stream.push_zero(count);
+    }
+
+    /// Information shards taken so far.
+    pub fn pushed(&self) -> usize {
+        self.stream.pushed
+    }
+
+    /// The redundancy of what was pushed; shards not pushed count as zeros. Only [`PooledEncoder::reset`] may follow.
+    ///
+    /// # Panics
+    /// If it was called since the encoder was made or reset.
+    pub fn finish(&mut self) -> Rows<'_> {
+        let outputs: Vec<u16> = (0..self.redundancy as u16).collect();
+        self.stream.close();
+        let transform = self.stream.transform;
+        self.stream.for_blocks(|_, width, sums, _, _| {
+            transform.forward(sums, transform.points().trailing_zeros(), width, 0, &outputs);
+        });
+        // The chunk buffer has done its work and has room for the rows: R <= m.
+        self.stream.write_rows(self.redundancy, |shard, row| transform.write(shard, row, 1));
+        self.stream.rows(self.redundancy)
+    }
+
+    /// Forgets what was pushed, to encode another group in the same buffers.
+    pub fn reset(&mut self) {
+        self.stream.reset();
+    }
+}
+
+/// Shards that an encoder or repairer computed, in its buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    bytes: &'a [u8],
+    shard_bytes: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.shard_bytes
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The shard at `index`.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn row(&self, index: usize) -> &'a [u8] {
+        &self.bytes[index * self.shard_bytes..][..self.shard_bytes]
+    }
+
+    /// All shards, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        self.bytes.chunks_exact(self.shard_bytes)
+    }
+}
+
+/// The sum of the inverse transforms of all chunks, of shards that come one by one.
+pub(super) struct ChunkStream {
+    pub(super) transform: Transform,
+    information: usize,
+    shard_bytes: usize,
+    /// The chunk being filled: m rows of `shard_bytes`. Rows that aren't `present` hold remains.
+    chunk: AlignedBytes,
+    present: Vec<bool>,
+    /// m rows of the transform's pitch for each block of columns.
+    sums: AlignedBytes,
+    /// No chunk has reached `sums` since the start, so they hold remains.
+    fresh: bool,
+    pushed: usize,
+    closed: bool,
+    work: Vec<Work>,
+}
+
+/// A thread's own blocks of columns.
+struct Work {
+    first: AlignedBytes,
+    second: AlignedBytes,
+}
+
+impl ChunkStream {
+    pub(super) fn new(code: &PooledCode, shard_bytes: usize, blocks_of_work: usize) -> Result<Self, CodeError> {
+        check_shard_length(shard_bytes)?;
+        let transform = code.transform;
+        let points = transform.points();
+        let block = transform.block_bytes(points);
+        let work = Work { first: AlignedBytes::zeroed(block), second: AlignedBytes::zeroed(block * (blocks_of_work - 1)) };
+        Ok(ChunkStream {
+            transform,
+            information: code.information,
+            shard_bytes,
+            chunk: AlignedBytes::zeroed(points * shard_bytes),
+            present: Vec::with_capacity(points),
+            sums: AlignedBytes::zeroed(transform.columns(shard_bytes).count() * block),
+            fresh: true,
+            pushed: 0,
+            closed: false,
+            work: vec![work],
+        })
+    }
+
+    pub(super) fn set_threads(&mut self, threads: usize) {
+        assert!(threads > 0, "work needs a thread");
+        let (first, second) = (self.work[0].first.len(), self.work[0].second.len());
+        self.work.resize_with(threads, || Work { first: AlignedBytes::zeroed(first), second: AlignedBytes::zeroed(second) });
+    }
+
+    pub(super) fn shard_bytes(&self) -> usize {
+        self.shard_bytes
+    }
+
+    pub(super) fn pushed(&self) -> usize {
+        self.pushed
+    }
+
+    pub(super) fn push(&mut self, shard: &[u8]) {
+        assert_eq!(shard.len(), self.shard_bytes, "a shard's length is the encoder's");
+        self.put(self.present.len(), shard);
+        self.next(true);
+    }
+
+    pub(super) fn push_zero(&mut self, count: usize) {
+        for _ in 0..count {
+            self.next(false);
+        }
+    }
+
+    /// Puts a shard's bytes into a row of the chunk buffer.
+    pub(super) fn put(&mut self, row: usize, shard: &[u8]) {
+        self.chunk[row * self.shard_bytes..][..self.shard_bytes].copy_from_slice(shard);
+    }
+
+    fn next(&mut self, present: bool) {
+        assert!(!self.closed, "information after the last: reset first");
+        assert!(self.pushed < self.information, "more information shards than the code's {}", self.information);
+        self.present.push(present);
+        self.pushed += 1;
+        if self.present.len() == self.transform.points() {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let points = self.transform.points();
+        // Shards come in chunks of m, so the last one pushed says which chunk this is.
+        let position = self.pushed.div_ceil(points) * points;
+        if self.present.contains(&true) {
+            let (transform, fresh) = (self.transform, self.fresh);
+            let chunk = self.take_chunk();
+            let shards: Vec<&[u8]> =
+                chunk.chunks_exact(self.shard_bytes).zip(&self.present).map(|(row, &present)| if present { row } else { &[] }).collect();
+            self.for_blocks(|from, width, sums, work, _| {
+                transform.add_inverse(work, sums, fresh, &shards, from, width, position);
+            });
+            self.chunk = chunk;
+            self.fresh = false;
+        }
+        self.present.clear();
+    }
+
+    /// Brings in the last chunk. Information may not follow.
+    pub(super) fn close(&mut self) {
+        assert!(!self.closed, "finished already: reset first");
+        self.flush();
+        if self.fresh {
+            self.sums.fill(0);
+        }
+        self.closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.present.clear();
+        self.fresh = true;
+        self.pushed = 0;
+        self.closed = false;
+    }
+
+    /// Runs `f(from, width, sums, work, second work)` for each block of columns, on all threads.
+    pub(super) fn for_blocks(&mut self, f: impl Fn(usize, usize, &mut [u8], &mut [u8], &mut [u8]) + Sync) {
+        let block_bytes = self.transform.block_bytes(self.transform.points());
+        let columns: Vec<(usize, usize)> = self.transform.columns(self.shard_bytes).collect();
+        let run = |columns: &[(usize, usize)], sums: &mut [u8], work: &mut Work| {
+            for (&(from, width), block) in columns.iter().zip(sums.chunks_exact_mut(block_bytes)) {
+                f(from, width, block, &mut work.first, &mut work.second);
+            }
+        };
+        let share = columns.len().div_ceil(self.work.len());
+        if share == columns.len() {
+            run(&columns, &mut self.sums, &mut self.work[0]);
+            return;
+        }
+        let shares = columns.chunks(share).zip(self.sums.chunks_mut(share * block_bytes));
+        std::thread::scope(|scope| {
+            for ((columns, sums), work) in shares.zip(&mut self.work) {
+                scope.spawn(|| run(columns, sums, work));
+            }
+        });
+    }
+
+    /// Turns the first `count` rows of all blocks into shards, in the chunk buffer.
+    pub(super) fn write_rows(&mut self, count: usize, write: impl Fn(&mut [u8], &[u8])) {
+        let block_bytes = self.transform.block_bytes(self.transform.points());
+        for (r, shard) in self.chunk.chunks_exact_mut(self.shard_bytes).take(count).enumerate() {
+            for ((from, width), block) in self.transform.columns(self.shard_bytes).zip(self.sums.chunks_exact(block_bytes)) {
+                let at = self.transform.block_bytes(r);
+                write(&mut shard[from..from + width], &block[at..at + self.transform.pitch()]);
+            }
+        }
+    }
+
+    /// The chunk buffer for reading while the blocks are worked on; [`ChunkStream::give_chunk`] puts it back.
+    pub(super) fn take_chunk(&mut self) -> AlignedBytes {
+        std::mem::replace(&mut self.chunk, AlignedBytes::zeroed(0))
+    }
+
+    pub(super) fn give_chunk(&mut self, chunk: AlignedBytes) {
+        self.chunk = chunk;
+    }
+
+    /// The first `count` rows of the chunk buffer.
+    pub(super) fn rows(&self, count: usize) -> Rows<'_> {
+        Rows { bytes: &self.chunk[..count * self.shard_bytes], shard_bytes: self.shard_bytes }
+    }
+}
