@@ -213,21 +213,31 @@ unsafe fn read_radix4<L: SymbolLanes>(work: *mut u8, pitch: usize, width: usize,
             }
             for x in (0..width).step_by(L::BYTES) {
                 let bytes = L::BYTES.min(width - x);
-                let rows: [L::Pair; 4] = std::array::from_fn(|i| match four.get(i) {
-                    Some(source) => L::read(source.add(x), bytes),
-                    None => L::zero(),
-                });
-                let out = inverse_butterflies::<L>(rows, t01, t23, t02);
-                for (i, &pair) in out.iter().enumerate() {
-                    L::store(pair, work.add((start + i) * pitch + x));
-                }
+                let a = L::read(four[0].add(x), bytes);
+                let b = if four.len() > 1 { L::read(four[1].add(x), bytes) } else { L::zero() };
+                let c = if four.len() > 2 { L::read(four[2].add(x), bytes) } else { L::zero() };
+                let d = if four.len() > 3 { L::read(four[3].add(x), bytes) } else { L::zero() };
+                let (a, b, c, d) = inverse_butterflies::<L>(a, b, c, d, t01, t23, t02);
+                let to = work.add(start * pitch + x);
+                L::store(a, to);
+                L::store(b, to.add(pitch));
+                L::store(c, to.add(2 * pitch));
+                L::store(d, to.add(3 * pitch));
             }
         }
     }
 }
 
 #[inline(always)]
-unsafe fn inverse_butterflies<L: SymbolLanes>([a, b, c, d]: [L::Pair; 4], t01: L::Factor, t23: L::Factor, t02: L::Factor) -> [L::Pair; 4] {
+unsafe fn inverse_butterflies<L: SymbolLanes>(
+    a: L::Pair,
+    b: L::Pair,
+    c: L::Pair,
+    d: L::Pair,
+    t01: L::Factor,
+    t23: L::Factor,
+    t02: L::Factor,
+) -> (L::Pair, L::Pair, L::Pair, L::Pair) {
     // SAFETY: instructions are available by the caller's promise.
     unsafe {
         let b = L::add(b, a);
@@ -238,7 +248,7 @@ unsafe fn inverse_butterflies<L: SymbolLanes>([a, b, c, d]: [L::Pair; 4], t01: L
         let d = L::add(d, b);
         let a = L::add_product(a, c, t02);
         let b = L::add_product(b, d, t02);
-        [a, b, c, d]
+        (a, b, c, d)
     }
 }
 
@@ -266,12 +276,16 @@ unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(
             let t02 = L::factor((p >> (level + 1)) as u16);
             for i in start..start + distance {
                 for x in (0..span).step_by(L::BYTES) {
-                    let at: [usize; 4] = std::array::from_fn(|j| (i + j * distance) * pitch + x);
-                    let rows = std::array::from_fn(|j| L::load(work.add(at[j])));
-                    let out = inverse_butterflies::<L>(rows, t01, t23, t02);
-                    for j in 0..4 {
-                        put::<L, SINK>(out[j], sink.add(at[j]));
-                    }
+                    let (at, row) = (i * pitch + x, distance * pitch);
+                    let from = work.add(at);
+                    let (a, b) = (L::load(from), L::load(from.add(row)));
+                    let (c, d) = (L::load(from.add(2 * row)), L::load(from.add(3 * row)));
+                    let (a, b, c, d) = inverse_butterflies::<L>(a, b, c, d, t01, t23, t02);
+                    let to = sink.add(at);
+                    put::<L, SINK>(a, to);
+                    put::<L, SINK>(b, to.add(row));
+                    put::<L, SINK>(c, to.add(2 * row));
+                    put::<L, SINK>(d, to.add(3 * row));
                 }
             }
             start += 4 * distance;
@@ -331,8 +345,9 @@ unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, lev
             let t02 = L::factor((p >> (level + 1)) as u16);
             for i in start..start + distance {
                 for x in (0..span).step_by(L::BYTES) {
-                    let at: [usize; 4] = std::array::from_fn(|j| (i + j * distance) * pitch + x);
-                    let [a, b, c, d] = std::array::from_fn(|j| L::load(work.add(at[j])));
+                    let (at, row) = (work.add(i * pitch + x), distance * pitch);
+                    let (a, b) = (L::load(at), L::load(at.add(row)));
+                    let (c, d) = (L::load(at.add(2 * row)), L::load(at.add(3 * row)));
                     let a = L::add_product(a, c, t02);
                     let b = L::add_product(b, d, t02);
                     let c = L::add(c, a);
@@ -341,9 +356,10 @@ unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, lev
                     let c = L::add_product(c, d, t23);
                     let b = L::add(b, a);
                     let d = L::add(d, c);
-                    for (j, pair) in [a, b, c, d].into_iter().enumerate() {
-                        L::store(pair, work.add(at[j]));
-                    }
+                    L::store(a, at);
+                    L::store(b, at.add(row));
+                    L::store(c, at.add(2 * row));
+                    L::store(d, at.add(3 * row));
                 }
             }
             start += 4 * distance;

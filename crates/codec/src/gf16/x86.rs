@@ -125,12 +125,12 @@ impl SymbolLanes for Avx512Gfni {
     unsafe fn add_product(sum: Self::Pair, x: Self::Pair, f: [__m512i; 4]) -> Self::Pair {
         // SAFETY: see above.
         unsafe {
-            let product = |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, matrix);
+            let low = _mm512_gf2p8affine_epi64_epi8::<0>(x.0, f[0]);
+            let high = _mm512_gf2p8affine_epi64_epi8::<0>(x.0, f[2]);
+            let low_of_high = _mm512_gf2p8affine_epi64_epi8::<0>(x.1, f[1]);
+            let high_of_high = _mm512_gf2p8affine_epi64_epi8::<0>(x.1, f[3]);
             // 0x96: the exclusive or of all three.
-            (
-                _mm512_ternarylogic_epi64::<0x96>(sum.0, product(x.0, f[0]), product(x.1, f[1])),
-                _mm512_ternarylogic_epi64::<0x96>(sum.1, product(x.0, f[2]), product(x.1, f[3])),
-            )
+            (_mm512_ternarylogic_epi64::<0x96>(sum.0, low, low_of_high), _mm512_ternarylogic_epi64::<0x96>(sum.1, high, high_of_high))
         }
     }
 }
@@ -191,11 +191,11 @@ impl SymbolLanes for Avx2Gfni {
     unsafe fn add_product(sum: Self::Pair, x: Self::Pair, f: [__m256i; 4]) -> Self::Pair {
         // SAFETY: see above.
         unsafe {
-            let product = |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, matrix);
-            (
-                _mm256_xor_si256(sum.0, _mm256_xor_si256(product(x.0, f[0]), product(x.1, f[1]))),
-                _mm256_xor_si256(sum.1, _mm256_xor_si256(product(x.0, f[2]), product(x.1, f[3]))),
-            )
+            let low = _mm256_gf2p8affine_epi64_epi8::<0>(x.0, f[0]);
+            let high = _mm256_gf2p8affine_epi64_epi8::<0>(x.0, f[2]);
+            let low_of_high = _mm256_gf2p8affine_epi64_epi8::<0>(x.1, f[1]);
+            let high_of_high = _mm256_gf2p8affine_epi64_epi8::<0>(x.1, f[3]);
+            (_mm256_xor_si256(sum.0, _mm256_xor_si256(low, low_of_high)), _mm256_xor_si256(sum.1, _mm256_xor_si256(high, high_of_high)))
         }
     }
 }
@@ -212,15 +212,19 @@ impl SymbolLanes for Avx2 {
     unsafe fn factor(t: u16) -> [[__m256i; 2]; 4] {
         let [low, high] = &SHUFFLES.0;
         let (low, high) = (&low[usize::from(t & 0xFF)].0, &high[usize::from(t >> 8)].0);
-        // SAFETY: see above.
-        std::array::from_fn(|nibble| {
-            std::array::from_fn(|half| unsafe {
-                _mm256_broadcastsi128_si256(_mm_xor_si128(
-                    _mm_load_si128(low[nibble][half].as_ptr().cast()),
-                    _mm_load_si128(high[nibble][half].as_ptr().cast()),
-                ))
-            })
-        })
+        // SAFETY: see above; the tables have 16 bytes and are aligned.
+        unsafe {
+            let mut tables = [[_mm256_setzero_si256(); 2]; 4];
+            for nibble in 0..4 {
+                for half in 0..2 {
+                    tables[nibble][half] = _mm256_broadcastsi128_si256(_mm_xor_si128(
+                        _mm_load_si128(low[nibble][half].as_ptr().cast()),
+                        _mm_load_si128(high[nibble][half].as_ptr().cast()),
+                    ));
+                }
+            }
+            tables
+        }
     }
     #[inline(always)]
     unsafe fn zero() -> Self::Pair {
@@ -263,9 +267,9 @@ impl SymbolLanes for Avx2 {
                 _mm256_and_si256(x.1, mask),
                 _mm256_and_si256(_mm256_srli_epi64::<4>(x.1), mask),
             ];
-            for (nibble, tables) in nibbles.into_iter().zip(f) {
-                sum.0 = _mm256_xor_si256(sum.0, _mm256_shuffle_epi8(tables[0], nibble));
-                sum.1 = _mm256_xor_si256(sum.1, _mm256_shuffle_epi8(tables[1], nibble));
+            for i in 0..4 {
+                sum.0 = _mm256_xor_si256(sum.0, _mm256_shuffle_epi8(f[i][0], nibbles[i]));
+                sum.1 = _mm256_xor_si256(sum.1, _mm256_shuffle_epi8(f[i][1], nibbles[i]));
             }
             sum
         }

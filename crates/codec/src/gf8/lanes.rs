@@ -1,4 +1,4 @@
-//! The tile loop of [`combine`](super::combine), written once over the registers of every kernel.
+//! The loop of [`combine`](super::combine), written once over the registers of every kernel.
 
 use crate::kernel::prefetch;
 
@@ -10,150 +10,197 @@ use crate::kernel::prefetch;
 pub(super) trait ByteLanes {
     /// Bytes one register holds; divides 64.
     const BYTES: usize;
+    /// Sums that the registers hold beside what a product needs.
+    const SUMS: usize;
+    /// Rows whose sums are kept at once; at most `SUMS`, and at most 16.
+    const ROWS: usize;
+    /// A coefficient as it is kept in memory.
+    type Stored: Copy;
     /// A source register, made ready for products.
     type Source: Copy;
     type Sum: Copy;
     /// A coefficient, made ready for products.
     type Factor: Copy;
 
+    fn stored(coefficient: u8) -> Self::Stored;
     /// Reads `BYTES` bytes, at any alignment.
     unsafe fn source(from: *const u8) -> Self::Source;
     unsafe fn zero() -> Self::Sum;
-    unsafe fn load(from: *const u8) -> Self::Sum;
     unsafe fn store(sum: Self::Sum, to: *mut u8);
-    unsafe fn factor(coefficient: u8) -> Self::Factor;
+    unsafe fn factor(stored: *const Self::Stored) -> Self::Factor;
     unsafe fn add_product(sum: Self::Sum, source: Self::Source, factor: Self::Factor) -> Self::Sum;
 }
 
-/// One column tile of a [`combine`](super::combine).
-pub(super) struct Tile<'a> {
-    /// `rows * sources.len()`, row-major.
-    pub(super) coefficients: &'a [u8],
-    pub(super) sources: &'a [&'a [u8]],
-    /// Where the tile begins in each source.
-    pub(super) from: usize,
-    /// Bytes of the tile.
-    pub(super) width: usize,
-    /// `rows` sums of `pitch` bytes; replaced.
-    pub(super) sums: &'a mut [u8],
-    pub(super) pitch: usize,
-    pub(super) rows: usize,
-}
-
-/// Sources and sums taken together: 16 coefficients, which all fit the registers beside 4 sources and 4 sums.
-const GROUP: usize = 4;
+/// Bytes of all sources together that are asked for ahead of their use: a few times what memory delivers in its latency.
+const AHEAD_BYTES: usize = 128 * 1024;
 
 /// # Safety
-/// `L`'s instructions are available, every source has `from + width` bytes, `sums` has `rows * pitch` bytes, and
-/// `pitch` is at least `width` rounded up to 64.
+/// `L`'s instructions are available. There are `sums.len() * sources.len()` coefficients, and all sources and sums
+/// have `bytes` bytes.
 #[inline(always)]
-pub(super) unsafe fn run<L: ByteLanes>(tile: Tile<'_>) {
-    let columns = tile.sources.len();
-    if columns == 0 {
-        tile.sums.fill(0);
-        return;
+pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
+    let columns = sources.len();
+    let pointers: Vec<*const u8> = sources.iter().map(|source| source.as_ptr()).collect();
+    let ahead = (AHEAD_BYTES / columns.max(1)).clamp(512, 1024) & !63;
+    // In the order of their use: a group of rows, a source, a row.
+    let mut stored = Vec::with_capacity(coefficients.len());
+    for group in coefficients.chunks(L::ROWS * columns.max(1)) {
+        for column in 0..columns {
+            stored.extend(group.chunks_exact(columns).map(|row| L::stored(row[column])));
+        }
     }
-    debug_assert!(tile.sums.len() >= tile.rows * tile.pitch && tile.pitch >= tile.width.next_multiple_of(64));
-    let sums = tile.sums.as_mut_ptr();
-    let whole = tile.width / L::BYTES * L::BYTES;
-    for first in (0..columns).step_by(GROUP) {
-        let group = &tile.sources[first..columns.min(first + GROUP)];
-        let mut pointers = [std::ptr::null(); GROUP];
-        let mut tails = [[0u8; 64]; GROUP];
-        let mut tail_pointers = [std::ptr::null(); GROUP];
-        for (i, source) in group.iter().enumerate() {
-            pointers[i] = source[tile.from..].as_ptr();
-            tails[i][..tile.width - whole].copy_from_slice(&source[tile.from + whole..tile.from + tile.width]);
-            tail_pointers[i] = tails[i].as_ptr();
-        }
-        // The group after this one is asked for while this one is worked on: hundreds of streams are more than the
-        // hardware follows.
-        let mut ahead = [pointers[0]; GROUP];
-        for (i, next) in ahead.iter_mut().enumerate() {
-            if let Some(source) = tile.sources.get(first + GROUP + i) {
-                *next = source[tile.from..].as_ptr();
+
+    let whole = bytes / L::BYTES * L::BYTES;
+    let mut tails: Vec<[u8; 64]> = Vec::new();
+    let mut tail_pointers: Vec<*const u8> = Vec::new();
+    if whole < bytes {
+        tails.extend(sources.iter().map(|source| {
+            let mut tail = [0; 64];
+            tail[..bytes - whole].copy_from_slice(&source[whole..]);
+            tail
+        }));
+        tail_pointers.extend(tails.iter().map(|tail| tail.as_ptr()));
+    }
+
+    // Wide enough to be worth fetching; narrow enough that its sources stay in L1 from one group of rows to the next.
+    let wide = if L::ROWS >= sums.len() { whole } else { (16 * 1024 / columns.max(1)).max(256).next_multiple_of(256) };
+    let mut from = 0;
+    while from < whole {
+        let width = wide.min(whole - from);
+        for (group, rows) in sums.chunks_mut(L::ROWS).enumerate() {
+            let mut to = [std::ptr::null_mut(); 16];
+            for (to, row) in to.iter_mut().zip(rows.iter_mut()) {
+                *to = row[from..].as_mut_ptr();
             }
+            let job = Rows {
+                factors: stored[group * L::ROWS * columns..].as_ptr(),
+                sources: &pointers,
+                from,
+                to,
+                width,
+                // The first group brings the sources in for the others.
+                ahead: if group == 0 { ahead } else { 0 },
+            };
+            // SAFETY: sources and sums have `from + width` bytes, a multiple of a register's, and the group has a factor for each source
+            // and row.
+            unsafe { rows_of::<L>(rows.len(), &job) }
         }
-        for row in (0..tile.rows).step_by(GROUP) {
-            let rows = GROUP.min(tile.rows - row);
-            let mut factors = [[0u8; GROUP]; GROUP];
-            for (r, factors) in factors.iter_mut().enumerate().take(rows) {
-                let start = (row + r) * columns + first;
-                factors[..group.len()].copy_from_slice(&tile.coefficients[start..start + group.len()]);
-            }
-            let block = Block { factors, sources: pointers, ahead, fresh: first == 0, fetch: row == 0 };
-            let tail = Block { sources: tail_pointers, fetch: false, ..block };
-            // SAFETY: rows `row..row + rows` of `sums` have `pitch` bytes from here on; the sources have `whole`
-            // bytes from their pointers and the padded tails have 64, which is no less than one register.
-            unsafe {
-                let to = sums.add(row * tile.pitch);
-                blocks::<L>(rows, group.len(), &block, to, tile.pitch, whole);
-                if whole < tile.width {
-                    blocks::<L>(rows, group.len(), &tail, to.add(whole), tile.pitch, L::BYTES);
-                }
+        from += width;
+    }
+    if whole < bytes {
+        for (group, rows) in sums.chunks_mut(L::ROWS).enumerate() {
+            let mut padded = [[0u8; 64]; 16];
+            let to = padded.each_mut().map(|row| row.as_mut_ptr());
+            let factors = stored[group * L::ROWS * columns..].as_ptr();
+            let job = Rows { factors, sources: &tail_pointers, from: 0, to, width: L::BYTES, ahead: 0 };
+            // SAFETY: tails and padded rows have 64 bytes, which is no less than a register.
+            unsafe { rows_of::<L>(rows.len(), &job) }
+            for (row, padded) in rows.iter_mut().zip(&padded) {
+                row[whole..].copy_from_slice(&padded[..bytes - whole]);
             }
         }
     }
 }
 
-#[derive(Clone, Copy)]
-struct Block {
-    factors: [[u8; GROUP]; GROUP],
-    sources: [*const u8; GROUP],
-    ahead: [*const u8; GROUP],
-    /// The sums start from zero instead of from what they hold.
-    fresh: bool,
-    fetch: bool,
+struct Rows<'a, L: ByteLanes> {
+    /// For each source, one for each row.
+    factors: *const L::Stored,
+    sources: &'a [*const u8],
+    /// Where to begin in the sources.
+    from: usize,
+    to: [*mut u8; 16],
+    /// A multiple of a register's bytes.
+    width: usize,
+    /// How far ahead sources are asked for; 0 is not at all.
+    ahead: usize,
 }
 
 #[inline(always)]
-unsafe fn blocks<L: ByteLanes>(rows: usize, columns: usize, b: &Block, to: *mut u8, pitch: usize, bytes: usize) {
-    // SAFETY: the caller's promise, passed on with the counts made constant.
+unsafe fn rows_of<L: ByteLanes>(rows: usize, job: &Rows<'_, L>) {
+    // SAFETY: the caller's promise, passed on with the counts made constant. No kernel has counts over its own `ROWS`.
     unsafe {
         match rows {
-            1 => block_rows::<L, 1>(columns, b, to, pitch, bytes),
-            2 => block_rows::<L, 2>(columns, b, to, pitch, bytes),
-            3 => block_rows::<L, 3>(columns, b, to, pitch, bytes),
-            _ => block_rows::<L, 4>(columns, b, to, pitch, bytes),
+            1 => columns_of::<L, 1>(job),
+            2 => columns_of::<L, 2>(job),
+            3 => columns_of::<L, 3>(job),
+            4 => columns_of::<L, 4>(job),
+            5 if L::ROWS >= 5 => columns_of::<L, 5>(job),
+            6 if L::ROWS >= 6 => columns_of::<L, 6>(job),
+            7 if L::ROWS >= 7 => columns_of::<L, 7>(job),
+            8 if L::ROWS >= 8 => columns_of::<L, 8>(job),
+            9 if L::ROWS >= 9 => columns_of::<L, 9>(job),
+            10 if L::ROWS >= 10 => columns_of::<L, 10>(job),
+            11 if L::ROWS >= 11 => columns_of::<L, 11>(job),
+            12 if L::ROWS >= 12 => columns_of::<L, 12>(job),
+            13 if L::ROWS >= 13 => columns_of::<L, 13>(job),
+            14 if L::ROWS >= 14 => columns_of::<L, 14>(job),
+            15 if L::ROWS >= 15 => columns_of::<L, 15>(job),
+            16 if L::ROWS >= 16 => columns_of::<L, 16>(job),
+            _ => unreachable!("groups have 1 to {} rows", L::ROWS),
         }
     }
 }
 
 #[inline(always)]
-unsafe fn block_rows<L: ByteLanes, const R: usize>(columns: usize, b: &Block, to: *mut u8, pitch: usize, bytes: usize) {
-    // SAFETY: the caller's promise, passed on with the counts made constant.
+unsafe fn columns_of<L: ByteLanes, const R: usize>(job: &Rows<'_, L>) {
+    // SAFETY: blocks lie within the width that the caller promises.
     unsafe {
-        match columns {
-            1 => block::<L, R, 1>(b, to, pitch, bytes),
-            2 => block::<L, R, 2>(b, to, pitch, bytes),
-            3 => block::<L, R, 3>(b, to, pitch, bytes),
-            _ => block::<L, R, 4>(b, to, pitch, bytes),
-        }
-    }
-}
-
-#[inline(always)]
-unsafe fn block<L: ByteLanes, const R: usize, const C: usize>(b: &Block, to: *mut u8, pitch: usize, bytes: usize) {
-    // SAFETY: `bytes` is a multiple of the register's, and the caller promises that many behind every pointer.
-    unsafe {
-        let factors: [[L::Factor; C]; R] = std::array::from_fn(|r| std::array::from_fn(|c| L::factor(b.factors[r][c])));
         let mut x = 0;
-        while x < bytes {
-            if b.fetch && x % 64 == 0 {
-                for next in b.ahead {
-                    prefetch(next.wrapping_add(x));
-                }
+        if R * 4 <= L::SUMS {
+            while x + 4 * L::BYTES <= job.width {
+                block::<L, R, 4>(job, x);
+                x += 4 * L::BYTES;
             }
-            let sources: [L::Source; C] = std::array::from_fn(|c| L::source(b.sources[c].add(x)));
-            for (r, factors) in factors.iter().enumerate() {
-                let at = to.add(r * pitch + x);
-                let mut sum = if b.fresh { L::zero() } else { L::load(at) };
-                for c in 0..C {
-                    sum = L::add_product(sum, sources[c], factors[c]);
-                }
-                L::store(sum, at);
+        }
+        if R * 2 <= L::SUMS {
+            while x + 2 * L::BYTES <= job.width {
+                block::<L, R, 2>(job, x);
+                x += 2 * L::BYTES;
             }
+        }
+        while x < job.width {
+            block::<L, R, 1>(job, x);
             x += L::BYTES;
+        }
+    }
+}
+
+/// `R` sums of `C` registers each, which stay in registers while all sources pass by.
+#[inline(always)]
+#[allow(clippy::needless_range_loop, reason = "indices say what goes with what")]
+unsafe fn block<L: ByteLanes, const R: usize, const C: usize>(job: &Rows<'_, L>, x: usize) {
+    // SAFETY: `x` and `C` registers lie within the width that the caller promises, for each source and row.
+    unsafe {
+        // Plain loops, and no closures: a closure is a function of its own, without the kernel's instructions.
+        let mut sums = [[L::zero(); C]; R];
+        let mut factors = job.factors;
+        for &source in job.sources {
+            let from = source.add(job.from + x);
+            if job.ahead != 0 {
+                let mut line = 0;
+                while line < C * L::BYTES {
+                    if (x + line).is_multiple_of(64) {
+                        prefetch(from.wrapping_add(job.ahead + line));
+                    }
+                    line += L::BYTES;
+                }
+            }
+            let mut registers = [L::source(from); C];
+            for c in 1..C {
+                registers[c] = L::source(from.add(c * L::BYTES));
+            }
+            for r in 0..R {
+                let factor = L::factor(factors.add(r));
+                for c in 0..C {
+                    sums[r][c] = L::add_product(sums[r][c], registers[c], factor);
+                }
+            }
+            factors = factors.add(R);
+        }
+        for r in 0..R {
+            for c in 0..C {
+                L::store(sums[r][c], job.to[r].add(x + c * L::BYTES));
+            }
         }
     }
 }

@@ -1,16 +1,15 @@
 //! GF(2^8): bytes as polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D).
 //!
-//! Everything a matrix code does is one operation, [`combine`]: rows of coefficients times a column of sources. It is
-//! tiled so that one tile of all sums stays in L1 while the sources stream past once:
+//! Everything a matrix code does is one operation, [`combine`]: rows of coefficients times a column of sources. A block of
+//! columns of up to 16 sums stays in registers while all sources pass by, each asked for well ahead of its use:
+//! hundreds of streams are more than the hardware follows.
 //!
 //! ```text
-//!               tile                                sums (L1)
-//! source 0..4  [####]................   4 x 4      [####] sum 0..4
-//! source 4..8  [####]................  products -> [####] sum 4..8     then the sums of this tile are written out,
-//!   ...                                             ...                and the next tile begins
+//!               block
+//! source 0     [##].......[ahead]...        sums (registers)
+//! source 1     [##].......[ahead]...  ----> [##] [##] ... [##]    written once, when the block's sources have passed
+//!   ...
 //! ```
-
-use std::sync::LazyLock;
 
 use crate::kernel::Kernel;
 
@@ -49,7 +48,7 @@ const fn field() -> Field {
 }
 
 /// Product of two field elements.
-pub(crate) fn multiply(a: u8, b: u8) -> u8 {
+pub(crate) const fn multiply(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 {
         return 0;
     }
@@ -65,22 +64,25 @@ pub(crate) fn inverse(a: u8) -> u8 {
     FIELD.exp[255 - FIELD.log[a as usize] as usize]
 }
 
-/// `PRODUCTS[c][x]` is `c * x`.
-static PRODUCTS: LazyLock<Box<[[u8; 256]; 256]>> = LazyLock::new(|| {
-    let mut products = Box::new([[0; 256]; 256]);
-    for (c, row) in products.iter_mut().enumerate() {
-        for (x, product) in row.iter_mut().enumerate() {
-            *product = multiply(c as u8, x as u8);
-        }
-    }
-    products
-});
+/// Products of c with 0..16 and with the multiples of 16, for kernels that shuffle.
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+static NIBBLES: [[u8; 32]; 256] = nibbles();
 
-/// A tile of all sums has this many bytes, at most; what remains of a 32 or 48 KiB L1 is for the sources.
-const SUMS_BYTES: usize = 32 * 1024;
-/// A narrower tile spends its time on setting up, and defeats the hardware's prefetching.
-const MIN_TILE: usize = 256;
-const MAX_TILE: usize = 4096;
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+const fn nibbles() -> [[u8; 32]; 256] {
+    let mut nibbles = [[0; 32]; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut x = 0;
+        while x < 16 {
+            nibbles[c][x] = multiply(c as u8, x as u8);
+            nibbles[c][x + 16] = multiply(c as u8, (x << 4) as u8);
+            x += 1;
+        }
+        c += 1;
+    }
+    nibbles
+}
 
 /// `sums[r] = sum over c of coefficients[r * sources.len() + c] * sources[c]`, replacing what `sums` held.
 ///
@@ -92,35 +94,21 @@ pub(crate) fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], su
     let Some(bytes) = sums.first().map(|sum| sum.len()) else { return };
     assert!(sums.iter().all(|sum| sum.len() == bytes), "sums of unequal lengths");
     assert!(sources.iter().all(|source| source.len() == bytes), "sources of another length than the sums");
+    assert!(!sources.is_empty(), "sums of nothing");
 
-    let tile = (SUMS_BYTES / sums.len()).clamp(MIN_TILE, MAX_TILE) & !63;
-    let tile = tile.min(bytes.next_multiple_of(64));
-    let mut scratch = crate::aligned::AlignedBytes::zeroed(tile * sums.len());
-    let mut from = 0;
-    while from < bytes {
-        let width = tile.min(bytes - from);
-        let job = lanes::Tile { coefficients, sources, from, width, sums: &mut scratch, pitch: tile, rows: sums.len() };
+    // SAFETY: the kernel is available, so its instructions are; the counts and lengths were asserted above.
+    unsafe {
         match kernel {
-            // SAFETY: the kernel is available (asserted above), so its instructions are; every source has
-            // `from + width` bytes, and scratch has a pitch of at least `width` rounded up to 64 for each row.
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Kernel::Avx512Gfni => unsafe { x86::avx512_gfni(job) },
-            // SAFETY: as above.
+            Kernel::Avx512Gfni => x86::avx512_gfni(coefficients, sources, sums, bytes),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Kernel::Avx2Gfni => unsafe { x86::avx2_gfni(job) },
-            // SAFETY: as above.
+            Kernel::Avx2Gfni => x86::avx2_gfni(coefficients, sources, sums, bytes),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Kernel::Avx2 => unsafe { x86::avx2(job) },
-            // SAFETY: as above.
+            Kernel::Avx2 => x86::avx2(coefficients, sources, sums, bytes),
             #[cfg(all(target_arch = "aarch64", not(miri)))]
-            Kernel::Neon => unsafe { neon::neon(job) },
-            // SAFETY: as above; needs no instructions beyond the target's.
-            _ => unsafe { portable::portable(job) },
+            Kernel::Neon => neon::neon(coefficients, sources, sums, bytes),
+            _ => portable::portable(coefficients, sources, sums, bytes),
         }
-        for (sum, row) in sums.iter_mut().zip(scratch.chunks_exact(tile)) {
-            sum[from..from + width].copy_from_slice(&row[..width]);
-        }
-        from += width;
     }
 }
 

@@ -1,17 +1,9 @@
 //! GF(2^8) products on aarch64: two 16-entry tables per coefficient.
 
 use std::arch::aarch64::*;
-use std::sync::LazyLock;
 
-use super::lanes::{ByteLanes, Tile, run};
-use super::multiply;
-
-/// Products of c with 0..16 and with the multiples of 16.
-static NIBBLES: LazyLock<[[u8; 32]; 256]> = LazyLock::new(|| {
-    std::array::from_fn(|c| {
-        std::array::from_fn(|i| if i < 16 { multiply(c as u8, i as u8) } else { multiply(c as u8, ((i - 16) << 4) as u8) })
-    })
-});
+use super::NIBBLES;
+use super::lanes::{ByteLanes, run};
 
 struct Neon;
 
@@ -19,11 +11,17 @@ struct Neon;
 // promise that the kernel is available.
 impl ByteLanes for Neon {
     const BYTES: usize = 16;
+    const SUMS: usize = 16;
+    const ROWS: usize = 4;
+    type Stored = &'static [u8; 32];
     /// Low and high nibbles.
     type Source = (uint8x16_t, uint8x16_t);
     type Sum = uint8x16_t;
     type Factor = (uint8x16_t, uint8x16_t);
 
+    fn stored(coefficient: u8) -> &'static [u8; 32] {
+        &NIBBLES[coefficient as usize]
+    }
     #[inline(always)]
     unsafe fn source(from: *const u8) -> (uint8x16_t, uint8x16_t) {
         // SAFETY: see above.
@@ -38,20 +36,17 @@ impl ByteLanes for Neon {
         unsafe { vdupq_n_u8(0) }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> uint8x16_t {
-        // SAFETY: see above.
-        unsafe { vld1q_u8(from) }
-    }
-    #[inline(always)]
     unsafe fn store(sum: uint8x16_t, to: *mut u8) {
         // SAFETY: see above.
         unsafe { vst1q_u8(to, sum) }
     }
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> (uint8x16_t, uint8x16_t) {
-        let tables = NIBBLES[coefficient as usize].as_ptr();
+    unsafe fn factor(stored: *const &'static [u8; 32]) -> (uint8x16_t, uint8x16_t) {
         // SAFETY: see above; the tables have 32 bytes.
-        unsafe { (vld1q_u8(tables), vld1q_u8(tables.add(16))) }
+        unsafe {
+            let tables = (*stored).as_ptr();
+            (vld1q_u8(tables), vld1q_u8(tables.add(16)))
+        }
     }
     #[inline(always)]
     unsafe fn add_product(sum: uint8x16_t, source: (uint8x16_t, uint8x16_t), factor: (uint8x16_t, uint8x16_t)) -> uint8x16_t {
@@ -63,7 +58,7 @@ impl ByteLanes for Neon {
 /// # Safety
 /// As [`run`], on a machine with NEON.
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn neon(tile: Tile<'_>) {
+pub(super) unsafe fn neon(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { run::<Neon>(tile) }
+    unsafe { run::<Neon>(coefficients, sources, sums, bytes) }
 }

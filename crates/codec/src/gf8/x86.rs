@@ -3,31 +3,28 @@
 //! GFNI's own product uses another polynomial (0x11B); its affine transform takes any matrix, so ours.
 
 use std::arch::x86_64::*;
-use std::sync::LazyLock;
 
-use super::lanes::{ByteLanes, Tile, run};
-use super::multiply;
+use super::lanes::{ByteLanes, run};
+use super::{NIBBLES, multiply};
 
 /// Multiplication by c as the bit matrix `vgf2p8affineqb` takes: byte 7 - i is the row of output bit i.
-static MATRICES: LazyLock<[u64; 256]> = LazyLock::new(|| {
-    std::array::from_fn(|c| {
-        let mut matrix = 0;
-        for input in 0..8 {
-            let column = multiply(c as u8, 1 << input);
-            for output in 0..8 {
-                matrix |= u64::from(column >> output & 1) << ((7 - output) * 8 + input);
-            }
-        }
-        matrix
-    })
-});
+static MATRICES: [u64; 256] = matrices();
 
-/// Products of c with 0..16 and with the multiples of 16.
-static NIBBLES: LazyLock<[[u8; 32]; 256]> = LazyLock::new(|| {
-    std::array::from_fn(|c| {
-        std::array::from_fn(|i| if i < 16 { multiply(c as u8, i as u8) } else { multiply(c as u8, ((i - 16) << 4) as u8) })
-    })
-});
+const fn matrices() -> [u64; 256] {
+    let mut matrices = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut bit = 0;
+        while bit < 64 {
+            let (input, output) = (bit % 8, bit / 8);
+            let column = multiply(c as u8, 1 << input);
+            matrices[c] |= ((column >> output & 1) as u64) << ((7 - output) * 8 + input);
+            bit += 1;
+        }
+        c += 1;
+    }
+    matrices
+}
 
 struct Avx512Gfni;
 
@@ -35,10 +32,16 @@ struct Avx512Gfni;
 // instructions are the caller's promise that the kernel is available.
 impl ByteLanes for Avx512Gfni {
     const BYTES: usize = 64;
+    const SUMS: usize = 16;
+    const ROWS: usize = 16;
+    type Stored = u64;
     type Source = __m512i;
     type Sum = __m512i;
     type Factor = __m512i;
 
+    fn stored(coefficient: u8) -> u64 {
+        MATRICES[coefficient as usize]
+    }
     #[inline(always)]
     unsafe fn source(from: *const u8) -> __m512i {
         // SAFETY: see above.
@@ -50,19 +53,14 @@ impl ByteLanes for Avx512Gfni {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> __m512i {
-        // SAFETY: see above.
-        unsafe { _mm512_loadu_si512(from.cast()) }
-    }
-    #[inline(always)]
     unsafe fn store(sum: __m512i, to: *mut u8) {
         // SAFETY: see above.
         unsafe { _mm512_storeu_si512(to.cast(), sum) }
     }
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> __m512i {
+    unsafe fn factor(stored: *const u64) -> __m512i {
         // SAFETY: see above.
-        unsafe { _mm512_set1_epi64(MATRICES[coefficient as usize].cast_signed()) }
+        unsafe { _mm512_set1_epi64((*stored).cast_signed()) }
     }
     #[inline(always)]
     unsafe fn add_product(sum: __m512i, source: __m512i, factor: __m512i) -> __m512i {
@@ -75,10 +73,16 @@ struct Avx2Gfni;
 
 impl ByteLanes for Avx2Gfni {
     const BYTES: usize = 32;
+    const SUMS: usize = 8;
+    const ROWS: usize = 4;
+    type Stored = u64;
     type Source = __m256i;
     type Sum = __m256i;
     type Factor = __m256i;
 
+    fn stored(coefficient: u8) -> u64 {
+        MATRICES[coefficient as usize]
+    }
     #[inline(always)]
     unsafe fn source(from: *const u8) -> __m256i {
         // SAFETY: see above.
@@ -90,19 +94,14 @@ impl ByteLanes for Avx2Gfni {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> __m256i {
-        // SAFETY: see above.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-    #[inline(always)]
     unsafe fn store(sum: __m256i, to: *mut u8) {
         // SAFETY: see above.
         unsafe { _mm256_storeu_si256(to.cast(), sum) }
     }
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> __m256i {
+    unsafe fn factor(stored: *const u64) -> __m256i {
         // SAFETY: see above.
-        unsafe { _mm256_set1_epi64x(MATRICES[coefficient as usize].cast_signed()) }
+        unsafe { _mm256_set1_epi64x((*stored).cast_signed()) }
     }
     #[inline(always)]
     unsafe fn add_product(sum: __m256i, source: __m256i, factor: __m256i) -> __m256i {
@@ -115,11 +114,17 @@ struct Avx2;
 
 impl ByteLanes for Avx2 {
     const BYTES: usize = 32;
+    const SUMS: usize = 8;
+    const ROWS: usize = 4;
+    type Stored = &'static [u8; 32];
     /// Low and high nibbles.
     type Source = (__m256i, __m256i);
     type Sum = __m256i;
     type Factor = (__m256i, __m256i);
 
+    fn stored(coefficient: u8) -> &'static [u8; 32] {
+        &NIBBLES[coefficient as usize]
+    }
     #[inline(always)]
     unsafe fn source(from: *const u8) -> (__m256i, __m256i) {
         // SAFETY: see above.
@@ -135,20 +140,15 @@ impl ByteLanes for Avx2 {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> __m256i {
-        // SAFETY: see above.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-    #[inline(always)]
     unsafe fn store(sum: __m256i, to: *mut u8) {
         // SAFETY: see above.
         unsafe { _mm256_storeu_si256(to.cast(), sum) }
     }
     #[inline(always)]
-    unsafe fn factor(coefficient: u8) -> (__m256i, __m256i) {
-        let tables = NIBBLES[coefficient as usize].as_ptr();
+    unsafe fn factor(stored: *const &'static [u8; 32]) -> (__m256i, __m256i) {
         // SAFETY: see above; the tables have 32 bytes.
         unsafe {
+            let tables = (*stored).as_ptr();
             (
                 _mm256_broadcastsi128_si256(_mm_loadu_si128(tables.cast())),
                 _mm256_broadcastsi128_si256(_mm_loadu_si128(tables.add(16).cast())),
@@ -169,23 +169,23 @@ impl ByteLanes for Avx2 {
 /// # Safety
 /// As [`run`], on a machine with AVX-512F, AVX-512BW and GFNI.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-pub(super) unsafe fn avx512_gfni(tile: Tile<'_>) {
+pub(super) unsafe fn avx512_gfni(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { run::<Avx512Gfni>(tile) }
+    unsafe { run::<Avx512Gfni>(coefficients, sources, sums, bytes) }
 }
 
 /// # Safety
 /// As [`run`], on a machine with AVX2 and GFNI.
 #[target_feature(enable = "avx2,gfni")]
-pub(super) unsafe fn avx2_gfni(tile: Tile<'_>) {
+pub(super) unsafe fn avx2_gfni(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { run::<Avx2Gfni>(tile) }
+    unsafe { run::<Avx2Gfni>(coefficients, sources, sums, bytes) }
 }
 
 /// # Safety
 /// As [`run`], on a machine with AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2(tile: Tile<'_>) {
+pub(super) unsafe fn avx2(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { run::<Avx2>(tile) }
+    unsafe { run::<Avx2>(coefficients, sources, sums, bytes) }
 }
