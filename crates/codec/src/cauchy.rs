@@ -238,6 +238,22 @@ mod tests {
         }
     }
 
+    /// From `gf_gen_cauchy1_matrix` and `ec_encode_data` of ISA-L 2.30; byte x of symbol i is 7 i + 13 x + 1.
+    #[test]
+    fn redundancy_is_that_of_isa_l() {
+        let information: Vec<Vec<u8>> = (0..10).map(|i| (0..16).map(|x| (7 * i + 13 * x + 1) as u8).collect()).collect();
+        let want: [u128; 4] = [
+            0x8d9c3d44f074eb4bfebfe0a54496ca5c,
+            0x49c0870160c19bb62b7103193adec847,
+            0x8dff6d97b8f22b246ebccfb1e5f0b49d,
+            0x76791c49bde7f346244a18c06121dd69,
+        ];
+        let code = CauchyCode::new(10, 4).unwrap();
+        for (row, want) in encode(&code, &information)[10..].iter().zip(want) {
+            assert_eq!(*row, want.to_be_bytes());
+        }
+    }
+
     #[test]
     fn every_pattern_with_enough_symbols_left_is_repaired_in_tiny_codes() {
         for (information, redundancy) in [(1, 1), (4, 2), (2, 4), (3, 3), (6, 3)] {

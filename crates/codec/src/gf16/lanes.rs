@@ -61,7 +61,7 @@ pub(super) enum Step<'a> {
 }
 
 /// Sources this many rows ahead are asked for.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 /// # Safety
 /// `L`'s instructions are available; work, sums, `from` and `to` have as many rows of `pitch` bytes as the step names, and `pitch`
@@ -74,64 +74,65 @@ pub(super) unsafe fn run<L: SymbolLanes>(step: Step<'_>, pitch: usize, width: us
     unsafe {
         match step {
             Step::Inverse { work, sums, fresh, sources, levels, position } => {
-                let rows = 1 << levels;
-                let mut level = 0;
-                if levels >= 3 {
-                    read_radix4::<L>(work, pitch, width, sources, position);
-                    level = 2;
-                } else {
-                    for (i, &source) in sources.iter().enumerate() {
-                        read_row::<L>(work.add(i * pitch), source, width);
+                let rows = 1usize << levels;
+                // The lower levels are done on blocks of rows that stay in L1 from their reading on; only the upper ones
+                // go through L2.
+                let inner = inner_levels(levels, span);
+                for begin in (0..rows).step_by(1 << inner) {
+                    let end = begin + (1 << inner);
+                    let present = &sources[begin.min(sources.len())..end.min(sources.len())];
+                    let next = &sources[(begin + AHEAD).min(sources.len())..];
+                    let block = work.add(begin * pitch);
+                    let mut filled = present.len();
+                    // A transform of no more than the levels read at once has nothing left to put into the sums.
+                    let read_levels = if levels >= 3 && inner >= 2 { 2 } else { 0 };
+                    if read_levels == 2 {
+                        read_radix4::<L>(block, pitch, width, present, next, position + begin);
+                        filled = filled.next_multiple_of(4);
+                    } else {
+                        for (i, &source) in present.iter().enumerate() {
+                            read_row::<L>(block.add(i * pitch), source, width);
+                        }
+                    }
+                    for i in filled..1 << inner {
+                        block.add(i * pitch).write_bytes(0, span);
+                    }
+                    if inner < levels {
+                        let range = Range { begin, end: begin + present.len(), position };
+                        inverse_levels::<L, IN_PLACE>(work, work, pitch, span, read_levels, inner, range);
+                    } else {
+                        let range = Range { begin, end, position };
+                        match fresh {
+                            true => inverse_levels::<L, REPLACE>(work, sums, pitch, span, read_levels, levels, range),
+                            false => inverse_levels::<L, ADD>(work, sums, pitch, span, read_levels, levels, range),
+                        }
                     }
                 }
-                // After the radix-4 reading, the last block of four has its own zeros.
-                let filled = if levels >= 3 { sources.len().next_multiple_of(4) } else { sources.len() };
-                for i in filled..rows {
-                    work.add(i * pitch).write_bytes(0, span);
-                }
-                if levels == 0 {
-                    for x in (0..span).step_by(L::BYTES) {
-                        let pair = L::load(work.add(x));
-                        let to = sums.add(x);
-                        L::store(if fresh { pair } else { L::add(L::load(to), pair) }, to);
+                if inner < levels {
+                    let range = Range { begin: 0, end: sources.len(), position };
+                    match fresh {
+                        true => inverse_levels::<L, REPLACE>(work, sums, pitch, span, inner, levels, range),
+                        false => inverse_levels::<L, ADD>(work, sums, pitch, span, inner, levels, range),
                     }
-                    return;
-                }
-                while level < levels {
-                    let last = levels - level <= 2;
-                    let radix = if levels - level >= 2 { 2 } else { 1 };
-                    match (last, fresh, radix) {
-                        (false, _, 1) => inverse2::<L, IN_PLACE>(work, work, pitch, span, level, rows, sources.len(), position),
-                        (true, true, 1) => inverse2::<L, REPLACE>(work, sums, pitch, span, level, rows, sources.len(), position),
-                        (true, false, 1) => inverse2::<L, ADD>(work, sums, pitch, span, level, rows, sources.len(), position),
-                        (false, _, _) => inverse4::<L, IN_PLACE>(work, work, pitch, span, level, rows, sources.len(), position),
-                        (true, true, _) => inverse4::<L, REPLACE>(work, sums, pitch, span, level, rows, sources.len(), position),
-                        (true, false, _) => inverse4::<L, ADD>(work, sums, pitch, span, level, rows, sources.len(), position),
-                    }
-                    level += radix;
                 }
             }
             Step::InverseInPlace { work, levels, position } => {
-                let rows = 1 << levels;
-                let mut level = 0;
-                while level < levels {
-                    if levels - level >= 2 {
-                        inverse4::<L, IN_PLACE>(work, work, pitch, span, level, rows, rows, position);
-                        level += 2;
-                    } else {
-                        inverse2::<L, IN_PLACE>(work, work, pitch, span, level, rows, rows, position);
-                        level += 1;
-                    }
+                let rows = 1usize << levels;
+                let inner = inner_levels(levels, span);
+                for begin in (0..rows).step_by(1 << inner) {
+                    let range = Range { begin, end: begin + (1 << inner), position };
+                    inverse_levels::<L, IN_PLACE>(work, work, pitch, span, 0, inner, range);
                 }
+                let range = Range { begin: 0, end: rows, position };
+                inverse_levels::<L, IN_PLACE>(work, work, pitch, span, inner, levels, range);
             }
             Step::Forward { work, levels, position, outputs } => {
-                let mut level = levels;
-                while level >= 2 {
-                    level -= 2;
-                    forward4::<L>(work, pitch, span, level, outputs, position);
-                }
-                if level == 1 {
-                    forward2::<L>(work, pitch, span, outputs, position);
+                let inner = inner_levels(levels, span);
+                let range = Range { begin: 0, end: outputs, position };
+                forward_levels::<L>(work, pitch, span, levels, inner, range);
+                for begin in (0..outputs).step_by(1 << inner) {
+                    let range = Range { begin, end: outputs.min(begin + (1 << inner)), position };
+                    forward_levels::<L>(work, pitch, span, inner, 0, range);
                 }
             }
             Step::Split { work, half, factor, lower, upper } => {
@@ -184,6 +185,78 @@ const IN_PLACE: u8 = 0;
 const REPLACE: u8 = 1;
 const ADD: u8 = 2;
 
+/// Rows of a transform at `position` that aren't zero, or are asked for. They are the first ones of their blocks.
+#[derive(Clone, Copy)]
+struct Range {
+    begin: usize,
+    end: usize,
+    position: usize,
+}
+
+/// A block of rows and the lines that stream past share an L1 of 32 or 48 KiB.
+const INNER_BYTES: usize = 16 * 1024;
+
+/// Levels to do on a block of rows that stays in L1, so that the rest makes whole radix-4 passes.
+#[inline(always)]
+fn inner_levels(levels: u32, span: usize) -> u32 {
+    let fit = (INNER_BYTES / span).max(4).ilog2();
+    if levels <= fit + 1 { levels } else { fit + (levels - fit) % 2 }
+}
+
+/// Levels `from..to` of an inverse transform; the last pass puts its result into `sink`.
+#[inline(always)]
+unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
+    work: *mut u8,
+    sink: *mut u8,
+    pitch: usize,
+    span: usize,
+    from: u32,
+    to: u32,
+    range: Range,
+) {
+    // SAFETY: the caller's promise that the blocks of the range lie within work and sink.
+    unsafe {
+        if from == to && SINK != IN_PLACE {
+            for x in (0..span).step_by(L::BYTES) {
+                put::<L, SINK>(L::load(work.add(x)), sink.add(x));
+            }
+        }
+        let mut level = from;
+        // An odd level goes first, where rows are nearest.
+        if (to - from) % 2 == 1 {
+            if to - from == 1 {
+                inverse2::<L, SINK>(work, sink, pitch, span, level, range);
+            } else {
+                inverse2::<L, IN_PLACE>(work, work, pitch, span, level, range);
+            }
+            level += 1;
+        }
+        while level + 2 < to {
+            inverse4::<L, IN_PLACE>(work, work, pitch, span, level, range);
+            level += 2;
+        }
+        if level < to {
+            inverse4::<L, SINK>(work, sink, pitch, span, level, range);
+        }
+    }
+}
+
+/// Levels `from` down to `to` of a forward transform.
+#[inline(always)]
+unsafe fn forward_levels<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, from: u32, to: u32, range: Range) {
+    // SAFETY: the caller's promise that the blocks of the range lie within work.
+    unsafe {
+        let mut level = from;
+        while level >= to + 2 {
+            level -= 2;
+            forward4::<L>(work, pitch, span, level, range);
+        }
+        if level > to {
+            forward2::<L>(work, pitch, span, to, range);
+        }
+    }
+}
+
 #[inline(always)]
 unsafe fn read_row<L: SymbolLanes>(to: *mut u8, from: *const u8, width: usize) {
     // SAFETY: the caller's promise of `width` bytes behind `from`, and as many rounded up behind `to`.
@@ -196,7 +269,14 @@ unsafe fn read_row<L: SymbolLanes>(to: *mut u8, from: *const u8, width: usize) {
 
 /// Levels 0 and 1 of an inverse transform, straight from the shards.
 #[inline(always)]
-unsafe fn read_radix4<L: SymbolLanes>(work: *mut u8, pitch: usize, width: usize, sources: &[*const u8], position: usize) {
+unsafe fn read_radix4<L: SymbolLanes>(
+    work: *mut u8,
+    pitch: usize,
+    width: usize,
+    sources: &[*const u8],
+    ahead: &[*const u8],
+    position: usize,
+) {
     // SAFETY: the caller promises `width` bytes behind each source, and rows of work up to the sources' number rounded up
     // to 4 (the transform has at least 8).
     unsafe {
@@ -205,10 +285,12 @@ unsafe fn read_radix4<L: SymbolLanes>(work: *mut u8, pitch: usize, width: usize,
             let p = position + start;
             let (t01, t23, t02) = (L::factor(p as u16), L::factor((p + 2) as u16), L::factor((p >> 1) as u16));
             for i in 0..4 {
-                if let Some(&next) = sources.get(start + AHEAD + i) {
+                if let Some(&next) = ahead.get(start + i) {
                     for x in (0..width).step_by(64) {
                         prefetch(next.wrapping_add(x));
                     }
+                    // Shards seldom begin on a cache line, so there is one line more than the width has.
+                    prefetch(next.wrapping_add(width - 1));
                 }
             }
             for x in (0..width).step_by(L::BYTES) {
@@ -253,24 +335,14 @@ unsafe fn inverse_butterflies<L: SymbolLanes>(
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "an inner loop; a struct would only rename them")]
-unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(
-    work: *mut u8,
-    sink: *mut u8,
-    pitch: usize,
-    span: usize,
-    level: u32,
-    rows: usize,
-    filled: usize,
-    position: usize,
-) {
+unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 4 * distance rows from `start` lie within `rows`, a multiple of that.
+    // SAFETY: blocks of 4 * distance rows that begin in the range lie within work and sink, the caller promises.
     unsafe {
-        let mut start = 0;
+        let mut start = range.begin;
         // Blocks that hold only zeros stay zero.
-        while start < filled.max(1).min(rows) {
-            let p = position + start;
+        while start < range.end {
+            let p = range.position + start;
             let t01 = L::factor((p >> level) as u16);
             let t23 = L::factor(((p + 2 * distance) >> level) as u16);
             let t02 = L::factor((p >> (level + 1)) as u16);
@@ -294,23 +366,13 @@ unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(
 }
 
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "an inner loop; a struct would only rename them")]
-unsafe fn inverse2<L: SymbolLanes, const SINK: u8>(
-    work: *mut u8,
-    sink: *mut u8,
-    pitch: usize,
-    span: usize,
-    level: u32,
-    rows: usize,
-    filled: usize,
-    position: usize,
-) {
+unsafe fn inverse2<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 2 * distance rows from `start` lie within `rows`, a multiple of that.
+    // SAFETY: blocks of 2 * distance rows that begin in the range lie within work and sink, the caller promises.
     unsafe {
-        let mut start = 0;
-        while start < filled.max(1).min(rows) {
-            let t = L::factor(((position + start) >> level) as u16);
+        let mut start = range.begin;
+        while start < range.end {
+            let t = L::factor(((range.position + start) >> level) as u16);
             for i in start..start + distance {
                 for x in (0..span).step_by(L::BYTES) {
                     let (low, high) = (i * pitch + x, (i + distance) * pitch + x);
@@ -332,14 +394,14 @@ unsafe fn put<L: SymbolLanes, const SINK: u8>(pair: L::Pair, to: *mut u8) {
 }
 
 #[inline(always)]
-unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, outputs: usize, position: usize) {
+unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 4 * distance rows that begin below `outputs` lie within the transform.
+    // SAFETY: blocks of 4 * distance rows that begin in the range lie within the transform.
     unsafe {
-        let mut start = 0;
+        let mut start = range.begin;
         // Blocks after the last output feed nothing that is asked for.
-        while start < outputs {
-            let p = position + start;
+        while start < range.end {
+            let p = range.position + start;
             let t01 = L::factor((p >> level) as u16);
             let t23 = L::factor(((p + 2 * distance) >> level) as u16);
             let t02 = L::factor((p >> (level + 1)) as u16);
@@ -367,20 +429,25 @@ unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, lev
     }
 }
 
-/// Level 0 of a forward transform, where it is left over.
+/// One level of a forward transform, where it is left over.
 #[inline(always)]
-unsafe fn forward2<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, outputs: usize, position: usize) {
-    // SAFETY: pairs that begin below `outputs` lie within the transform.
+unsafe fn forward2<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
+    let distance = 1usize << level;
+    // SAFETY: blocks of 2 * distance rows that begin in the range lie within the transform.
     unsafe {
-        for i in (0..outputs).step_by(2) {
-            let t = L::factor((position + i) as u16);
-            for x in (0..span).step_by(L::BYTES) {
-                let (low, high) = (work.add(i * pitch + x), work.add((i + 1) * pitch + x));
-                let b = L::load(high);
-                let a = L::add_product(L::load(low), b, t);
-                L::store(a, low);
-                L::store(L::add(b, a), high);
+        let mut start = range.begin;
+        while start < range.end {
+            let t = L::factor(((range.position + start) >> level) as u16);
+            for i in start..start + distance {
+                for x in (0..span).step_by(L::BYTES) {
+                    let (low, high) = (work.add(i * pitch + x), work.add((i + distance) * pitch + x));
+                    let b = L::load(high);
+                    let a = L::add_product(L::load(low), b, t);
+                    L::store(a, low);
+                    L::store(L::add(b, a), high);
+                }
             }
+            start += 2 * distance;
         }
     }
 }
