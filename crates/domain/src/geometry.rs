@@ -62,7 +62,7 @@ pub enum GeometryError {
         track_information: u16,
     },
     /// No tracks, or more than can be counted.
-    #[error("{found} information tracks: 1 to 2^30 are expected")]
+    #[error("{found} information tracks: 1 are expected at least, and with the redundancy tracks fewer than 2^31")]
     Tracks {
         /// The value found.
         found: u32,
@@ -121,7 +121,10 @@ impl Geometry {
                 track_information: information,
             });
         }
-        if self.information_tracks == 0 || self.information_tracks > 1 << 30 {
+        let full = u64::from(self.group_information);
+        let groups = u64::from(self.information_tracks).div_ceil(full);
+        let physical = groups * (full + u64::from(self.group_redundancy));
+        if self.information_tracks == 0 || physical >= 1 << 31 {
             return Err(GeometryError::Tracks { found: self.information_tracks });
         }
         Ok(self)

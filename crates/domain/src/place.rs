@@ -27,10 +27,10 @@ pub struct SetShape {
 }
 
 impl SetShape {
-    /// Platters in the set.
+    /// Platters in the set. (A shape that comes from a file is held against the list of its platters, so this does not overflow.)
     #[must_use]
     pub fn platters(self) -> u16 {
-        self.information + self.redundancy
+        self.information.saturating_add(self.redundancy)
     }
 }
 

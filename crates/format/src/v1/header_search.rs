@@ -1,0 +1,300 @@
+//! Finding the header of a platter that may be damaged anywhere.
+//!
+//! The first copy, the last one, and then whatever begins with the magic at a multiple of 64. A copy counts only where it lies at one of the
+//! three places that it names itself: an archived file may be a platter, and must not be mistaken for the one that holds it.
+
+use std::io;
+
+use fulgurite_domain::PlatterId;
+
+use crate::v1::header::{HEADER_BYTES, Header, HeaderError, MAGIC};
+
+/// Magics lie at multiples of this.
+const STEP: usize = 64;
+/// Bytes read at once when searching.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes passed over where nothing can be read.
+const STEP_OVER_BYTES: u64 = 4_096;
+
+/// A header, and the state of its three copies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundHeader {
+    /// The header.
+    pub header: Header,
+    /// Where the copy it was read from lies.
+    pub found_at: u64,
+    /// Which of the copies, front to back, are good.
+    pub copies: [bool; 3],
+}
+
+/// A file in which no header was found.
+#[derive(Debug, thiserror::Error)]
+pub enum FindHeaderError {
+    /// Nothing in the file looks like a header.
+    #[error("this is not a Fulgurite platter: no header in {len} bytes")]
+    NotAPlatter {
+        /// Length of the file.
+        len: u64,
+    },
+    /// Written by a later version of the format.
+    #[error("the platter has format version {found}, this program reads up to {}: use a newer program", crate::FORMAT_VERSION)]
+    Newer {
+        /// The version found.
+        found: u32,
+    },
+    /// There are headers, but none of them can be used.
+    #[error("no copy of the header is good; the one at byte {at} says: {source}; take the header from another platter of the set")]
+    NoGoodCopy {
+        /// Where the first of them lies.
+        at: u64,
+        /// What is wrong with it.
+        source: HeaderError,
+    },
+    /// A good header at a place that it does not name.
+    #[error(
+        "the only good header, of platter {platter}, lies at byte {at} where it does not belong: \
+         the file has lost bytes before it, or holds a platter inside it; restore the platter from its set"
+    )]
+    Misplaced {
+        /// The platter the header belongs to.
+        platter: PlatterId,
+        /// Where the header was found.
+        at: u64,
+    },
+    /// The file could not be read, and what could be read held no header.
+    #[error("no header was found, and reading failed at byte {at}")]
+    Read {
+        /// Where the first failed reading began.
+        at: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Finds the header of a platter file of `len` bytes. `read_at` fills a buffer from an offset; what it can't read is passed over.
+///
+/// Reads 48 KiB where the first or the last copy is good, and up to the whole file, a mebibyte at a time, where neither is.
+///
+/// # Errors
+/// [`FindHeaderError`] tells a foreign file from a platter of a later version, a damaged one and one that could not be read.
+pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<FoundHeader, FindHeaderError> {
+    let mut search = Search { read_at, newer: Vec::new(), bad: None, misplaced: None, failed: None };
+    let mut block = vec![0; HEADER_BYTES];
+    let last = len.checked_sub(HEADER_BYTES as u64);
+    if let Some(last) = last {
+        for at in [0, last] {
+            if search.read(at, &mut block)
+                && let Some(header) = search.consider(at, &block)
+            {
+                return Ok(search.inspect_copies(header, at));
+            }
+        }
+        // Two copies of one later version are no accident: searching the whole file would tell nothing else.
+        if let [first, second] = search.newer[..]
+            && first == second
+            && last > 0
+        {
+            return Err(FindHeaderError::Newer { found: first });
+        }
+        if let Some((header, at)) = search.everywhere(len) {
+            return Ok(search.inspect_copies(header, at));
+        }
+    }
+    Err(search.failure(len))
+}
+
+struct Search<F> {
+    read_at: F,
+    newer: Vec<u32>,
+    bad: Option<(u64, HeaderError)>,
+    misplaced: Option<(u64, PlatterId)>,
+    failed: Option<(u64, io::Error)>,
+}
+
+impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
+    fn read(&mut self, at: u64, buffer: &mut [u8]) -> bool {
+        match (self.read_at)(at, buffer) {
+            Ok(()) => true,
+            Err(source) => {
+                self.failed.get_or_insert((at, source));
+                false
+            }
+        }
+    }
+
+    /// The header in `block`, if it is good and at its place; otherwise remembers why not.
+    fn consider(&mut self, at: u64, block: &[u8]) -> Option<Header> {
+        match Header::from_block(block) {
+            Ok(header) if header.geometry.header_offsets().contains(&at) => return Some(header),
+            Ok(header) => {
+                self.misplaced.get_or_insert((at, header.platter));
+            }
+            Err(HeaderError::Newer { found }) if self.newer.len() < 2 => self.newer.push(found),
+            Err(HeaderError::NotAPlatter | HeaderError::Newer { .. }) => {}
+            Err(source) => {
+                self.bad.get_or_insert((at, source));
+            }
+        }
+        None
+    }
+
+    fn everywhere(&mut self, len: u64) -> Option<(Header, u64)> {
+        let mut window = vec![0; WINDOW_BYTES.min(usize::try_from(len).unwrap_or(WINDOW_BYTES))];
+        let mut start = 0;
+        while len - start >= HEADER_BYTES as u64 {
+            let mut bytes = window.len().min(usize::try_from(len - start).unwrap_or(usize::MAX));
+            if !self.read(start, &mut window[..bytes]) {
+                // What can't be read is likely to be small; a header may lie close to it.
+                bytes = bytes.min(2 * HEADER_BYTES);
+                if !self.read(start, &mut window[..bytes]) {
+                    start += STEP_OVER_BYTES;
+                    if start > len {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            // Windows overlap by a block, so that each block is whole in one of them.
+            let fresh = bytes - HEADER_BYTES + 1;
+            for offset in (0..fresh).step_by(STEP) {
+                if window[offset..].starts_with(MAGIC) {
+                    let at = start + offset as u64;
+                    if let Some(header) = self.consider(at, &window[offset..offset + HEADER_BYTES]) {
+                        return Some((header, at));
+                    }
+                }
+            }
+            start += fresh.next_multiple_of(STEP) as u64;
+            if start > len {
+                break;
+            }
+        }
+        None
+    }
+
+    fn inspect_copies(&mut self, header: Header, found_at: u64) -> FoundHeader {
+        let mut block = vec![0; HEADER_BYTES];
+        let copies = header
+            .geometry
+            .header_offsets()
+            .map(|at| at == found_at || ((self.read_at)(at, &mut block).is_ok() && Header::from_block(&block).as_ref() == Ok(&header)));
+        FoundHeader { header, found_at, copies }
+    }
+
+    fn failure(self, len: u64) -> FindHeaderError {
+        if let Some(&found) = self.newer.first() {
+            return FindHeaderError::Newer { found };
+        }
+        if let Some((at, platter)) = self.misplaced {
+            return FindHeaderError::Misplaced { platter, at };
+        }
+        if let Some((at, source)) = self.bad {
+            return FindHeaderError::NoGoodCopy { at, source };
+        }
+        match self.failed {
+            Some((at, source)) => FindHeaderError::Read { at, source },
+            None => FindHeaderError::NotAPlatter { len },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::v1::header::tests::sample;
+
+    /// A platter file with nothing but its headers.
+    fn platter(tracks: u32) -> (Header, Vec<u8>) {
+        let header = sample(tracks);
+        let mut file = vec![0xa5; usize::try_from(header.geometry.file_bytes()).unwrap()];
+        for at in header.geometry.header_offsets() {
+            write(&mut file, at, &header);
+        }
+        (header, file)
+    }
+
+    fn write(file: &mut [u8], at: u64, header: &Header) {
+        file[at as usize..at as usize + HEADER_BYTES].copy_from_slice(&header.to_block().unwrap());
+    }
+
+    fn find(file: &[u8]) -> Result<FoundHeader, FindHeaderError> {
+        find_header(file.len() as u64, |at, buffer| read(file, at, buffer))
+    }
+
+    fn read(file: &[u8], at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let rest = file.get(at as usize..).unwrap_or(&[]);
+        buffer.copy_from_slice(rest.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    #[test]
+    fn any_one_copy_is_enough() {
+        let (header, whole) = platter(40);
+        let places = header.geometry.header_offsets();
+        assert!(places[1] > WINDOW_BYTES as u64, "the middle copy is to lie in another window than the first");
+        for kept in 0..3 {
+            let mut file = whole.clone();
+            for (copy, at) in places.iter().enumerate() {
+                file[*at as usize + 100] ^= u8::from(copy != kept);
+            }
+            let found = find(&file).unwrap();
+            assert_eq!(found, FoundHeader { header: header.clone(), found_at: places[kept], copies: std::array::from_fn(|i| i == kept) });
+        }
+        assert_eq!(find(&whole).unwrap().copies, [true; 3]);
+    }
+
+    #[test]
+    fn a_file_cut_short_is_found_by_its_middle_copy_though_much_can_not_be_read() {
+        let (header, file) = platter(40);
+        let middle = header.geometry.header_offsets()[1];
+        let file = &file[..middle as usize + HEADER_BYTES + 77];
+        let unreadable = middle - 5_000;
+        let found = find_header(file.len() as u64, |at, buffer| {
+            if at < 100 || (at..at + buffer.len() as u64).contains(&unreadable) {
+                return Err(io::Error::other("a bad place"));
+            }
+            read(file, at, buffer)
+        });
+        let found = found.unwrap();
+        assert_eq!((found.found_at, found.copies), (middle, [false, true, false]));
+    }
+
+    #[test]
+    fn a_platter_inside_a_platter_is_not_mistaken_for_it() {
+        let (header, mut file) = platter(40);
+        for at in header.geometry.header_offsets() {
+            file[at as usize + 100] ^= 1;
+        }
+        let inner = Header { set: fulgurite_domain::SetId([9; 16]), ..header };
+        write(&mut file, 64 * 1_000, &inner);
+        assert!(matches!(find(&file), Err(FindHeaderError::Misplaced { at: 64_000, .. })));
+    }
+
+    #[test]
+    fn foreign_newer_damaged_and_unreadable_files_are_told_apart() {
+        for file in [&[][..], b"FULGPLAT", &[0; 100_000]] {
+            assert!(matches!(find(file), Err(FindHeaderError::NotAPlatter { len }) if len == file.len() as u64));
+        }
+        let (header, whole) = platter(2);
+        let edit = |offset: usize| {
+            let mut file = whole.clone();
+            for at in header.geometry.header_offsets() {
+                file[at as usize + offset] ^= 6;
+            }
+            file
+        };
+        assert!(matches!(find(&edit(8)), Err(FindHeaderError::Newer { found: 7 })));
+        assert!(matches!(find(&edit(50)), Err(FindHeaderError::NoGoodCopy { at: 0, source: HeaderError::Checksum })));
+        let dead = find_header(100_000, |_, _| Err(io::Error::other("dead")));
+        assert!(matches!(dead, Err(FindHeaderError::Read { at: 0, .. })));
+    }
+
+    #[test]
+    fn one_copy_that_claims_a_newer_version_does_not_hide_a_good_one() {
+        let (header, mut file) = platter(2);
+        let [first, middle, last] = header.geometry.header_offsets();
+        file[first as usize + 8] = 9;
+        file[last as usize + 30] ^= 1;
+        assert_eq!(find(&file).unwrap().found_at, middle);
+    }
+}

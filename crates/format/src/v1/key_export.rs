@@ -1,0 +1,396 @@
+//! Exported keys: a text with the master key and all wrapped keys, closed by their number and a digest.
+//!
+//! ```text
+//! fulgurite-keys 1
+//! archive <32 hex digits>
+//! master <64 hex digits>
+//! key <version, 32 hex digits> <wrapped key, 80 hex digits>          one line a key
+//! end <number of keys> <SHA-256 of all bytes before this line>
+//! ```
+
+use std::io::{self, Read, Write};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use fulgurite_domain::{ArchiveId, VersionId};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::hex::{parse_hex, push_hex};
+use crate::v1::VERSION;
+use crate::v1::keys::{MasterKey, WrappedKey};
+use crate::v1::sealed_export::is_sealed_export;
+
+const TITLE: &str = "fulgurite-keys";
+/// No line is longer: `key`, two spaces, 32 and 80 digits, a line feed.
+const LINE_BYTES_MAX: usize = 3 + 2 + 32 + 80 + 1;
+const BUFFER_BYTES: usize = 4_096;
+
+/// What stood around the keys of an export.
+#[derive(Debug, Clone)]
+pub struct KeyExport {
+    /// The archive whose keys they are.
+    pub archive: ArchiveId,
+    /// Its master key.
+    pub master: MasterKey,
+    /// Number of keys.
+    pub keys: u64,
+}
+
+/// A file that is no complete export of keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyExportError {
+    /// The first line is another.
+    #[error("this is not a Fulgurite key export: its first line should be `{TITLE} {VERSION}`")]
+    NotAnExport,
+    /// Sealed with a passphrase.
+    #[error("this key export is sealed: give the passphrase")]
+    Sealed,
+    /// Written by a later version of the format.
+    #[error("the key export has format version {found}, this program reads up to {VERSION}: use a newer program")]
+    Newer {
+        /// The version found.
+        found: u64,
+    },
+    /// A line does not follow the format.
+    #[error("line {line} of the key export has {what}: the file was changed or damaged, use another copy")]
+    Malformed {
+        /// Counts lines from 1, as editors do.
+        line: u64,
+        /// What was found.
+        what: &'static str,
+    },
+    /// There is no last line.
+    #[error("the key export breaks off after line {lines}: it was cut short, use another copy")]
+    Truncated {
+        /// Complete lines there are.
+        lines: u64,
+    },
+    /// The last line gives another number of keys.
+    #[error("the key export has {found} keys, its last line says {expected}: the file was changed or damaged, use another copy")]
+    Count {
+        /// Keys there are.
+        found: u64,
+        /// Keys there should be.
+        expected: u64,
+    },
+    /// The digest in the last line is another.
+    #[error("the digest in the last line of the key export is wrong: the file was changed or damaged, use another copy")]
+    Digest,
+    /// Reading failed.
+    #[error("the key export could not be read")]
+    Read(#[from] io::Error),
+}
+
+/// Writes an export, a key at a time.
+pub struct KeyExportWriter<W> {
+    writer: W,
+    line: Zeroizing<String>,
+    digest: Context,
+    keys: u64,
+}
+
+impl<W: Write> KeyExportWriter<W> {
+    /// Begins an export.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn new(writer: W, archive: ArchiveId, master: &MasterKey) -> io::Result<Self> {
+        // With room for any line, the text is never moved, and wiping it wipes all there was of it.
+        let line = Zeroizing::new(String::with_capacity(2 * LINE_BYTES_MAX));
+        let mut export = Self { writer, line, digest: Context::new(&SHA256), keys: 0 };
+        export.line.push_str(&format!("{TITLE} {VERSION}"));
+        export.end_line()?;
+        export.line.push_str("archive ");
+        push_hex(&mut export.line, &archive.0);
+        export.end_line()?;
+        export.line.push_str("master ");
+        push_hex(&mut export.line, master.expose());
+        export.end_line()?;
+        Ok(export)
+    }
+
+    /// Writes one key.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn push(&mut self, version: VersionId, key: &WrappedKey) -> io::Result<()> {
+        self.line.push_str("key ");
+        push_hex(&mut self.line, &version.0);
+        self.line.push(' ');
+        push_hex(&mut self.line, &key.0);
+        self.end_line()?;
+        self.keys += 1;
+        Ok(())
+    }
+
+    /// Writes the last line, and hands the writer back.
+    ///
+    /// # Errors
+    /// What writing gives.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.line.push_str(&format!("end {} ", self.keys));
+        let digest = self.digest.clone().finish();
+        push_hex(&mut self.line, digest.as_ref());
+        self.end_line()?;
+        Ok(self.writer)
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        self.line.push('\n');
+        self.writer.write_all(self.line.as_bytes())?;
+        self.digest.update(self.line.as_bytes());
+        self.line.zeroize();
+        Ok(())
+    }
+}
+
+/// Reads an export that is not sealed, or through [`SealedExportReader`](crate::SealedExportReader).
+///
+/// Hands each key to `on_key` as it comes. Only when this returns `Ok` is it known that all of them were there and are right: take nothing over
+/// before.
+///
+/// # Errors
+/// [`KeyExportError`], and whatever `on_key` returns.
+pub fn read_key_export<E: From<KeyExportError>>(
+    reader: impl Read,
+    mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>,
+) -> Result<KeyExport, E> {
+    let mut lines = Lines { reader, buffer: Zeroizing::new([0; BUFFER_BYTES]), start: 0, end: 0, read: 0 };
+    let mut digest = Context::new(&SHA256);
+
+    check_title(lines.next()?, &mut digest)?;
+    let mut archive = ArchiveId([0; 16]);
+    let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: 1 })?;
+    field(line, b"archive ", &mut archive.0).ok_or(KeyExportError::Malformed { line: 2, what: "no archive" })?;
+    digest_line(&mut digest, line);
+    let mut master = Zeroizing::new([0; 32]);
+    let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: 2 })?;
+    field(line, b"master ", &mut master).ok_or(KeyExportError::Malformed { line: 3, what: "no master key" })?;
+    digest_line(&mut digest, line);
+
+    let mut keys = 0;
+    loop {
+        let number = 4 + keys;
+        let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: number - 1 })?;
+        if line.starts_with(b"end ") {
+            let last = parse_end(line).ok_or(KeyExportError::Malformed { line: number, what: "no number and digest behind `end`" })?;
+            if last.keys != keys {
+                return Err(KeyExportError::Count { found: keys, expected: last.keys }.into());
+            }
+            if last.digest != digest.finish().as_ref() {
+                return Err(KeyExportError::Digest.into());
+            }
+            if !lines.at_end()? {
+                return Err(KeyExportError::Malformed { line: number + 1, what: "bytes behind the last line" }.into());
+            }
+            return Ok(KeyExport { archive, master: MasterKey::new(*master), keys });
+        }
+        let (version, key) = parse_key(line).ok_or(KeyExportError::Malformed { line: number, what: "neither a key nor the end" })?;
+        digest_line(&mut digest, line);
+        on_key(version, key)?;
+        keys += 1;
+    }
+}
+
+fn check_title(line: Option<&[u8]>, digest: &mut Context) -> Result<(), KeyExportError> {
+    let line = line.ok_or(KeyExportError::NotAnExport)?;
+    let version = line.strip_prefix(TITLE.as_bytes()).and_then(|rest| rest.strip_prefix(b" ")).and_then(parse_number);
+    match version.ok_or(KeyExportError::NotAnExport)? {
+        0 => Err(KeyExportError::NotAnExport),
+        found if found > u64::from(VERSION) => Err(KeyExportError::Newer { found }),
+        _ => {
+            digest_line(digest, line);
+            Ok(())
+        }
+    }
+}
+
+/// Reads a line of a word and hexadecimal digits.
+fn field<const N: usize>(line: &[u8], word: &[u8], bytes: &mut [u8; N]) -> Option<()> {
+    parse_hex(line.strip_prefix(word)?, bytes)
+}
+
+fn parse_key(line: &[u8]) -> Option<(VersionId, WrappedKey)> {
+    let (version, key) = line.strip_prefix(b"key ")?.split_at_checked(32)?;
+    let (mut id, mut wrapped) = (VersionId([0; 16]), WrappedKey([0; 40]));
+    parse_hex(version, &mut id.0)?;
+    parse_hex(key.strip_prefix(b" ")?, &mut wrapped.0)?;
+    Some((id, wrapped))
+}
+
+struct End {
+    keys: u64,
+    digest: [u8; 32],
+}
+
+fn parse_end(line: &[u8]) -> Option<End> {
+    let rest = line.strip_prefix(b"end ")?;
+    let space = rest.iter().position(|&byte| byte == b' ')?;
+    let mut digest = [0; 32];
+    parse_hex(&rest[space + 1..], &mut digest)?;
+    Some(End { keys: parse_number(&rest[..space])?, digest })
+}
+
+/// Decimal digits without sign or leading zeros.
+fn parse_number(digits: &[u8]) -> Option<u64> {
+    if !digits.iter().all(u8::is_ascii_digit) || (digits.len() > 1 && digits[0] == b'0') {
+        return None;
+    }
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn digest_line(digest: &mut Context, line: &[u8]) {
+    digest.update(line);
+    digest.update(b"\n");
+}
+
+/// Cuts what is read into lines, in a buffer of its own that is wiped in the end.
+struct Lines<R> {
+    reader: R,
+    buffer: Zeroizing<[u8; BUFFER_BYTES]>,
+    start: usize,
+    end: usize,
+    read: u64,
+}
+
+impl<R: Read> Lines<R> {
+    /// The next line without its line feed; `None` if the bytes end without one.
+    fn next(&mut self) -> Result<Option<&[u8]>, KeyExportError> {
+        let feed = loop {
+            let ready = &self.buffer[self.start..self.end];
+            if let Some(feed) = ready.iter().take(LINE_BYTES_MAX).position(|&byte| byte == b'\n') {
+                break feed;
+            }
+            if self.read == 0 && is_sealed_export(ready) {
+                return Err(KeyExportError::Sealed);
+            }
+            if ready.len() >= LINE_BYTES_MAX {
+                return Err(match self.read {
+                    0 => KeyExportError::NotAnExport,
+                    read => KeyExportError::Malformed { line: read + 1, what: "more characters than any line" },
+                });
+            }
+            if self.fill()? == 0 {
+                return Ok(None);
+            }
+        };
+        let line = self.start..self.start + feed;
+        self.start = line.end + 1;
+        self.read += 1;
+        if self.read == 1 && is_sealed_export(&self.buffer[line.clone()]) {
+            return Err(KeyExportError::Sealed);
+        }
+        Ok(Some(&self.buffer[line]))
+    }
+
+    fn at_end(&mut self) -> Result<bool, KeyExportError> {
+        Ok(self.start == self.end && self.fill()? == 0)
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        let more = loop {
+            match self.reader.read(&mut self.buffer[self.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result?,
+            }
+        };
+        self.end += more;
+        Ok(more)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Read = Result<(KeyExport, Vec<(VersionId, WrappedKey)>), KeyExportError>;
+
+    pub(crate) fn text(keys: &[(VersionId, WrappedKey)]) -> Vec<u8> {
+        let master = MasterKey::new(std::array::from_fn(|i| i as u8));
+        let mut export = KeyExportWriter::new(Vec::new(), ArchiveId([10; 16]), &master).unwrap();
+        for (version, key) in keys {
+            export.push(*version, key).unwrap();
+        }
+        export.finish().unwrap()
+    }
+
+    fn read(bytes: &[u8]) -> Read {
+        let mut keys = Vec::new();
+        let export = read_key_export(bytes, |version, key| {
+            keys.push((version, key));
+            Ok::<_, KeyExportError>(())
+        })?;
+        Ok((export, keys))
+    }
+
+    fn keys(count: u8) -> Vec<(VersionId, WrappedKey)> {
+        (0..count).map(|n| (VersionId([n; 16]), WrappedKey([n ^ 0x5c; 40]))).collect()
+    }
+
+    #[test]
+    fn the_text_is_laid_out_as_specified() {
+        let version = VersionId(std::array::from_fn(|i| i as u8));
+        let expected = "fulgurite-keys 1\n\
+            archive 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a\n\
+            master 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n\
+            key 000102030405060708090a0b0c0d0e0f \
+            5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c5c\n\
+            end 1 6b069add070a282ea179fb67f5870d99b991df0b49c1d6839d52e395787c212c\n";
+        assert_eq!(String::from_utf8(text(&[(version, WrappedKey([0x5c; 40]))])).unwrap(), expected);
+    }
+
+    #[test]
+    fn all_keys_come_back() {
+        for count in [0, 1, 255] {
+            let (export, back) = read(&text(&keys(count))).unwrap();
+            assert_eq!((export.archive, export.keys), (ArchiveId([10; 16]), count.into()));
+            assert_eq!(export.master.expose()[..3], [0, 1, 2]);
+            assert_eq!(back, keys(count));
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_export_is_told() {
+        let good = String::from_utf8(text(&keys(2))).unwrap();
+        let swap = |from: &str, to: &str| read(good.replacen(from, to, 1).as_bytes());
+        assert!(matches!(read(b""), Err(KeyExportError::NotAnExport)));
+        assert!(matches!(read(&[0; 10_000]), Err(KeyExportError::NotAnExport)));
+        assert!(matches!(read(b"FULGKEYS\x01\0\0\0"), Err(KeyExportError::Sealed)));
+        assert!(matches!(swap("keys 1", "keys 2"), Err(KeyExportError::Newer { found: 2 })));
+        assert!(matches!(swap("archive", "Archive"), Err(KeyExportError::Malformed { line: 2, .. })));
+        assert!(matches!(swap("master 0", "master g"), Err(KeyExportError::Malformed { line: 3, .. })));
+        assert!(matches!(swap("key 0", "key  0"), Err(KeyExportError::Malformed { line: 4, .. })));
+        assert!(matches!(swap("end 2", "end 3"), Err(KeyExportError::Count { found: 2, expected: 3 })));
+        assert!(matches!(swap("end 2", "end 02"), Err(KeyExportError::Malformed { line: 6, .. })));
+        assert!(matches!(swap("archive 0a", "archive 0b"), Err(KeyExportError::Digest)));
+        assert!(matches!(read(format!("{good}\n").as_bytes()), Err(KeyExportError::Malformed { line: 7, .. })));
+        let line = format!("key {}\n", "0".repeat(5_000));
+        assert!(matches!(swap("end", &line), Err(KeyExportError::Malformed { line: 6, .. })));
+    }
+
+    #[test]
+    fn an_export_cut_anywhere_is_refused() {
+        let good = text(&keys(2));
+        for cut in 0..good.len() {
+            assert!(read(&good[..cut]).is_err(), "cut to {cut}");
+        }
+        assert!(matches!(read(&good[..good.len() - 1]), Err(KeyExportError::Truncated { lines: 5 })));
+    }
+
+    proptest! {
+        #[test]
+        fn no_changed_byte_goes_unnoticed(at: prop::sample::Index, change in 1u8..) {
+            let mut bytes = text(&keys(3));
+            let at = at.index(bytes.len());
+            bytes[at] ^= change;
+            // The case of a hexadecimal digit in the last line is all that may change.
+            if let Ok((export, back)) = read(&bytes) {
+                prop_assert_eq!(change, 0x20);
+                prop_assert_eq!((export.archive, back), (ArchiveId([10; 16]), keys(3)));
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! An export of keys under a passphrase.
+//!
+//! ```text
+//! FULGKEYS | version | log2 N | r  | p  | salt | frame 0 [tag] | frame 1 [tag] | ... | last frame [tag]
+//! 0          8         12       13   17   21     37
+//! ```
+//!
+//! The key comes from the passphrase by scrypt (RFC 7914). The last frame is marked in its associated data, so that a file cut at a frame
+//! is found out.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, UnboundKey};
+use zeroize::Zeroizing;
+
+use crate::v1::frame::{FRAME_BYTES, STORED_FRAME_BYTES, numbered_nonce};
+use crate::v1::{VERSION, u32_at};
+
+/// Bytes of a salt.
+pub const SALT_BYTES: usize = 16;
+
+const MAGIC: &[u8; 8] = b"FULGKEYS";
+const HEAD_BYTES: usize = 37;
+const TEXT: &[u8; 17] = b"fulgurite keys v1";
+const NONCE_DOMAIN: u8 = 2;
+
+/// How much work scrypt makes of a passphrase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScryptCost {
+    /// Logarithm of N, the number of blocks that are held in memory: 10 to 20.
+    pub log2_n: u8,
+    /// Length of a block in 128 bytes.
+    pub r: u32,
+    /// How often it is all done.
+    pub p: u32,
+}
+
+impl Default for ScryptCost {
+    /// 32 MiB of memory, about a tenth of a second.
+    fn default() -> Self {
+        Self { log2_n: 15, r: 8, p: 1 }
+    }
+}
+
+impl ScryptCost {
+    /// A file may name any cost; what takes more than 256 MiB or 32 times the default's work is refused before any is spent.
+    fn check(self) -> Result<Self, SealedExportError> {
+        let refused = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
+        if !(10..=20).contains(&self.log2_n) || self.r == 0 || self.p == 0 {
+            return Err(refused);
+        }
+        let blocks = u64::from(self.r) << self.log2_n;
+        if blocks > 1 << 21 || blocks.saturating_mul(self.p.into()) > 1 << 23 {
+            return Err(refused);
+        }
+        Ok(self)
+    }
+}
+
+/// A sealed export that can't be opened or made.
+#[derive(Debug, thiserror::Error)]
+pub enum SealedExportError {
+    /// The file does not begin as one.
+    #[error("this is not a sealed Fulgurite key export")]
+    NotAnExport,
+    /// Written by a later version of the format.
+    #[error("the key export has format version {found}, this program reads up to {VERSION}: use a newer program")]
+    Newer {
+        /// The version found.
+        found: u32,
+    },
+    /// Parameters that scrypt can't have, or that would take too much memory or time.
+    #[error("the key export asks for scrypt with N = 2^{log2_n}, r = {r}, p = {p}: N from 2^10 to 2^20 within 256 MiB is accepted")]
+    Cost {
+        /// Logarithm of N.
+        log2_n: u8,
+        /// The parameter r.
+        r: u32,
+        /// The parameter p.
+        p: u32,
+    },
+    /// The first frame does not open.
+    #[error("the passphrase is wrong (or the beginning of the key export is damaged)")]
+    WrongPassphrase,
+    /// A later frame does not open, though the passphrase is right.
+    #[error("the passphrase is right, but the key export is damaged at frame {frame}: use another copy")]
+    Damaged {
+        /// The frame, counted from 0.
+        frame: u64,
+    },
+    /// The file ends too early.
+    #[error("the key export breaks off after frame {frames}: it was cut short, use another copy")]
+    Truncated {
+        /// Good frames there are.
+        frames: u64,
+    },
+    /// Reading or writing failed.
+    #[error("the key export could not be read or written")]
+    Io(#[from] io::Error),
+}
+
+/// Whether a file that begins with these bytes is a sealed export.
+#[must_use]
+pub fn is_sealed_export(beginning: &[u8]) -> bool {
+    beginning.starts_with(MAGIC)
+}
+
+/// Seals what is written into it. Must be [finished](Self::finish): the last frame is written there.
+pub struct SealedExportWriter<W> {
+    writer: W,
+    key: LessSafeKey,
+    /// Content of the frame that is being filled. Sealed only when more comes or all is done, since the last frame is marked.
+    frame: Zeroizing<Vec<u8>>,
+    index: u64,
+}
+
+impl<W: Write> SealedExportWriter<W> {
+    /// Derives the key and writes the head. `salt` must be random, and new for each export.
+    ///
+    /// # Errors
+    /// [`SealedExportError::Cost`] for a cost that no reader would accept, [`SealedExportError::Io`] if writing fails.
+    pub fn new(mut writer: W, passphrase: &[u8], salt: [u8; SALT_BYTES], cost: ScryptCost) -> Result<Self, SealedExportError> {
+        let key = derive(passphrase, &salt, cost)?;
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(MAGIC);
+        head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        head[12] = cost.log2_n;
+        head[13..17].copy_from_slice(&cost.r.to_le_bytes());
+        head[17..21].copy_from_slice(&cost.p.to_le_bytes());
+        head[21..].copy_from_slice(&salt);
+        writer.write_all(&head)?;
+        Ok(Self { writer, key, frame: Zeroizing::new(Vec::with_capacity(STORED_FRAME_BYTES)), index: 0 })
+    }
+
+    /// Seals the last frame, and hands the writer back.
+    ///
+    /// # Errors
+    /// What writing gives; also [`io::ErrorKind::InvalidInput`] if nothing was written, since there is no frame to mark as the last.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.frame.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a sealed key export without content"));
+        }
+        self.seal(true)?;
+        Ok(self.writer)
+    }
+
+    fn seal(&mut self, last: bool) -> io::Result<()> {
+        let tag = self.key.seal_in_place_separate_tag(numbered_nonce(NONCE_DOMAIN, self.index), associated(last), &mut self.frame);
+        self.frame.extend_from_slice(tag.expect("a frame is far below the limit of AES-GCM").as_ref());
+        self.writer.write_all(&self.frame)?;
+        self.frame.clear();
+        self.index += 1;
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for SealedExportWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        if self.frame.len() == FRAME_BYTES {
+            self.seal(false)?;
+        }
+        let taken = bytes.len().min(FRAME_BYTES - self.frame.len());
+        self.frame.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    /// Does nothing to the frame that is being filled: only a full or the last one can be written.
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// Opens a sealed export and gives out its content. Its errors come as [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
+pub struct SealedExportReader<R> {
+    reader: R,
+    key: LessSafeKey,
+    /// One frame of content, from `start` on not given out yet.
+    frame: Zeroizing<Vec<u8>>,
+    start: usize,
+    /// Number of frames opened.
+    opened: u64,
+    /// Read in advance, to know whether a frame is the last.
+    ahead: Option<u8>,
+}
+
+impl<R: Read> SealedExportReader<R> {
+    /// Reads the head and the first frame, so that a wrong passphrase is found out here.
+    ///
+    /// # Errors
+    /// [`SealedExportError`].
+    pub fn new(mut reader: R, passphrase: &[u8]) -> Result<Self, SealedExportError> {
+        let mut head = [0; HEAD_BYTES];
+        let read = read_full(&mut reader, &mut head)?;
+        if !is_sealed_export(&head[..read]) {
+            return Err(SealedExportError::NotAnExport);
+        }
+        if read < HEAD_BYTES {
+            return Err(SealedExportError::Truncated { frames: 0 });
+        }
+        match u32_at(&head, 8) {
+            VERSION => {}
+            0 => return Err(SealedExportError::NotAnExport),
+            found => return Err(SealedExportError::Newer { found }),
+        }
+        let cost = ScryptCost { log2_n: head[12], r: u32_at(&head, 13), p: u32_at(&head, 17) };
+        let key = derive(passphrase, &head[21..], cost)?;
+        let ahead = read_byte(&mut reader)?;
+        let frame = Zeroizing::new(Vec::with_capacity(STORED_FRAME_BYTES));
+        let mut opened = Self { reader, key, frame, start: 0, opened: 0, ahead };
+        opened.open_next()?;
+        Ok(opened)
+    }
+
+    /// Opens the next frame, if there is one.
+    fn open_next(&mut self) -> Result<(), SealedExportError> {
+        self.frame.clear();
+        self.start = 0;
+        let Some(first) = self.ahead.take() else {
+            return if self.opened == 0 { Err(SealedExportError::Truncated { frames: 0 }) } else { Ok(()) };
+        };
+        self.frame.resize(STORED_FRAME_BYTES, 0);
+        self.frame[0] = first;
+        let read = 1 + read_full(&mut self.reader, &mut self.frame[1..])?;
+        self.frame.truncate(read);
+        if read == STORED_FRAME_BYTES {
+            self.ahead = read_byte(&mut self.reader)?;
+        }
+        let last = self.ahead.is_none();
+        let stored = last.then(|| self.frame.clone());
+        let content = match self.open(last) {
+            Ok(content) => content,
+            // The file may have been cut just behind a frame, which then opens as one that is not the last.
+            Err(error) => match stored {
+                Some(stored) if read == STORED_FRAME_BYTES => {
+                    *self.frame = stored.to_vec();
+                    return Err(match self.open(false) {
+                        Ok(_) => SealedExportError::Truncated { frames: self.opened + 1 },
+                        Err(_) => error,
+                    });
+                }
+                _ => return Err(error),
+            },
+        };
+        self.frame.truncate(content);
+        self.opened += 1;
+        Ok(())
+    }
+
+    fn open(&mut self, last: bool) -> Result<usize, SealedExportError> {
+        let nonce = numbered_nonce(NONCE_DOMAIN, self.opened);
+        match self.key.open_in_place(nonce, associated(last), &mut self.frame) {
+            Ok(content) if !content.is_empty() => Ok(content.len()),
+            _ if self.opened == 0 => Err(SealedExportError::WrongPassphrase),
+            _ => Err(SealedExportError::Damaged { frame: self.opened }),
+        }
+    }
+}
+
+impl<R: Read> Read for SealedExportReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.frame.len() {
+            self.open_next().map_err(|error| match error {
+                SealedExportError::Io(error) => error,
+                error => io::Error::new(io::ErrorKind::InvalidData, error),
+            })?;
+        }
+        let given = buffer.len().min(self.frame.len() - self.start);
+        buffer[..given].copy_from_slice(&self.frame[self.start..self.start + given]);
+        self.start += given;
+        Ok(given)
+    }
+}
+
+impl<W> fmt::Debug for SealedExportWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedExportWriter").field("frames", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl<R> fmt::Debug for SealedExportReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedExportReader").field("frames", &self.opened).finish_non_exhaustive()
+    }
+}
+
+fn derive(passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<LessSafeKey, SealedExportError> {
+    let ScryptCost { log2_n, r, p } = cost.check()?;
+    let refused = SealedExportError::Cost { log2_n, r, p };
+    let parameters = scrypt::Params::new(log2_n, r, p, 32).map_err(|_| refused)?;
+    let mut key = Zeroizing::new([0; 32]);
+    scrypt::scrypt(passphrase, salt, &parameters, &mut *key).expect("scrypt gives 32 bytes");
+    Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*key).expect("a key of 32 bytes")))
+}
+
+fn associated(last: bool) -> Aad<[u8; TEXT.len() + 1]> {
+    let mut bytes = [0; TEXT.len() + 1];
+    bytes[..TEXT.len()].copy_from_slice(TEXT);
+    bytes[TEXT.len()] = last.into();
+    Aad::from(bytes)
+}
+
+fn read_byte(reader: &mut impl Read) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    Ok((read_full(reader, &mut byte)? == 1).then_some(byte[0]))
+}
+
+/// Fills `buffer` as far as there are bytes.
+fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match reader.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::hex::{parse_hex, push_hex};
+    use aws_lc_rs::digest::{SHA256, digest};
+
+    pub(crate) const CHEAP: ScryptCost = ScryptCost { log2_n: 10, r: 8, p: 1 };
+
+    pub(crate) fn sealed(content: &[u8]) -> Vec<u8> {
+        let salt = std::array::from_fn(|i| i as u8);
+        let mut writer = SealedExportWriter::new(Vec::new(), b"correct horse", salt, CHEAP).unwrap();
+        writer.write_all(content).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn open(bytes: &[u8]) -> Result<Vec<u8>, SealedExportError> {
+        let mut reader = SealedExportReader::new(bytes, b"correct horse")?;
+        let mut content = Vec::new();
+        match reader.read_to_end(&mut content) {
+            Ok(_) => Ok(content),
+            Err(error) => Err(error.downcast().expect("an error of our own")),
+        }
+    }
+
+    fn three_frames() -> Vec<u8> {
+        (0..2 * FRAME_BYTES as u64 + 5).map(|i| ((i * i) >> 3) as u8).collect()
+    }
+
+    /// Computed with the Python package `cryptography`, from the words of the specification alone.
+    #[test]
+    fn another_implementation_seals_the_same_bytes() {
+        let mut expected = [0; 67];
+        let hex = "46554c474b455953010000000a0800000001000000000102030405060708090a0b0c0d0e0f\
+            e78eb62051eebe790954a62e01e4e97a4608ad49c2786551c0d42d5def0a";
+        parse_hex(hex.as_bytes(), &mut expected).unwrap();
+        assert_eq!(sealed(b"Project Silica"), expected);
+        let mut found = String::new();
+        push_hex(&mut found, digest(&SHA256, &sealed(&three_frames())).as_ref());
+        assert_eq!(found, "0732ed082dba76460cd19e61e59ad94cf4e34d198c4d5955999e77fea924de8e");
+    }
+
+    #[test]
+    fn content_of_any_length_comes_back() {
+        for length in [1, 100, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 5] {
+            let content = &three_frames()[..length];
+            assert_eq!(open(&sealed(content)).unwrap(), content, "{length} bytes");
+        }
+        let empty = SealedExportWriter::new(Vec::new(), b"", [0; 16], CHEAP).unwrap().finish();
+        assert_eq!(empty.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_wrong_passphrase_damage_and_a_cut_are_told_apart() {
+        let good = sealed(&three_frames());
+        let wrong = SealedExportReader::new(&good[..], b"incorrect horse");
+        assert!(matches!(wrong, Err(SealedExportError::WrongPassphrase)));
+        let mut damaged = good.clone();
+        damaged[HEAD_BYTES + STORED_FRAME_BYTES + 9] ^= 1;
+        assert!(matches!(open(&damaged), Err(SealedExportError::Damaged { frame: 1 })));
+        for frames in 0..=2 {
+            let cut = &good[..HEAD_BYTES + frames * STORED_FRAME_BYTES];
+            let found = open(cut);
+            assert!(matches!(found, Err(SealedExportError::Truncated { frames: n }) if n == frames as u64), "{found:?}");
+        }
+        for cut in [0, 7, 8, 36, 38, 53, 54, 1_000, 70_000, good.len() - 1] {
+            assert!(open(&good[..cut]).is_err(), "cut to {cut}");
+        }
+        let mut newer = good;
+        newer[8] = 3;
+        assert!(matches!(open(&newer), Err(SealedExportError::Newer { found: 3 })));
+    }
+
+    #[test]
+    fn no_changed_byte_goes_unnoticed() {
+        let good = sealed(b"Project Silica");
+        for at in 0..good.len() {
+            let mut changed = good.clone();
+            changed[at] ^= 1;
+            assert!(open(&changed).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_asks_for_gigabytes_or_hours_is_refused_before_any_is_spent() {
+        let accepted = |log2_n, r, p| ScryptCost { log2_n, r, p }.check().is_ok();
+        assert!(accepted(15, 8, 1) && accepted(17, 8, 8) && accepted(18, 8, 4));
+        for (log2_n, r, p) in
+            [(9, 8, 1), (21, 1, 1), (63, 8, 1), (255, 8, 1), (19, 8, 1), (15, 0, 1), (15, 8, 0), (15, 8, 64), (10, u32::MAX, u32::MAX)]
+        {
+            assert!(!accepted(log2_n, r, p), "{log2_n} {r} {p}");
+            let mut file = sealed(b"x");
+            file[12] = log2_n;
+            file[13..17].copy_from_slice(&r.to_le_bytes());
+            file[17..21].copy_from_slice(&p.to_le_bytes());
+            assert!(matches!(open(&file), Err(SealedExportError::Cost { .. })));
+        }
+    }
+
+    #[test]
+    fn a_key_export_goes_through_a_passphrase_and_back() {
+        let text = crate::v1::key_export::tests::text(&[]);
+        let bytes = sealed(&text);
+        let reader = SealedExportReader::new(&bytes[..], b"correct horse").unwrap();
+        let export = crate::read_key_export(reader, |_, _| Ok::<_, crate::KeyExportError>(())).unwrap();
+        assert_eq!(export.keys, 0);
+        assert!(is_sealed_export(&bytes) && !is_sealed_export(&text));
+    }
+}

@@ -1,0 +1,359 @@
+//! Walking a segment: what is in it after a restart, whatever happened to it.
+//!
+//! From head to head as long as heads are good. Where one is not, the search for the next goes on at multiples of 64. A good head is trusted
+//! for the length of its payload even where that is damaged: so bytes inside of objects are searched only when a head is lost.
+
+use std::io;
+use std::ops::Range;
+
+use crate::crc64::Crc64;
+use crate::v1::segment::{HEAD_BYTES, RECORD_MAGIC, RecordHead, SegmentError, SegmentHead};
+
+/// Bytes read at once.
+const WINDOW_BYTES: usize = 1 << 16;
+
+/// What a walk over a segment found, besides its records.
+#[derive(Debug)]
+pub struct SegmentScan {
+    /// Number of good records.
+    pub records: u64,
+    /// Where the last good record ends, zeros included: the length of what is worth keeping.
+    pub end: u64,
+    /// Ranges that hold neither a good record nor the zeros of preallocation, in order. A range that reaches the end of the file may be a record
+    /// that was being written when the power went.
+    pub damaged: Vec<Range<u64>>,
+    /// Whether the head of the segment itself is damaged, so that only the file name tells its number.
+    pub head_damaged: bool,
+    /// The first error of reading; what could not be read is among `damaged`.
+    pub unreadable: Option<io::Error>,
+}
+
+/// Walks over a segment of `len` bytes, expected to be `expected`, and hands each good record to `on_record`, front to back.
+///
+/// `read_at` fills a buffer from an offset. With `check_payloads`, payloads are read and held against their checksums, 64 KiB at a time;
+/// without, only heads are read and `damaged` speaks of those alone.
+///
+/// # Errors
+/// [`SegmentError`] if the file is foreign, of a later version, or another segment than expected. A damaged head is no error where
+/// any record is good.
+pub fn scan_segment(
+    expected: SegmentHead,
+    len: u64,
+    read_at: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+    check_payloads: bool,
+    on_record: impl FnMut(RecordHead),
+) -> Result<SegmentScan, SegmentError> {
+    let found = SegmentScan { records: 0, end: HEAD_BYTES as u64, damaged: Vec::new(), head_damaged: false, unreadable: None };
+    let mut scan = Scan { len, number: expected.number, read_at, on_record, found, window: vec![0; WINDOW_BYTES] };
+    let head_error = scan.check_head(expected)?;
+    scan.found.head_damaged = head_error.is_some();
+    let mut at = HEAD_BYTES as u64;
+    while at < len {
+        at = match scan.head_at(at) {
+            Some(head) => scan.record(head, check_payloads),
+            None => scan.resynchronise(at),
+        };
+    }
+    match head_error {
+        Some(error) if scan.found.records == 0 => Err(error),
+        _ => Ok(scan.found),
+    }
+}
+
+struct Scan<R, F> {
+    len: u64,
+    number: u64,
+    read_at: R,
+    on_record: F,
+    found: SegmentScan,
+    window: Vec<u8>,
+}
+
+impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F> {
+    /// An error that only counts if no record is good either.
+    fn check_head(&mut self, expected: SegmentHead) -> Result<Option<SegmentError>, SegmentError> {
+        let mut bytes = [0; HEAD_BYTES];
+        if self.len < HEAD_BYTES as u64 {
+            return Err(SegmentError::NotASegment);
+        }
+        if let Err(source) = (self.read_at)(0, &mut bytes) {
+            return Ok(Some(SegmentError::Read { at: 0, source }));
+        }
+        match SegmentHead::from_bytes(&bytes) {
+            Ok(head) if head.archive != expected.archive => {
+                Err(SegmentError::OtherArchive { found: head.archive, expected: expected.archive })
+            }
+            Ok(head) if head.number != expected.number => Err(SegmentError::OtherNumber { found: head.number, expected: expected.number }),
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(error)),
+        }
+    }
+
+    fn read(&mut self, at: u64, bytes: usize) -> bool {
+        match (self.read_at)(at, &mut self.window[..bytes]) {
+            Ok(()) => true,
+            Err(error) => {
+                self.found.unreadable.get_or_insert(error);
+                false
+            }
+        }
+    }
+
+    /// The head at `at`, if it is good and its payload is within the file.
+    fn head_at(&mut self, at: u64) -> Option<RecordHead> {
+        if self.len - at < HEAD_BYTES as u64 || !self.read(at, HEAD_BYTES) {
+            return None;
+        }
+        self.head_in(0, at)
+    }
+
+    fn head_in(&self, offset: usize, at: u64) -> Option<RecordHead> {
+        let bytes = self.window.get(offset..offset + HEAD_BYTES)?.try_into().expect("a slice of a head's length");
+        let head = RecordHead::from_bytes(bytes, self.number, at)?;
+        let end = head.payload_position() + u64::from(head.payload_bytes);
+        (end <= self.len).then_some(head)
+    }
+
+    /// Deals with the record of a good head; returns where the next one starts.
+    fn record(&mut self, head: RecordHead, check_payload: bool) -> u64 {
+        // The zeros behind the last payload may have been cut off.
+        let next = (head.position + head.padded_bytes()).min(self.len);
+        if check_payload && !self.payload_is_good(head) {
+            self.damage(head.position..next);
+        } else {
+            (self.on_record)(head);
+            self.found.records += 1;
+            self.found.end = next;
+        }
+        next
+    }
+
+    fn payload_is_good(&mut self, head: RecordHead) -> bool {
+        let mut crc = Crc64::new();
+        let (mut at, end) = (head.payload_position(), head.payload_position() + u64::from(head.payload_bytes));
+        while at < end {
+            let bytes = usize::try_from(end - at).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+            if !self.read(at, bytes) {
+                return false;
+            }
+            crc.update(&self.window[..bytes]);
+            at += bytes as u64;
+        }
+        crc.value() == head.crc64
+    }
+
+    /// Looks for the next good head behind `from`, where none is; returns where it is, or the end of the file.
+    fn resynchronise(&mut self, from: u64) -> u64 {
+        let mut zeros = true;
+        let mut at = from;
+        while at < self.len {
+            let bytes = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+            if !self.read(at, bytes) {
+                zeros = false;
+                at += bytes as u64;
+                continue;
+            }
+            for offset in (0..bytes).step_by(HEAD_BYTES) {
+                let position = at + offset as u64;
+                let piece = &self.window[offset..bytes.min(offset + HEAD_BYTES)];
+                if position > from
+                    && piece.starts_with(RECORD_MAGIC)
+                    && piece.len() == HEAD_BYTES
+                    && self.head_in(offset, position).is_some()
+                {
+                    self.damage(from..position);
+                    return position;
+                }
+                zeros &= self.window[offset..bytes.min(offset + HEAD_BYTES)].iter().all(|&byte| byte == 0);
+            }
+            at += bytes as u64;
+        }
+        if !zeros {
+            self.damage(from..self.len);
+        }
+        self.len
+    }
+
+    fn damage(&mut self, range: Range<u64>) {
+        match self.found.damaged.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => self.found.damaged.push(range),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::crc64::crc64;
+    use crate::v1::segment::RecordKind;
+    use fulgurite_domain::{ArchiveId, VersionId};
+    use proptest::prelude::*;
+
+    pub(crate) const HEAD: SegmentHead = SegmentHead { archive: ArchiveId([10; 16]), number: 7 };
+
+    /// A segment with records of these payloads, and their heads.
+    pub(crate) fn segment(payloads: &[usize]) -> (Vec<u8>, Vec<RecordHead>) {
+        let mut file = HEAD.to_bytes().to_vec();
+        let mut heads = Vec::new();
+        for (n, &length) in payloads.iter().enumerate() {
+            let payload: Vec<u8> = (0..length).map(|i| (i * 31 + n) as u8).collect();
+            let head = RecordHead {
+                kind: RecordKind::Object,
+                version: VersionId([n as u8; 16]),
+                offset: 0,
+                payload_bytes: length as u32,
+                sealed: false,
+                crc64: crc64(&payload),
+                position: file.len() as u64,
+            };
+            file.extend(head.to_bytes(HEAD.number));
+            file.extend(payload);
+            file.resize(file.len().next_multiple_of(64), 0);
+            heads.push(head);
+        }
+        (file, heads)
+    }
+
+    pub(crate) fn scan(file: &[u8], check_payloads: bool) -> Result<(SegmentScan, Vec<RecordHead>), SegmentError> {
+        let mut heads = Vec::new();
+        let read_at = |at: u64, buffer: &mut [u8]| {
+            let rest = file.get(at as usize..).unwrap_or(&[]);
+            buffer.copy_from_slice(rest.get(..buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        };
+        let scan = scan_segment(HEAD, file.len() as u64, read_at, check_payloads, |head| heads.push(head))?;
+        assert_eq!(scan.records, heads.len() as u64);
+        Ok((scan, heads))
+    }
+
+    #[test]
+    fn all_records_of_a_good_segment_are_found_and_preallocated_zeros_are_no_damage() {
+        let (mut file, heads) = segment(&[0, 1, 64, 200_000, 63]);
+        let end = file.len() as u64;
+        for zeros in [0, 1, 64, 100_000] {
+            file.resize(end as usize + zeros, 0);
+            let (found, seen) = scan(&file, true).unwrap();
+            assert_eq!(seen, heads);
+            assert_eq!((found.end, found.damaged, found.head_damaged), (end, vec![], false));
+        }
+    }
+
+    #[test]
+    fn a_record_torn_anywhere_is_not_there_and_those_before_it_are() {
+        let (file, heads) = segment(&[100, 3_000]);
+        let last = heads[1].position as usize;
+        let payload_end = last + 64 + 3_000;
+        for cut in last..file.len() {
+            let (found, seen) = scan(&file[..cut], true).unwrap();
+            let whole = cut >= payload_end;
+            assert_eq!(seen.len(), 1 + usize::from(whole), "cut to {cut}");
+            assert_eq!(found.end, if whole { cut as u64 } else { last as u64 });
+            assert_eq!(found.damaged.is_empty(), whole || cut == last);
+            // Power went while the payload was on its way into preallocated space.
+            let mut torn = file[..cut].to_vec();
+            torn.resize(file.len() + 1_000, 0);
+            assert_eq!(scan(&torn, true).unwrap().1.len(), 1 + usize::from(cut >= payload_end), "torn at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_head_costs_one_record_and_a_damaged_payload_too() {
+        let (good, heads) = segment(&[100, 150_000, 100, 100]);
+        let places = |from: usize, to: usize| heads[from].position..heads[to].position;
+        let mut file = good.clone();
+        file[heads[1].position as usize + 20] ^= 1;
+        let (found, seen) = scan(&file, true).unwrap();
+        assert_eq!(seen, [heads[0], heads[2], heads[3]]);
+        assert_eq!(found.damaged, [places(1, 2)]);
+        let mut file = good.clone();
+        file[heads[1].position as usize + 100_000] ^= 1;
+        assert_eq!(scan(&file, true).unwrap().0.damaged, [places(1, 2)]);
+        assert_eq!(scan(&file, false).unwrap().1, heads);
+        file[heads[2].position as usize] ^= 1;
+        let (found, seen) = scan(&file, true).unwrap();
+        assert_eq!(seen, [heads[0], heads[3]]);
+        assert_eq!(found.damaged, [places(1, 3)], "neighbours are told as one range");
+    }
+
+    #[test]
+    fn a_segment_inside_an_object_adds_no_records() {
+        let (inner, _) = segment(&[10; 50]);
+        let head = RecordHead {
+            kind: RecordKind::Data,
+            version: VersionId([1; 16]),
+            offset: 0,
+            payload_bytes: inner.len() as u32,
+            sealed: false,
+            crc64: crc64(&inner),
+            position: 64,
+        };
+        let mut file = [&HEAD.to_bytes()[..], &head.to_bytes(HEAD.number), &inner].concat();
+        assert_eq!(scan(&file, true).unwrap().1, [head]);
+        file[64] ^= 1;
+        assert_eq!(scan(&file, true).unwrap().1, []);
+    }
+
+    #[test]
+    fn records_outlive_the_head_of_their_segment() {
+        let (mut file, heads) = segment(&[100, 100]);
+        file[20] ^= 1;
+        let (found, seen) = scan(&file, true).unwrap();
+        assert!(found.head_damaged);
+        assert_eq!(seen, heads);
+        file[..64].fill(0);
+        assert_eq!(scan(&file, true).unwrap().1, heads);
+    }
+
+    #[test]
+    fn foreign_newer_and_other_segments_are_refused() {
+        for file in [&[][..], &[0; 63], &[0; 10_000], b"text that is longer than sixty-four bytes, in no way like a segment of any kind"] {
+            assert!(matches!(scan(file, true), Err(SegmentError::NotASegment)));
+        }
+        let head = |head: SegmentHead| scan(&head.to_bytes(), true);
+        assert!(matches!(head(SegmentHead { number: 8, ..HEAD }), Err(SegmentError::OtherNumber { found: 8, expected: 7 })));
+        let archive = ArchiveId([11; 16]);
+        assert!(matches!(head(SegmentHead { archive, ..HEAD }), Err(SegmentError::OtherArchive { found, .. }) if found == archive));
+        let mut newer = HEAD.to_bytes();
+        newer[8] = 2;
+        assert!(matches!(scan(&newer, true), Err(SegmentError::Newer { found: 2 })));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_damaged_and_the_rest_is_found() {
+        let (file, heads) = segment(&[100, 300_000, 100]);
+        let bad = heads[1].position + 10;
+        let mut seen = Vec::new();
+        let read_at = |at: u64, buffer: &mut [u8]| {
+            if (at..at + buffer.len() as u64).contains(&bad) {
+                return Err(io::Error::other("a bad place"));
+            }
+            buffer.copy_from_slice(&file[at as usize..at as usize + buffer.len()]);
+            Ok(())
+        };
+        let found = scan_segment(HEAD, file.len() as u64, read_at, true, |head| seen.push(head)).unwrap();
+        assert_eq!(seen, [heads[0], heads[2]]);
+        let lost = heads[1].position..heads[2].position;
+        assert_eq!(found.damaged, [lost]);
+        assert!(found.unreadable.is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_changed_byte_costs_at_most_the_record_it_is_in(
+            payloads in prop::collection::vec(0usize..2_000, 1..20), at: prop::sample::Index, change in 1u8..,
+        ) {
+            let (mut file, heads) = segment(&payloads);
+            let at = at.index(file.len());
+            file[at] ^= change;
+            let (_, seen) = scan(&file, true).unwrap();
+            for head in &heads {
+                let hit = (head.position..head.position + head.padded_bytes()).contains(&(at as u64));
+                prop_assert!(hit || seen.contains(head));
+            }
+            prop_assert!(seen.iter().all(|head| heads.contains(head)));
+        }
+    }
+}
