@@ -1,0 +1,79 @@
+//! The label behind each payload: it says where the sector belongs, and whether it is still what was written.
+//!
+//! A disk may return the bytes of another place without any error. So the label names platter, track and index, and the checksum covers
+//! both: a good sector in the wrong place is a lost sector.
+
+use fulgurite_codec::checksum::crc64;
+use fulgurite_domain::{LABEL_BYTES, PlatterId, SectorAddress};
+
+const MAGIC: &[u8; 8] = b"FULGSECT";
+const VERSION: u32 = 1;
+/// Where the checksum starts in the label.
+const CHECKSUM: usize = 56;
+
+/// Writes the label of a sector behind its payload. `sector` is payload and label.
+pub(crate) fn seal(sector: &mut [u8], platter: PlatterId, at: SectorAddress) {
+    let payload_bytes = sector.len() - LABEL_BYTES;
+    let label = &mut sector[payload_bytes..];
+    label.fill(0);
+    label[..CHECKSUM].copy_from_slice(&fields(payload_bytes, platter, at));
+    let checksum = crc64(&sector[..payload_bytes + CHECKSUM]);
+    sector[payload_bytes + CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Whether `sector`, payload and label, is what was written at `at` of `platter`.
+pub(crate) fn is_good(sector: &[u8], platter: PlatterId, at: SectorAddress) -> bool {
+    let payload_bytes = sector.len() - LABEL_BYTES;
+    let (covered, checksum) = sector.split_at(payload_bytes + CHECKSUM);
+    covered[payload_bytes..][..40] == fields(payload_bytes, platter, at)[..40] && crc64(covered).to_le_bytes() == checksum
+}
+
+fn fields(payload_bytes: usize, platter: PlatterId, at: SectorAddress) -> [u8; CHECKSUM] {
+    let mut fields = [0; CHECKSUM];
+    fields[..8].copy_from_slice(MAGIC);
+    fields[8..24].copy_from_slice(&platter.0);
+    fields[24..28].copy_from_slice(&at.track.0.to_le_bytes());
+    fields[28..32].copy_from_slice(&u32::from(at.sector).to_le_bytes());
+    fields[32..36].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
+    fields[36..40].copy_from_slice(&VERSION.to_le_bytes());
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulgurite_domain::PhysicalTrack;
+
+    const PLATTER: PlatterId = PlatterId([7; 16]);
+    const AT: SectorAddress = SectorAddress { track: PhysicalTrack(3), sector: 5 };
+
+    fn sector() -> Vec<u8> {
+        let mut sector: Vec<u8> = (0..1_024 + LABEL_BYTES).map(|i| i as u8).collect();
+        seal(&mut sector, PLATTER, AT);
+        sector
+    }
+
+    #[test]
+    fn a_sector_is_good_only_where_it_was_written() {
+        let sector = sector();
+        assert!(is_good(&sector, PLATTER, AT));
+        assert!(!is_good(&sector, PlatterId([8; 16]), AT));
+        assert!(!is_good(&sector, PLATTER, SectorAddress { sector: 6, ..AT }));
+        assert!(!is_good(&sector, PLATTER, SectorAddress { track: PhysicalTrack(4), ..AT }));
+    }
+
+    #[test]
+    fn any_single_changed_byte_is_noticed() {
+        let good = sector();
+        for i in 0..good.len() {
+            let mut sector = good.clone();
+            sector[i] ^= 0x40;
+            assert!(!is_good(&sector, PLATTER, AT), "byte {i}");
+        }
+    }
+
+    #[test]
+    fn zeros_are_no_sector() {
+        assert!(!is_good(&[0; 1_024 + LABEL_BYTES], PLATTER, AT));
+    }
+}

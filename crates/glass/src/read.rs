@@ -1,0 +1,145 @@
+//! The read drive: fetches sectors and tracks of a written platter. Reading changes nothing on it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use fulgurite_codec::CauchyCode;
+use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
+
+use crate::write::track_code;
+use crate::{Track, label};
+
+/// Where the bytes of a platter come from.
+pub trait PlatterSource: Send + Sync {
+    /// Reads up to `buffer.len()` bytes from `offset` on and says how many; fewer only at the end.
+    ///
+    /// # Errors
+    /// What the medium answers; the read drive takes it for lost sectors.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+/// What it took to have the information sectors of a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rebuilt {
+    /// Nothing: all were good.
+    Nothing,
+    /// The track's own code, for this many lost sectors (of the whole track).
+    ByTrack {
+        /// Lost sectors.
+        sectors: usize,
+    },
+}
+
+/// A track that its own code can't rebuild.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lost {
+    /// Lost sectors of the track, redundancy sectors included.
+    pub sectors: usize,
+}
+
+/// What came of reading some sectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SectorRead {
+    /// All of them are good.
+    Good,
+    /// Some are lost; the track has to be read.
+    SomeLost,
+}
+
+/// Reads one platter.
+#[derive(Clone)]
+pub struct ReadDrive {
+    platter: PlatterId,
+    geometry: Geometry,
+    source: Arc<dyn PlatterSource>,
+    code: Arc<CauchyCode>,
+}
+
+impl ReadDrive {
+    /// Puts a platter in.
+    ///
+    /// # Panics
+    /// If the geometry was not [checked](Geometry::check).
+    #[must_use]
+    pub fn load(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>) -> Self {
+        Self { platter, geometry, source, code: Arc::new(track_code(geometry)) }
+    }
+
+    /// The platter's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// The platter.
+    #[must_use]
+    pub fn platter(&self) -> PlatterId {
+        self.platter
+    }
+
+    /// Reads consecutive sectors of a track, payload and label, into `buffer`, and nothing else.
+    ///
+    /// # Panics
+    /// If `buffer` isn't as long as the sectors are.
+    pub fn read_sectors(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &mut [u8]) -> SectorRead {
+        let stride = self.geometry.sector_stride();
+        assert_eq!(buffer.len(), sectors.len() * stride, "the buffer holds the sectors");
+        let offset = self.geometry.sector_offset(SectorAddress { track, sector: sectors.start });
+        if !matches!(read_fully(&*self.source, offset, buffer), Ok(read) if read == buffer.len()) {
+            return SectorRead::SomeLost;
+        }
+        let good = buffer
+            .chunks_exact(stride)
+            .zip(sectors)
+            .all(|(bytes, sector)| label::is_good(bytes, self.platter, SectorAddress { track, sector }));
+        if good { SectorRead::Good } else { SectorRead::SomeLost }
+    }
+
+    /// Reads a whole track and finds out which sectors are good, without repair.
+    pub fn scan(&self, physical: PhysicalTrack, track: &mut Track) {
+        let offset = self.geometry.track_offset(physical);
+        let bytes = track.bytes_mut();
+        match read_fully(&*self.source, offset, bytes) {
+            Ok(read) => bytes[read..].fill(0),
+            // One unreadable place must not cost the whole track.
+            Err(_) => {
+                let stride = self.geometry.sector_stride();
+                for (index, sector) in bytes.chunks_exact_mut(stride).enumerate() {
+                    if !matches!(read_fully(&*self.source, offset + (index * stride) as u64, sector), Ok(read) if read == stride) {
+                        sector.fill(0);
+                    }
+                }
+            }
+        }
+        track.check(self.platter, physical);
+    }
+
+    /// Reads a whole track and rebuilds lost information sectors by the track's own code.
+    ///
+    /// # Errors
+    /// [`Lost`] if that is not enough; the good sectors are in `track` all the same.
+    pub fn read(&self, physical: PhysicalTrack, track: &mut Track) -> Result<Rebuilt, Lost> {
+        self.scan(physical, track);
+        let sectors = track.lost_sectors();
+        match (sectors, track.repair(&self.code)) {
+            (0, _) => Ok(Rebuilt::Nothing),
+            (_, true) => Ok(Rebuilt::ByTrack { sectors }),
+            (_, false) => Err(Lost { sectors }),
+        }
+    }
+}
+
+/// Reads until the buffer is full or the source ends, and says how much came.
+fn read_fully(source: &dyn PlatterSource, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match source.read_at(offset + read as u64, &mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(bytes) => read += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}

@@ -1,0 +1,173 @@
+//! Tracks: the smallest thing a read drive fetches at once, and the smallest that has a code of its own.
+//!
+//! ```text
+//! [ s0 ][ s1 ] ...  I information sectors  ... [ s199 ][ r0 ] ... R redundancy sectors ... [ r15 ]     each: payload, label
+//! ```
+//!
+//! Independent failures of sectors are the common case, so whatever arrives of a track is usually enough to rebuild the rest of it.
+
+use fulgurite_codec::CauchyCode;
+use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
+
+use crate::label;
+
+/// The bytes of one track, as they lie on the medium, and which of its sectors are lost.
+pub struct Track {
+    geometry: Geometry,
+    buffer: Vec<u8>,
+    lost: Vec<bool>,
+}
+
+impl Track {
+    /// A track of zeros, nothing lost, for platters of this geometry.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Self {
+        Self { geometry, buffer: vec![0; geometry.track_stride()], lost: vec![false; usize::from(geometry.track_sectors())] }
+    }
+
+    /// Bytes that a track keeps in memory.
+    #[must_use]
+    pub fn memory_bytes(geometry: Geometry) -> u64 {
+        geometry.track_stride() as u64 + u64::from(geometry.track_sectors())
+    }
+
+    /// The geometry of the platter it is for.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Payload of a sector, information first, then redundancy. Meaningless where [`is_lost`](Self::is_lost).
+    #[must_use]
+    pub fn payload(&self, sector: u16) -> &[u8] {
+        &self.buffer[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
+    }
+
+    /// Payload of a sector, to be filled.
+    pub fn payload_mut(&mut self, sector: u16) -> &mut [u8] {
+        &mut self.buffer[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
+    }
+
+    /// Payloads of the information sectors, in order.
+    pub fn information(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        (0..self.geometry.track_information).map(|sector| self.payload(sector))
+    }
+
+    /// Whether a sector is lost.
+    #[must_use]
+    pub fn is_lost(&self, sector: u16) -> bool {
+        self.lost[usize::from(sector)]
+    }
+
+    /// How many sectors are lost, redundancy sectors included.
+    #[must_use]
+    pub fn lost_sectors(&self) -> usize {
+        self.lost.iter().filter(|lost| **lost).count()
+    }
+
+    /// Whether an information sector is lost.
+    #[must_use]
+    pub fn misses_information(&self) -> bool {
+        self.lost[..usize::from(self.geometry.track_information)].contains(&true)
+    }
+
+    /// Puts the payload of a sector that was lost, rebuilt by another code.
+    pub fn restore(&mut self, sector: u16, payload: &[u8]) {
+        self.payload_mut(sector).copy_from_slice(payload);
+        self.lost[usize::from(sector)] = false;
+    }
+
+    /// Marks all of it lost, as a track of a platter that isn't there.
+    pub fn lose(&mut self) {
+        self.lost.fill(true);
+    }
+
+    /// Copies `bytes` into the information payloads, from byte `at` of the track's content on.
+    ///
+    /// # Panics
+    /// If they reach beyond the track.
+    pub fn put_content(&mut self, at: u64, mut bytes: &[u8]) {
+        let mut at = at as usize;
+        let sector_bytes = self.geometry.sector_bytes as usize;
+        while !bytes.is_empty() {
+            let room = sector_bytes - at % sector_bytes;
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.payload_mut(u16::try_from(at / sector_bytes).expect("within the track"))[at % sector_bytes..][..now.len()].copy_from_slice(now);
+            at += now.len();
+            bytes = later;
+        }
+    }
+
+    /// The pieces of the track's content in `range`, in order: one for each information sector that it touches.
+    pub fn content(&self, range: std::ops::Range<u64>) -> impl Iterator<Item = &[u8]> {
+        let sector_bytes = u64::from(self.geometry.sector_bytes);
+        let sectors = range.start / sector_bytes..range.end.div_ceil(sector_bytes);
+        sectors.map(move |sector| {
+            let start = range.start.max(sector * sector_bytes) - sector * sector_bytes;
+            let end = range.end.min((sector + 1) * sector_bytes) - sector * sector_bytes;
+            &self.payload(sector as u16)[start as usize..end as usize]
+        })
+    }
+
+    /// Zeroes the content from byte `at` on.
+    pub fn zero_content_from(&mut self, at: u64) {
+        let sector_bytes = u64::from(self.geometry.sector_bytes);
+        for sector in at / sector_bytes..u64::from(self.geometry.track_information) {
+            let start = at.saturating_sub(sector * sector_bytes).min(sector_bytes);
+            self.payload_mut(sector as u16)[start as usize..].fill(0);
+        }
+    }
+
+    /// Computes the redundancy sectors from the information sectors, and labels all.
+    pub(crate) fn encode(&mut self, code: &CauchyCode, platter: PlatterId, track: PhysicalTrack) {
+        let (stride, sector_bytes) = (self.geometry.sector_stride(), self.geometry.sector_bytes as usize);
+        let (information, redundancy) = self.buffer.split_at_mut(usize::from(self.geometry.track_information) * stride);
+        let information: Vec<&[u8]> = information.chunks_exact(stride).map(|sector| &sector[..sector_bytes]).collect();
+        let mut redundancy: Vec<&mut [u8]> = redundancy.chunks_exact_mut(stride).map(|sector| &mut sector[..sector_bytes]).collect();
+        if !redundancy.is_empty() {
+            code.encode(&information, &mut redundancy);
+        }
+        for (sector, bytes) in self.buffer.chunks_exact_mut(stride).enumerate() {
+            label::seal(bytes, platter, SectorAddress { track, sector: sector as u16 });
+        }
+        self.lost.fill(false);
+    }
+
+    /// The whole track as it lies on the medium.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// The whole track, to be read into.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    /// Finds out which sectors are good, of a track that was just read.
+    pub(crate) fn check(&mut self, platter: PlatterId, track: PhysicalTrack) {
+        let stride = self.geometry.sector_stride();
+        for (sector, (bytes, lost)) in self.buffer.chunks_exact(stride).zip(&mut self.lost).enumerate() {
+            *lost = !label::is_good(bytes, platter, SectorAddress { track, sector: sector as u16 });
+        }
+    }
+
+    /// Rebuilds lost information sectors by the track's own code. True if no information sector is lost then.
+    pub(crate) fn repair(&mut self, code: &CauchyCode) -> bool {
+        if !self.misses_information() {
+            return true;
+        }
+        let lost: Vec<usize> = (0..self.lost.len()).filter(|&sector| self.lost[sector]).collect();
+        let wanted: Vec<usize> = lost.iter().copied().filter(|&sector| sector < usize::from(self.geometry.track_information)).collect();
+        let Ok(plan) = code.plan_wanted(&lost, &wanted) else { return false };
+        let mut rebuilt = vec![vec![0; self.geometry.sector_bytes as usize]; wanted.len()];
+        {
+            let sources: Vec<&[u8]> = plan.sources().iter().map(|&sector| self.payload(sector as u16)).collect();
+            let mut out: Vec<&mut [u8]> = rebuilt.iter_mut().map(Vec::as_mut_slice).collect();
+            plan.run(&sources, &mut out);
+        }
+        for (sector, payload) in wanted.into_iter().zip(rebuilt) {
+            self.restore(sector as u16, &payload);
+        }
+        true
+    }
+}
