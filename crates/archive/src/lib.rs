@@ -1,1 +1,42 @@
-//! archive
+//! Objects: how they are staged, packed, written to platters, verified, released, read back and removed.
+//!
+//! An [`Archive`] holds a [`Staging`](staging::Staging) area, a [`Catalogue`](catalogue::Catalogue), a [`KeyStore`](keystore::KeyStore) and
+//! [`PlatterStore`](store::PlatterStore)s. A put ends in staging and is acknowledged by the catalogue; a flush writes platter-sets
+//! over the stores and, when they are verified, releases what was staged; a get reads from either.
+
+mod chance;
+mod checksum;
+mod clock;
+mod flush;
+mod ingest;
+pub mod inspect;
+mod packing;
+mod rebuild;
+mod remove;
+mod restore;
+mod scrub;
+
+pub mod archive;
+pub mod catalogue;
+pub mod content;
+pub mod keyring;
+pub mod keystore;
+pub mod object;
+pub mod settings;
+pub mod staging;
+pub mod store;
+pub mod volume;
+pub mod watch;
+
+pub use archive::{Access, Archive, ArchiveError, Parts};
+pub use flush::FlushReport;
+pub use ingest::{PutReport, Source};
+pub use rebuild::{NOWHERE, RebuildReport, rebuild_catalogue};
+pub use restore::{Existing, GetReport};
+pub use scrub::{PlatterFinding, ScrubReport};
+
+/// A name for a new archive.
+#[must_use]
+pub fn new_archive_id() -> fulgurite_domain::ArchiveId {
+    fulgurite_domain::ArchiveId(chance::random())
+}

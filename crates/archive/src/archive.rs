@@ -1,0 +1,452 @@
+//! The archive as a whole: settings, staging, catalogue, keys and stores, opened together.
+//!
+//! ```text
+//! put -> Staging + KeyStore + Catalogue        flush -> PlatterStores, then Catalogue, then Staging
+//! get <- Catalogue -> PlatterStores or Staging
+//! ```
+//!
+//! One process at a time may change an archive; it holds the lock file. Readers need no lock.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fulgurite_domain::{ArchiveId, SetShape};
+use fulgurite_format::{KeyTextError, MasterKey};
+
+use crate::catalogue::{Catalogue, CatalogueError, SetState, SqliteCatalogue};
+use crate::chance::random;
+use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use crate::settings::{self, Settings, SettingsError};
+use crate::staging::{Staging, StagingError};
+use crate::store::{FolderStore, PlatterStore, StoreError};
+use crate::volume::{FolderVolume, Volume};
+
+/// File of the catalogue in an archive's folder.
+pub const CATALOGUE_FILE: &str = "catalogue.db";
+/// File of the key store.
+pub const KEYS_FILE: &str = "keys.db";
+const LOCK_FILE: &str = "lock";
+
+/// What can go wrong with an archive.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// No archive in that folder.
+    #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes one", file = settings::FILE)]
+    NotAnArchive {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// There is an archive already.
+    #[error("{path} holds an archive already")]
+    Exists {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another process changes it.
+    #[error("the archive in {path} is in use by another fulgurite; try again when that has ended")]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The settings can't be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The catalogue failed.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    /// The key store failed.
+    #[error(transparent)]
+    Keys(#[from] KeyStoreError),
+    /// Staging failed.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    /// A store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The master key's file can't be read or isn't one.
+    #[error("the master key {path} can't be used: {why}. Without it no encrypted object can be read; `fulgurite keys import` brings it back")]
+    MasterKey {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// Too few stores are there to write a set.
+    #[error("a set of {shape} platters needs {} stores and {available} are available; everything stays staged. {why}", shape.platters())]
+    TooFewStores {
+        /// The shape of the set.
+        shape: SetShape,
+        /// Stores that can be used.
+        available: usize,
+        /// What is wrong with the others.
+        why: String,
+    },
+    /// A platter that was just written reads back wrong.
+    #[error("platter {platter} on store {store} reads back wrong ({what}); the set was given up and everything stays staged. Look after that disk")]
+    Verification {
+        /// The platter.
+        platter: fulgurite_domain::PlatterId,
+        /// The store.
+        store: String,
+        /// What was wrong.
+        what: String,
+    },
+    /// The catalogue speaks of a segment that isn't there.
+    #[error("the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    SegmentMissing {
+        /// Number of the segment.
+        segment: u64,
+    },
+    /// The catalogue does not know a platter.
+    #[error("the catalogue does not know platter {platter}; `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    UnknownPlatter {
+        /// The platter.
+        platter: fulgurite_domain::PlatterId,
+    },
+    /// A store that isn't in the settings.
+    #[error("no store is called {store}; the settings name them")]
+    UnknownStore {
+        /// The name.
+        store: String,
+    },
+    /// A store that has a platter of the set already.
+    #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
+    SharedStore {
+        /// The store.
+        store: String,
+        /// The platter on it.
+        other: fulgurite_domain::PlatterId,
+    },
+    /// Nowhere to write a platter anew.
+    #[error("platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. Add a [[store]] to the settings")]
+    NoStoreFor {
+        /// The platter.
+        platter: fulgurite_domain::PlatterId,
+        /// The store it was on.
+        store: String,
+    },
+    /// No platter of a set has a readable header.
+    #[error("no platter of set {set} has a readable header")]
+    NoHeader {
+        /// The set.
+        set: fulgurite_domain::SetId,
+    },
+    /// Too much of a set is lost.
+    #[error(transparent)]
+    BeyondRepair(crate::content::BeyondRepair),
+    /// Something of the archive's own folder can't be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl ArchiveError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}
+
+/// What an archive is put together from; tests put something else together.
+pub struct Parts {
+    /// Its settings.
+    pub settings: Settings,
+    /// Index of what there is.
+    pub catalogue: Box<dyn Catalogue>,
+    /// Keys of the objects.
+    pub keys: Box<dyn KeyStore>,
+    /// Key of the keys.
+    pub master_key: MasterKey,
+    /// Where staging is.
+    pub staging: Arc<dyn Volume>,
+    /// Where platters are, in the order of the settings.
+    pub stores: Vec<Arc<dyn PlatterStore>>,
+}
+
+/// An open archive.
+pub struct Archive {
+    home: PathBuf,
+    settings: Settings,
+    catalogue: Mutex<Box<dyn Catalogue>>,
+    keys: Mutex<Box<dyn KeyStore>>,
+    master_key: MasterKey,
+    staging: Staging,
+    stores: Vec<Arc<dyn PlatterStore>>,
+    /// Held by whoever rebuilds something, which takes memory by the hundred MiB (I9).
+    rebuilding: Mutex<()>,
+    /// Held while this process may change the archive.
+    _lock: Option<File>,
+}
+
+/// What a process wants to do with an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Only read.
+    Read,
+    /// Change it; nobody else can then.
+    Write,
+}
+
+impl Archive {
+    /// Makes a new archive in `home`: settings, keys, catalogue, staging, and its mark on every store.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`] if there is one; otherwise what failed. The settings file is written last, so that what failed can be tried
+    /// again.
+    pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
+        let file = home.join(settings::FILE);
+        if file.exists() {
+            return Err(ArchiveError::Exists { path: home.to_owned() });
+        }
+        // What the settings say has to read back.
+        let text = settings.to_file();
+        let settings = Settings::parse(&text, &file)?;
+        std::fs::create_dir_all(home).map_err(ArchiveError::io(home))?;
+        let staging = home.join(&settings.staging.path);
+        std::fs::create_dir_all(&staging).map_err(ArchiveError::io(&staging))?;
+        for store in &settings.stores {
+            let path = home.join(&store.path);
+            std::fs::create_dir_all(&path).map_err(ArchiveError::io(&path))?;
+        }
+        for store in folder_stores(home, &settings) {
+            store.mark()?;
+        }
+        let master_key = home.join(&settings.archive.master_key);
+        if !master_key.exists() {
+            write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
+        }
+        let catalogue = home.join(CATALOGUE_FILE);
+        if !catalogue.exists() {
+            SqliteCatalogue::create(&catalogue, settings.archive.id)?;
+        }
+        let keys = home.join(KEYS_FILE);
+        if !keys.exists() {
+            SqliteKeyStore::create(&keys, settings.archive.id)?;
+        }
+        write_new(&file, text.as_bytes())
+    }
+
+    /// Opens the archive in `home`.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] says what is missing or wrong.
+    pub fn open(home: &Path, access: Access) -> Result<Self, ArchiveError> {
+        let settings = read_settings(home)?;
+        let lock = match access {
+            Access::Read => None,
+            Access::Write => Some(lock(home)?),
+        };
+        let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
+        let catalogue = home.join(CATALOGUE_FILE);
+        if !catalogue.exists() {
+            return Err(CatalogueError::Damaged { found: format!("{} is not there", catalogue.display()) }.into());
+        }
+        let parts = Parts {
+            catalogue: Box::new(SqliteCatalogue::open(&catalogue, settings.archive.id)?),
+            keys: Box::new(SqliteKeyStore::open(&home.join(KEYS_FILE), settings.archive.id)?),
+            master_key,
+            staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
+            stores: folder_stores(home, &settings),
+            settings,
+        };
+        let mut archive = Self::assemble(home, parts);
+        archive._lock = lock;
+        if access == Access::Write {
+            archive.settle()?;
+        }
+        Ok(archive)
+    }
+
+    /// Puts an archive together, without settling what a crash may have left: see [`settle`](Self::settle).
+    #[must_use]
+    pub fn assemble(home: &Path, parts: Parts) -> Self {
+        let segment_bytes = parts.settings.staging.segment_mib << 20;
+        Self {
+            home: home.to_owned(),
+            staging: Staging::new(parts.staging, parts.settings.archive.id, segment_bytes),
+            settings: parts.settings,
+            catalogue: Mutex::new(parts.catalogue),
+            keys: Mutex::new(parts.keys),
+            master_key: parts.master_key,
+            stores: parts.stores,
+            rebuilding: Mutex::new(()),
+            _lock: None,
+        }
+    }
+
+    /// Brings stores and staging in line with the catalogue after a crash: a set that was being written is given up, since all of
+    /// its content is still staged; segments that nothing needs are removed.
+    ///
+    /// # Errors
+    /// [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes that aren't there: then nothing is changed.
+    pub fn settle(&self) -> Result<(), ArchiveError> {
+        let there = self.staging.segments()?;
+        let used = self.catalogue().segments_in_use()?;
+        if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
+            return Err(ArchiveError::SegmentMissing { segment });
+        }
+        let sets = self.catalogue().sets()?;
+        for set in sets.iter().filter(|set| set.state == SetState::Writing) {
+            for place in &set.description.platters {
+                // A store that isn't there keeps its platter, which belongs to no set then, and which a scrub names.
+                if let Some(store) = self.store(&place.store).filter(|store| store.check().is_ok()) {
+                    let store_error = |source| StoreError::Io { store: place.store.clone(), place: store.place(), source };
+                    store.remove(place.platter).map_err(store_error)?;
+                }
+            }
+            self.catalogue().abandon_set(set.description.id)?;
+        }
+        // A removal that was cut short after the catalogue's part of it.
+        let deleted: Vec<_> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+        self.keys().destroy(&deleted)?;
+        for store in &self.stores {
+            if store.check().is_ok() {
+                let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+                store.sweep().map_err(store_error)?;
+            }
+        }
+        let unused: Vec<u64> = there.into_iter().filter(|segment| used.binary_search(segment).is_err()).collect();
+        self.staging.remove(&unused)?;
+        Ok(())
+    }
+
+    /// The archive's folder.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The archive's identifier.
+    #[must_use]
+    pub fn id(&self) -> ArchiveId {
+        self.settings.archive.id
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The catalogue, for one operation. Never keep it while waiting for something else.
+    pub fn catalogue(&self) -> MutexGuard<'_, Box<dyn Catalogue>> {
+        self.catalogue.lock().expect("no panic holds this lock")
+    }
+
+    /// The key store, for one operation.
+    pub fn keys(&self) -> MutexGuard<'_, Box<dyn KeyStore>> {
+        self.keys.lock().expect("no panic holds this lock")
+    }
+
+    /// The stores, in the order of the settings.
+    #[must_use]
+    pub fn stores(&self) -> &[Arc<dyn PlatterStore>] {
+        &self.stores
+    }
+
+    /// The store with this name.
+    #[must_use]
+    pub fn store(&self, name: &str) -> Option<&Arc<dyn PlatterStore>> {
+        self.stores.iter().find(|store| store.name() == name)
+    }
+
+    /// Staging.
+    #[must_use]
+    pub fn staging(&self) -> &Staging {
+        &self.staging
+    }
+
+    pub(crate) fn master_key(&self) -> &MasterKey {
+        &self.master_key
+    }
+
+    /// Held by whoever rebuilds something.
+    pub(crate) fn rebuilding(&self) -> &Mutex<()> {
+        &self.rebuilding
+    }
+
+    pub(crate) fn encrypts(&self) -> bool {
+        self.settings.archive.encrypt
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.settings.limits.threads
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.settings.limits.memory_mib << 20
+    }
+}
+
+/// Reads the settings of the archive in `home`.
+///
+/// # Errors
+/// [`ArchiveError::NotAnArchive`] if there are none, [`ArchiveError::Settings`] if they can't be used.
+pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
+    let file = home.join(settings::FILE);
+    if !file.exists() {
+        return Err(ArchiveError::NotAnArchive { path: home.to_owned() });
+    }
+    Ok(Settings::read(&file)?)
+}
+
+/// The stores of an archive in `home`.
+#[must_use]
+pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
+    let store = |store: &settings::StoreSettings| -> Arc<dyn PlatterStore> {
+        let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
+        Arc::new(FolderStore::new(store.name.clone(), settings.archive.id, volume))
+    };
+    settings.stores.iter().map(store).collect()
+}
+
+/// Takes the lock of the archive in `home`; it is held until the file is dropped.
+///
+/// # Errors
+/// [`ArchiveError::InUse`].
+pub fn lock(home: &Path) -> Result<File, ArchiveError> {
+    let path = home.join(LOCK_FILE);
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(ArchiveError::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(ArchiveError::InUse { path: home.to_owned() }),
+        Err(std::fs::TryLockError::Error(source)) => Err(ArchiveError::Io { path, source }),
+    }
+}
+
+/// Reads a master key's file.
+///
+/// # Errors
+/// [`ArchiveError::MasterKey`].
+pub fn read_master_key(path: &Path) -> Result<MasterKey, ArchiveError> {
+    let wrong = |why: String| ArchiveError::MasterKey { path: path.to_owned(), why };
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?);
+    text.trim().parse().map_err(|error: KeyTextError| wrong(error.to_string()))
+}
+
+/// Writes a file that isn't there yet, readable by its owner only, so that it survives a crash whole or not at all.
+///
+/// # Errors
+/// [`ArchiveError::Io`].
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let write = || {
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        // A link, unlike a renaming, never takes the place of something.
+        let linked = std::fs::hard_link(&part, path);
+        std::fs::remove_file(&part)?;
+        linked?;
+        File::open(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().map_err(ArchiveError::io(path))
+}

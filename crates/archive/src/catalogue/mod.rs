@@ -1,0 +1,377 @@
+//! The catalogue: which versions there are, where their bytes lie, and what state each platter is in.
+//!
+//! It is an index, not a treasure: all of it can be rebuilt from platters and staging (I4). But it decides what is acknowledged: a put is
+//! done when its [`Catalogue::commit_put`] is, and a staged copy may go when its [`Catalogue::complete_set`] says so (I1). So
+//! every method that changes something is one transaction, on stable storage when it returns.
+//!
+//! ```text
+//! put:    staged --------------------------------------------.
+//! flush:  begin_set -> platters written and verified -> complete_set -> archived
+//! ```
+//!
+//! [`SqliteCatalogue`] is the embedded engine. `conformance` is the suite that any engine has to pass.
+
+#[cfg(test)]
+mod conformance;
+mod sqlite;
+
+use fulgurite_domain::{ArchiveId, Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+
+pub use sqlite::SqliteCatalogue;
+pub(crate) use sqlite::fault::is_damage;
+
+/// How the catalogue counts versions. Short, and meaningless outside of this catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionKey(pub i64);
+
+/// A payload in a staging segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedPlace {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Where the payload starts in the segment's file.
+    pub offset: u64,
+    /// Payload bytes.
+    pub bytes: u32,
+    /// CRC-64 of the payload.
+    pub crc64: u64,
+}
+
+/// Stored bytes of a version in staging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedData {
+    /// Where they start in the stored bytes of the object.
+    pub stored_offset: u64,
+    /// Where they lie.
+    pub place: StagedPlace,
+}
+
+/// A version that was just staged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// What is known of it. `record.version` is the number its writer gave it, see [`Catalogue::latest_number`].
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted under a key of its own.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// Where its record lies in staging.
+    pub record_place: StagedPlace,
+    /// Where its stored bytes lie in staging, in order, without gaps.
+    pub data: Vec<StagedData>,
+}
+
+/// A version as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionRow {
+    /// The catalogue's key of it.
+    pub key: VersionKey,
+    /// Its identifier.
+    pub id: VersionId,
+    /// What is known of it.
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// Whether all of it is on verified platters of complete sets. Otherwise all of it is in staging.
+    pub archived: bool,
+}
+
+/// Stored bytes of a version on a platter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Shard index among those of the object.
+    pub shard: u32,
+    /// Where it starts in the stored bytes of the object.
+    pub object_offset: u64,
+    /// The platter.
+    pub platter: PlatterId,
+    /// Where it starts in the platter's content.
+    pub offset: u64,
+    /// Stored bytes.
+    pub bytes: u64,
+}
+
+/// A tombstone waiting in staging to be put on a platter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedTombstone {
+    /// The version that was deleted.
+    pub id: VersionId,
+    /// The segment that its tombstone record is in.
+    pub segment: u64,
+}
+
+/// What a set is, before and after it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetDescription {
+    /// Its identifier.
+    pub id: SetId,
+    /// Information and redundancy platters.
+    pub shape: SetShape,
+    /// The division of its platters.
+    pub geometry: Geometry,
+    /// When it was begun, seconds since 1970.
+    pub written: u64,
+    /// Its platters in order of position.
+    pub platters: Vec<PlatterPlace>,
+}
+
+/// Which platter, on which store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatterPlace {
+    /// The platter.
+    pub platter: PlatterId,
+    /// Name of the store it is on.
+    pub store: String,
+}
+
+/// Whether a set can be relied upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SetState {
+    /// Begun, and not complete: its contents are still staged.
+    Writing,
+    /// All platters were written and verified; staged copies may have gone.
+    Complete,
+}
+
+/// A set as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetRow {
+    /// What it is.
+    pub description: SetDescription,
+    /// Whether it is complete.
+    pub state: SetState,
+}
+
+/// What was found when a platter was last read in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Health {
+    /// When, seconds since 1970; `None` if never.
+    pub verified: Option<u64>,
+    /// Whether the platter was there at all.
+    pub missing: bool,
+    /// Sectors that were lost.
+    pub lost_sectors: u64,
+    /// Tracks that their own code could not rebuild.
+    pub lost_tracks: u32,
+}
+
+/// A platter as the catalogue has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatterRow {
+    /// Which, and on which store.
+    pub place: PlatterPlace,
+    /// Its set.
+    pub set: SetId,
+    /// Its position in the set.
+    pub position: u16,
+    /// State of its set.
+    pub state: SetState,
+    /// What was found when it was last read in full.
+    pub health: Health,
+}
+
+/// Part of a version that went onto a platter of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchivedExtent {
+    /// The version.
+    pub version: VersionKey,
+    /// Where the part lies now.
+    pub extent: Extent,
+}
+
+/// A version found on platters or in staging by a rebuild.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundVersion {
+    /// All of it is on platters of complete sets.
+    Archived {
+        /// Its identifier.
+        id: VersionId,
+        /// What its record says.
+        record: ObjectRecord,
+        /// Whether its bytes are encrypted.
+        sealed: bool,
+        /// Length of its stored bytes.
+        stored_bytes: u64,
+        /// Where they lie.
+        extents: Vec<Extent>,
+    },
+    /// It is in staging.
+    Staged(NewVersion),
+}
+
+/// How much is staged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StagedTotals {
+    /// Versions.
+    pub versions: u64,
+    /// Their stored bytes.
+    pub stored_bytes: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// When the oldest staged version was put, milliseconds since 1970.
+    pub oldest_ms: Option<u64>,
+}
+
+/// How much there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Names.
+    pub objects: u64,
+    /// Versions, staged and archived.
+    pub versions: u64,
+    /// Bytes of content of all versions.
+    pub content_bytes: u64,
+    /// What is staged.
+    pub staged: StagedTotals,
+}
+
+/// Which versions a listing wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Versions {
+    /// The newest of each name.
+    Newest,
+    /// All, newest first within a name.
+    All,
+}
+
+/// Where a page of a listing goes on: behind this row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// Name of the last row of the page before.
+    pub name: ObjectName,
+    /// Its version number.
+    pub version: u64,
+    /// Its identifier. Two versions may have one number, when a rebuild brings one back whose tombstone was lost.
+    pub id: VersionId,
+}
+
+impl After {
+    /// Behind this row.
+    #[must_use]
+    pub fn row(row: &VersionRow) -> Self {
+        Self { name: row.record.name.clone(), version: row.record.version, id: row.id }
+    }
+}
+
+/// What can go wrong in the catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// The engine failed: disk full, I/O error, locked.
+    #[error("the catalogue could not {action}: {source}")]
+    Engine {
+        /// What was to be done.
+        action: &'static str,
+        /// What the engine says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The catalogue's file is damaged, or isn't one.
+    #[error("the catalogue is damaged ({found}); `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    Damaged {
+        /// What was found.
+        found: String,
+    },
+    /// Made by a newer program.
+    #[error("the catalogue has schema {found}, this program knows up to {known}; use a newer fulgurite")]
+    Newer {
+        /// Schema version of the file.
+        found: i64,
+        /// The newest that this program knows.
+        known: i64,
+    },
+    /// The catalogue is of another archive.
+    #[error("the catalogue belongs to archive {found}, the settings to archive {expected}")]
+    OtherArchive {
+        /// Archive in the catalogue.
+        found: ArchiveId,
+        /// Archive in the settings.
+        expected: ArchiveId,
+    },
+    /// The set was completed or abandoned before, or never begun.
+    #[error("set {set} is not being written")]
+    SetNotWriting {
+        /// The set.
+        set: SetId,
+    },
+    /// No set of the catalogue (or not the one that was completed) has the platter.
+    #[error("platter {platter} is not in the catalogue")]
+    UnknownPlatter {
+        /// The platter.
+        platter: PlatterId,
+    },
+    /// The places given for a version are not all of it, or more.
+    #[error("version {id} is not covered by the places given for its bytes")]
+    Uncovered {
+        /// The version.
+        id: VersionId,
+    },
+}
+
+/// What an engine does. Methods that change something are one transaction each, durable when they return.
+pub trait Catalogue: Send {
+    /// The highest version number of a name, `None` for a name without versions.
+    fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
+    /// Records staged versions: from here on they are acknowledged.
+    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;
+    /// Forgets versions and records the tombstones that were staged for them.
+    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
+
+    /// The versions of a name, newest first.
+    fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
+    /// Up to `limit` rows whose names start with `prefix`, in byte order of names (newest version first), after `after`.
+    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+    /// The extents of an archived version, in order of the object's bytes.
+    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError>;
+    /// Where a staged version's record and stored bytes are, the latter in order.
+    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
+    /// Versions with an extent on one of these platters, in order of name and number: up to `limit` after `after`.
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+
+    /// How much is staged.
+    fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError>;
+    /// How much there is.
+    fn totals(&mut self) -> Result<Totals, CatalogueError>;
+    /// Staged versions in order of name and number, up to `limit` after `after`.
+    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
+    /// Tombstones that are not on a platter yet.
+    fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
+    /// Segments that still hold something that is staged, ascending.
+    fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError>;
+
+    /// Records that a set is about to be written.
+    fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
+    /// Records that all platters of a set are written and verified: the versions named are archived, where their extents say, and neither
+    /// they nor these tombstones are staged any more. A version that was deleted meanwhile is passed over.
+    fn complete_set(
+        &mut self,
+        set: SetId,
+        extents: &mut dyn Iterator<Item = ArchivedExtent>,
+        tombstones: &[VersionId],
+        verified: u64,
+    ) -> Result<(), CatalogueError>;
+    /// Forgets a set in state [`SetState::Writing`].
+    fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
+    /// All sets, in order of writing.
+    fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError>;
+    /// The set of a platter.
+    fn set_of(&mut self, platter: PlatterId) -> Result<Option<SetRow>, CatalogueError>;
+    /// All platters, in order of set and position.
+    fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError>;
+    /// Records what was found on a platter.
+    fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError>;
+    /// Records that a platter is on another store now.
+    fn move_platter(&mut self, platter: PlatterId, store: &str) -> Result<(), CatalogueError>;
+
+    /// For a rebuild: records a set that was found complete or restorable.
+    fn adopt_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
+    /// For a rebuild: records versions that were found. A version that is there already is passed over.
+    fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError>;
+    /// For a rebuild: records tombstones that were found in staging.
+    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
+
+    /// Looks for damage inside the catalogue itself.
+    fn check(&mut self) -> Result<(), CatalogueError>;
+}

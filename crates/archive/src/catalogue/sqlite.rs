@@ -1,0 +1,246 @@
+//! The embedded engine: one SQLite file.
+//!
+//! A write-ahead log lets other processes read while one writes. Each change is one transaction, synced before it returns. Everything is found
+//! through a key or an index; nothing but [`Catalogue::check`] reads a table from end to end.
+//!
+//! A deletion clears the names it deletes (`secure_delete`), and empties the log, unless another process is just reading from it; then the
+//! next checkpoint does. Where SQLite had moved a row before, to split a page, pieces of a name may stay in a gap until the page is written
+//! anew. A name that must leave no trace at all is one for `catalogue rebuild`.
+
+mod adopt;
+mod check;
+mod counters;
+mod extents;
+pub(crate) mod fault;
+mod listing;
+mod put;
+mod row;
+mod schema;
+mod sets;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::time::Duration;
+
+use fulgurite_domain::{ArchiveId, ObjectName, PlatterId, SetId, VersionId};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use self::fault::Fault;
+use super::{
+    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
+    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
+};
+
+/// The catalogue in a file of its own.
+#[derive(Debug)]
+pub struct SqliteCatalogue {
+    connection: Connection,
+    // What `listing::gather_versions_on` has gathered last.
+    gathered: Option<Vec<PlatterId>>,
+}
+
+impl SqliteCatalogue {
+    /// Makes a new, empty catalogue.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Engine`] if there is a file already, or it can't be written.
+    pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+        let action = "create its file";
+        let told = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
+        let mut connection = Self::connect(path, true).map_err(|fault| fault.told(action))?;
+        schema::create(&mut connection, archive).map_err(|fault| fault.told(action))?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(told)?;
+        }
+        Ok(Self { connection, gathered: None })
+    }
+
+    /// Opens a catalogue for reading and writing.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Damaged`], [`CatalogueError::Newer`], [`CatalogueError::OtherArchive`], or [`CatalogueError::Engine`] if there is none.
+    pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+        Self::admit(path, archive, true)
+    }
+
+    /// Opens a catalogue for reading, while another process may be writing.
+    ///
+    /// # Errors
+    /// As [`SqliteCatalogue::open`].
+    pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+        Self::admit(path, archive, false)
+    }
+
+    fn admit(path: &Path, archive: ArchiveId, writes: bool) -> Result<Self, CatalogueError> {
+        let open = || {
+            let mut connection = Self::connect(path, writes)?;
+            schema::admit(&mut connection, archive, writes)?;
+            Ok(connection)
+        };
+        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open it"))?, gathered: None })
+    }
+
+    fn connect(path: &Path, writes: bool) -> Result<Connection, Fault> {
+        let access = if writes { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+        let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        schema::prepare(&connection, writes)?;
+        Ok(connection)
+    }
+
+    /// Runs one transaction that changes something.
+    fn change<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
+        self.transaction(TransactionBehavior::Immediate, work).map_err(|fault| fault.told(action))
+    }
+
+    /// Runs one transaction that only reads, so that all it reads is of one instant.
+    fn read<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
+        self.transaction(TransactionBehavior::Deferred, work).map_err(|fault| fault.told(action))
+    }
+
+    /// Runs what reads by one statement, which is of one instant by itself.
+    fn look<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
+        work(&self.connection).map_err(|fault| fault.told(action))
+    }
+
+    fn transaction<T>(&mut self, kind: TransactionBehavior, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let transaction = self.connection.transaction_with_behavior(kind)?;
+        let result = work(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    /// Brings everything from the log into the file and empties the log, if nobody is reading from it.
+    fn empty_log(&mut self) -> Result<(), Fault> {
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.connection.busy_timeout(schema::PATIENCE)?;
+        Ok(result?)
+    }
+}
+
+impl Catalogue for SqliteCatalogue {
+    fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError> {
+        self.look("look a name up", |connection| {
+            listing::latest_number(connection, name)?.map(|number| row::uint(number, "the number of a version")).transpose()
+        })
+    }
+
+    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
+        self.change("record a put", |connection| put::commit_put(connection, versions))
+    }
+
+    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("record a deletion", |connection| put::commit_delete(connection, versions, tombstones))?;
+        self.empty_log().map_err(|fault| fault.told("empty its log after a deletion"))
+    }
+
+    fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.read("list the versions of a name", |connection| listing::versions_of(connection, name))
+    }
+
+    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.read("list names", |connection| listing::list(connection, prefix, versions, after, limit))
+    }
+
+    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
+        self.look("find a version's extents", |connection| extents::of(connection, version))
+    }
+
+    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
+        self.look("find a staged version", |connection| put::staged(connection, version))
+    }
+
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        let gathered = after.is_some() && self.gathered.as_deref() == Some(platters);
+        self.gathered = None;
+        let page = self.read("list what is on a platter", |connection| {
+            if !gathered {
+                listing::gather_versions_on(connection, platters)?;
+            }
+            listing::versions_on_page(connection, after, limit)
+        })?;
+        self.gathered = Some(platters.to_vec());
+        Ok(page)
+    }
+
+    fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError> {
+        self.read("count what is staged", |connection| counters::Counters::read(connection)?.staged_totals(connection))
+    }
+
+    fn totals(&mut self) -> Result<Totals, CatalogueError> {
+        self.read("count what there is", |connection| counters::Counters::read(connection)?.totals(connection))
+    }
+
+    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.read("list what is staged", |connection| listing::staged_versions(connection, after, limit))
+    }
+
+    fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError> {
+        self.look("list tombstones", put::tombstones)
+    }
+
+    fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError> {
+        self.look("list segments", |connection| {
+            counters::segments(connection)?.into_iter().map(|(number, _)| row::uint(number, "the number of a segment")).collect()
+        })
+    }
+
+    fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
+        self.change("record a new set", |connection| sets::begin(connection, set))
+    }
+
+    fn complete_set(
+        &mut self,
+        set: SetId,
+        extents: &mut dyn Iterator<Item = ArchivedExtent>,
+        tombstones: &[VersionId],
+        verified: u64,
+    ) -> Result<(), CatalogueError> {
+        self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, tombstones, verified))
+    }
+
+    fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
+        self.change("forget a set", |connection| sets::abandon(connection, set))
+    }
+
+    fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError> {
+        self.read("list sets", sets::sets)
+    }
+
+    fn set_of(&mut self, platter: PlatterId) -> Result<Option<SetRow>, CatalogueError> {
+        self.read("find a platter's set", |connection| sets::set_of(connection, platter))
+    }
+
+    fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError> {
+        self.read("list platters", sets::platters)
+    }
+
+    fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError> {
+        self.change("record a platter's health", |connection| sets::change_platter(connection, platter, |_, known| *known = health))
+    }
+
+    fn move_platter(&mut self, platter: PlatterId, store: &str) -> Result<(), CatalogueError> {
+        self.change("record that a platter has moved", |connection| {
+            sets::change_platter(connection, platter, |place, _| place.store = store.to_owned())
+        })
+    }
+
+    fn adopt_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
+        self.change("adopt a set", |connection| sets::adopt(connection, set))
+    }
+
+    fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError> {
+        self.change("adopt versions", |connection| adopt::versions(connection, versions))
+    }
+
+    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("adopt tombstones", |connection| adopt::tombstones(connection, tombstones))
+    }
+
+    fn check(&mut self) -> Result<(), CatalogueError> {
+        self.read("check itself", check::check)
+    }
+}

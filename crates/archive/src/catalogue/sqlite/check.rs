@@ -1,0 +1,75 @@
+//! Looking for damage: SQLite's own check, each row against its checksum, and the counts against what they count.
+
+use std::collections::BTreeMap;
+
+use rusqlite::Connection;
+
+use super::counters::{self, Counters};
+use super::fault::Fault;
+use super::row::{VERSION_COLUMNS, read_version};
+use super::{extents, put, sets};
+
+pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
+    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if verdict != "ok" {
+        return Err(Fault::Damaged(verdict));
+    }
+    sets::check(connection)?;
+
+    let mut counted = Counters { next_version: Counters::read(connection)?.next_version, ..Counters::default() };
+    let mut live: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row = read_version(row)?;
+        if row.key.0 >= counted.next_version {
+            return Err(Fault::Damaged(format!("version {} has a key that was not given out", row.id)));
+        }
+        counted.versions += 1;
+        counted.content_bytes = counted.content_bytes.saturating_add_unsigned(row.record.size);
+        let places = extents::of(connection, row.key)?;
+        let staged = put::staged(connection, row.key)?;
+        match staged {
+            None if row.archived => {
+                if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
+                    return Err(Fault::Damaged(format!("the extents of version {} are not what it is made of", row.id)));
+                }
+            }
+            Some((record, data)) if !row.archived => {
+                counted.staged_versions += 1;
+                counted.staged_bytes = counted.staged_bytes.saturating_add_unsigned(row.stored_bytes);
+                let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
+                if end != Some(row.stored_bytes) {
+                    return Err(Fault::Damaged(format!("not all of version {} is where it is staged", row.id)));
+                }
+                for place in data.iter().map(|data| data.place).chain([record]) {
+                    *live.entry(place.segment.cast_signed()).or_default() += 1;
+                }
+            }
+            _ => return Err(Fault::Damaged(format!("version {} is either staged or archived, and not both", row.id))),
+        }
+    }
+    counted.objects = connection.query_row(
+        "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",
+        [],
+        |row| row.get(0),
+    )?;
+    for tombstone in put::tombstones(connection)? {
+        counted.tombstones += 1;
+        *live.entry(tombstone.segment.cast_signed()).or_default() += 1;
+    }
+
+    if counted != Counters::read(connection)? {
+        return Err(Fault::Damaged("the counters differ from what they count".into()));
+    }
+    if live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
+        return Err(Fault::Damaged("the segments hold other rows than are counted".into()));
+    }
+    for (table, what) in [("extent", "extents"), ("staged", "staged rows")] {
+        let strays = format!("SELECT 1 FROM {table} WHERE version NOT IN (SELECT version FROM version) LIMIT 1");
+        if connection.prepare(&strays)?.exists([])? {
+            return Err(Fault::Damaged(format!("there are {what} of no version")));
+        }
+    }
+    Ok(())
+}

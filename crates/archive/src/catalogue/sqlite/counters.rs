@@ -1,0 +1,206 @@
+//! What is counted as it changes: versions, bytes, and how much each segment still holds.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::Fault;
+use super::row::{RowCheck, uint};
+use crate::catalogue::{StagedTotals, Totals, VersionKey, VersionRow};
+
+/// The one row of `counter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counters {
+    pub(super) next_version: i64,
+    pub(super) objects: i64,
+    pub(super) versions: i64,
+    pub(super) content_bytes: i64,
+    pub(super) staged_versions: i64,
+    pub(super) staged_bytes: i64,
+    pub(super) tombstones: i64,
+}
+
+impl Counters {
+    fn numbers(&self) -> [i64; 7] {
+        let Self { next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones } = *self;
+        [next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones]
+    }
+
+    fn check(&self) -> RowCheck {
+        RowCheck::of("counter").numbers(self.numbers())
+    }
+
+    /// Writes the row of an empty catalogue.
+    pub(super) fn create(connection: &Connection) -> Result<(), Fault> {
+        let empty = Self { next_version: 1, ..Self::default() };
+        connection.execute("INSERT INTO counter VALUES (1, 1, 0, 0, 0, 0, 0, 0, ?1)", [empty.check().sum()])?;
+        Ok(())
+    }
+
+    pub(super) fn read(connection: &Connection) -> Result<Self, Fault> {
+        let mut statement = connection.prepare_cached(
+            "SELECT next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones, row_check \
+             FROM counter WHERE one = 1",
+        )?;
+        let (counters, check) = statement.query_row([], |row| {
+            let counters = Self {
+                next_version: row.get(0)?,
+                objects: row.get(1)?,
+                versions: row.get(2)?,
+                content_bytes: row.get(3)?,
+                staged_versions: row.get(4)?,
+                staged_bytes: row.get(5)?,
+                tombstones: row.get(6)?,
+            };
+            Ok((counters, row.get(7)?))
+        })?;
+        counters.check().confirm(check, || "the counters".into())?;
+        Ok(counters)
+    }
+
+    fn write(&self, connection: &Connection) -> Result<(), Fault> {
+        let [next_version, objects, versions, content_bytes, staged_versions, staged_bytes, tombstones] = self.numbers();
+        connection
+            .prepare_cached(
+                "UPDATE counter SET next_version = ?1, objects = ?2, versions = ?3, content_bytes = ?4, staged_versions = ?5, \
+                 staged_bytes = ?6, tombstones = ?7, row_check = ?8 WHERE one = 1",
+            )?
+            .execute(params![
+                next_version,
+                objects,
+                versions,
+                content_bytes,
+                staged_versions,
+                staged_bytes,
+                tombstones,
+                self.check().sum()
+            ])?;
+        Ok(())
+    }
+
+    /// What is staged.
+    pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, Fault> {
+        let oldest: Option<i64> = connection
+            .prepare_cached("SELECT created_ms FROM version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
+            .query_row([], |row| row.get(0))
+            .optional()?;
+        Ok(StagedTotals {
+            versions: uint(self.staged_versions, "the number of staged versions")?,
+            stored_bytes: uint(self.staged_bytes, "the number of staged bytes")?,
+            tombstones: uint(self.tombstones, "the number of tombstones")?,
+            oldest_ms: oldest.map(|ms| uint(ms, "the instant of the oldest staged version")).transpose()?,
+        })
+    }
+
+    /// What there is.
+    pub(super) fn totals(&self, connection: &Connection) -> Result<Totals, Fault> {
+        Ok(Totals {
+            objects: uint(self.objects, "the number of objects")?,
+            versions: uint(self.versions, "the number of versions")?,
+            content_bytes: uint(self.content_bytes, "the number of bytes")?,
+            staged: self.staged_totals(connection)?,
+        })
+    }
+}
+
+/// The counts of a transaction: read at its start, written at its end.
+pub(super) struct Ledger<'c> {
+    connection: &'c Connection,
+    counters: Counters,
+    // What this transaction adds to (or takes from) the rows that each segment holds.
+    segments: BTreeMap<i64, i64>,
+}
+
+impl<'c> Ledger<'c> {
+    pub(super) fn open(connection: &'c Connection) -> Result<Self, Fault> {
+        Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
+    }
+
+    /// A key that no version has had.
+    pub(super) fn next_version(&mut self) -> VersionKey {
+        let key = VersionKey(self.counters.next_version);
+        self.counters.next_version += 1;
+        key
+    }
+
+    pub(super) fn version_added(&mut self, size: i64, new_name: bool) {
+        self.counters.versions += 1;
+        self.counters.objects += i64::from(new_name);
+        self.counters.content_bytes = self.counters.content_bytes.saturating_add(size);
+    }
+
+    pub(super) fn version_removed(&mut self, row: &VersionRow, last_of_name: bool) {
+        self.counters.versions -= 1;
+        self.counters.objects -= i64::from(last_of_name);
+        self.counters.content_bytes -= row.record.size as i64;
+    }
+
+    pub(super) fn version_staged(&mut self, stored_bytes: u64) {
+        self.counters.staged_versions += 1;
+        self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(stored_bytes);
+    }
+
+    pub(super) fn version_left_staging(&mut self, stored_bytes: u64) {
+        self.counters.staged_versions -= 1;
+        self.counters.staged_bytes = self.counters.staged_bytes.saturating_sub_unsigned(stored_bytes);
+    }
+
+    pub(super) fn tombstones(&mut self, change: i64) {
+        self.counters.tombstones += change;
+    }
+
+    /// A row that refers to a segment came (1) or went (-1).
+    pub(super) fn segment(&mut self, number: i64, change: i64) {
+        *self.segments.entry(number).or_default() += change;
+    }
+
+    /// Writes what has changed.
+    pub(super) fn close(self) -> Result<(), Fault> {
+        for (&number, &change) in &self.segments {
+            if change == 0 {
+                continue;
+            }
+            let live = read_segment(self.connection, number)?.unwrap_or(0) + change;
+            if live < 0 {
+                return Err(Fault::Damaged(format!("segment {number:016x} holds less than is taken from it")));
+            } else if live == 0 {
+                self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
+            } else {
+                self.connection
+                    .prepare_cached(
+                        "INSERT INTO segment (number, live, row_check) VALUES (?1, ?2, ?3) \
+                         ON CONFLICT (number) DO UPDATE SET live = excluded.live, row_check = excluded.row_check",
+                    )?
+                    .execute([number, live, segment_check(number, live).sum()])?;
+            }
+        }
+        self.counters.write(self.connection)
+    }
+}
+
+fn segment_check(number: i64, live: i64) -> RowCheck {
+    RowCheck::of("segment").numbers([number, live])
+}
+
+fn read_segment(connection: &Connection, number: i64) -> Result<Option<i64>, Fault> {
+    let found: Option<(i64, i64)> = connection
+        .prepare_cached("SELECT live, row_check FROM segment WHERE number = ?1")?
+        .query_row([number], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let Some((live, check)) = found else { return Ok(None) };
+    segment_check(number, live).confirm(check, || format!("segment {number:016x}"))?;
+    Ok(Some(live))
+}
+
+/// All segments with the number of rows that each holds, ascending.
+pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (number, live): (i64, i64) = (row.get(0)?, row.get(1)?);
+        segment_check(number, live).confirm(row.get(2)?, || format!("segment {number:016x}"))?;
+        found.push((number, live));
+    }
+    Ok(found)
+}

@@ -1,0 +1,202 @@
+//! Listings: pages in the order of names.
+//!
+//! Staged and archived versions are two runs of one index (see the migration), each in the order of the listing. A page takes what it needs from both
+//! and merges. No page reads more of the index than it returns, except for a few older versions that the newest of a name are picked from.
+
+use std::cmp::{Ordering, Reverse};
+
+use fulgurite_domain::{ObjectName, PlatterId};
+use rusqlite::{Connection, Rows, params};
+
+use super::fault::Fault;
+use super::row::{NAME_COLUMN, VERSION_COLUMNS, read_version};
+use super::{put, sets};
+use crate::catalogue::{After, VersionKey, VersionRow, Versions};
+
+/// After so many older versions of a name in a row it is quicker to look the next name up.
+const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
+
+/// Which of the two runs.
+#[derive(Debug, Clone, Copy)]
+enum Run {
+    Staged = 0,
+    Archived = 1,
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    prefix: &[u8],
+    versions: Versions,
+    after: Option<&After>,
+    limit: usize,
+) -> Result<Vec<VersionRow>, Fault> {
+    let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
+    let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
+    Ok(merge(staged, archived, versions, limit))
+}
+
+pub(super) fn staged_versions(connection: &Connection, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+    run(connection, Run::Staged, b"", Versions::All, after, limit)
+}
+
+pub(super) fn latest_number(connection: &Connection, name: &ObjectName) -> Result<Option<i64>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
+         (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1)",
+    )?;
+    let (staged, archived): (Option<i64>, Option<i64>) = statement.query_row([&name.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(staged.max(archived))
+}
+
+pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<Vec<VersionRow>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC"
+    ))?;
+    let mut runs = [Vec::new(), Vec::new()];
+    for (run, found) in [Run::Staged, Run::Archived].into_iter().zip(&mut runs) {
+        let mut rows = statement.query(params![run as i64, name.0])?;
+        while let Some(row) = rows.next()? {
+            found.push(read_version(row)?);
+        }
+    }
+    let [staged, archived] = runs;
+    Ok(merge(staged, archived, Versions::All, usize::MAX))
+}
+
+/// The first rows of one run after `after`.
+fn run(
+    connection: &Connection,
+    run: Run,
+    prefix: &[u8],
+    versions: Versions,
+    after: Option<&After>,
+    limit: usize,
+) -> Result<Vec<VersionRow>, Fault> {
+    let mut found: Vec<VersionRow> = Vec::new();
+    if limit == 0 {
+        return Ok(found);
+    }
+    if let Some(after) = after
+        && versions == Versions::All
+        && after.name.0.starts_with(prefix)
+    {
+        let mut statement = connection.prepare_cached(&format!(
+            "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 AND (number, id) < (?3, ?4) \
+             ORDER BY number DESC, id DESC"
+        ))?;
+        let mut rows = statement.query(params![run as i64, after.name.0, number_of(after), after.id.0])?;
+        while let Some(row) = rows.next()? {
+            found.push(read_version(row)?);
+            if found.len() == limit {
+                return Ok(found);
+            }
+        }
+    }
+
+    let mut from = match after {
+        Some(after) if after.name.0.as_slice() >= prefix => behind(&after.name.0),
+        _ => prefix.to_vec(),
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name >= ?2 ORDER BY name, number DESC, id DESC"
+    ))?;
+    'seek: loop {
+        let mut older = 0;
+        let mut rows = statement.query(params![run as i64, from])?;
+        while let Some(row) = rows.next()? {
+            let name = row.get_ref(NAME_COLUMN)?.as_blob().map_err(rusqlite::Error::from)?;
+            if !name.starts_with(prefix) {
+                break;
+            }
+            if versions == Versions::Newest && found.last().is_some_and(|last| last.record.name.0 == name) {
+                older += 1;
+                if older == OLDER_VERSIONS_BEFORE_SEEK {
+                    from = behind(name);
+                    continue 'seek;
+                }
+                continue;
+            }
+            older = 0;
+            found.push(read_version(row)?);
+            if found.len() == limit {
+                break;
+            }
+        }
+        return Ok(found);
+    }
+}
+
+/// The smallest name after this one.
+fn behind(name: &[u8]) -> Vec<u8> {
+    [name, &[0]].concat()
+}
+
+/// The order of all listings: by name, newest first.
+fn order(a: &VersionRow, b: &VersionRow) -> Ordering {
+    let key = |row: &VersionRow| (Reverse(row.record.version), Reverse(row.id));
+    a.record.name.cmp(&b.record.name).then_with(|| key(a).cmp(&key(b)))
+}
+
+fn merge(a: Vec<VersionRow>, b: Vec<VersionRow>, versions: Versions, limit: usize) -> Vec<VersionRow> {
+    let mut merged: Vec<VersionRow> = Vec::with_capacity(limit.min(a.len() + b.len()));
+    let (mut a, mut b) = (a.into_iter().peekable(), b.into_iter().peekable());
+    while merged.len() < limit {
+        let next = match (a.peek(), b.peek()) {
+            (Some(first), Some(second)) if order(first, second).is_gt() => b.next(),
+            (Some(_), _) => a.next(),
+            (None, _) => b.next(),
+        };
+        let Some(next) = next else { break };
+        if versions == Versions::Newest && merged.last().is_some_and(|last| last.record.name == next.record.name) {
+            continue;
+        }
+        merged.push(next);
+    }
+    merged
+}
+
+/// Sorts the versions that have an extent on one of these platters into a table of this connection, which [`versions_on_page`] pages through.
+///
+/// Extents are in the order of platters and keys, pages in that of names. To sort once is better than once a page.
+pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {
+    connection.execute_batch(
+        "DROP TABLE IF EXISTS temp.gathered; \
+         CREATE TABLE temp.gathered (name BLOB, number INTEGER, id BLOB, version INTEGER, PRIMARY KEY (name, number DESC, id DESC)) WITHOUT ROWID;",
+    )?;
+    for platter in sets::numbers_of(connection, platters)? {
+        connection.execute(
+            "INSERT OR IGNORE INTO temp.gathered SELECT name, number, id, version FROM version \
+             WHERE version IN (SELECT version FROM extent WHERE platter = ?1) ORDER BY name, number DESC, id DESC",
+            [platter],
+        )?;
+    }
+    Ok(())
+}
+
+/// A page of the versions gathered.
+pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+    let mut found = Vec::new();
+    let mut take = |mut keys: Rows<'_>| -> Result<(), Fault> {
+        while found.len() < limit {
+            let Some(row) = keys.next()? else { break };
+            // A version that was deleted since is not there any more.
+            found.extend(put::version(connection, VersionKey(row.get(0)?))?);
+        }
+        Ok(())
+    };
+    let mut from = Vec::new();
+    if let Some(after) = after {
+        let mut rest = connection
+            .prepare("SELECT version FROM temp.gathered WHERE name = ?1 AND (number, id) < (?2, ?3) ORDER BY number DESC, id DESC")?;
+        take(rest.query(params![after.name.0, number_of(after), after.id.0])?)?;
+        from = behind(&after.name.0);
+    }
+    let mut next = connection.prepare("SELECT version FROM temp.gathered WHERE name >= ?1 ORDER BY name, number DESC, id DESC")?;
+    take(next.query([from])?)?;
+    Ok(found)
+}
+
+/// The version number that a page goes on after. One that no version can have comes from a caller's token.
+fn number_of(after: &After) -> i64 {
+    i64::try_from(after.version).unwrap_or(i64::MAX)
+}

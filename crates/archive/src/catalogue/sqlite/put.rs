@@ -1,0 +1,221 @@
+//! Versions come and go: puts, deletions, and what both change.
+
+use fulgurite_domain::{ObjectRecord, VersionId};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::counters::Ledger;
+use super::extents;
+use super::fault::Fault;
+use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
+use crate::catalogue::{CatalogueError, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow};
+
+/// The statements of putting, kept at hand: finding them again would cost more than running them.
+pub(super) struct Insertion<'c> {
+    name_known: CachedStatement<'c>,
+    version: CachedStatement<'c>,
+    staged: CachedStatement<'c>,
+}
+
+impl<'c> Insertion<'c> {
+    pub(super) fn prepare(connection: &'c Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            name_known: connection.prepare_cached(NAME_KNOWN)?,
+            version: connection.prepare_cached(
+                "INSERT INTO version (version, archived, name, number, id, kind, sealed, size, sha256, modified_seconds, \
+                 modified_nanoseconds, mode, created_ms, stored_bytes, row_check) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            )?,
+            staged: connection.prepare_cached(
+                "INSERT INTO staged (version, part, stored_offset, segment, segment_offset, bytes, crc64, row_check) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?,
+        })
+    }
+
+    /// Adds a version that is staged.
+    pub(super) fn staged(&mut self, ledger: &mut Ledger<'_>, new: &NewVersion) -> Result<(), Fault> {
+        let end = new.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
+        if end != Some(new.stored_bytes) {
+            return Err(Fault::Refused(CatalogueError::Uncovered { id: new.id }));
+        }
+        let key = self.version(ledger, new.id, &new.record, new.sealed, new.stored_bytes, false)?;
+        self.part(ledger, key, 0, &StagedData { stored_offset: 0, place: new.record_place })?;
+        for (part, data) in (1..).zip(&new.data) {
+            self.part(ledger, key, part, data)?;
+        }
+        ledger.version_staged(new.stored_bytes);
+        Ok(())
+    }
+
+    /// Adds the row of a version and gives its key.
+    pub(super) fn version(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        id: VersionId,
+        record: &ObjectRecord,
+        sealed: bool,
+        stored_bytes: u64,
+        archived: bool,
+    ) -> Result<VersionKey, Fault> {
+        let name = record.name.0.as_slice();
+        let known = self.name_known.exists([name])?;
+        let key = ledger.next_version();
+        let cells = VersionCells::new(key, archived, record, sealed, stored_bytes)?;
+        self.version.execute(params![
+            cells.version,
+            cells.archived,
+            name,
+            cells.number,
+            id.0,
+            cells.kind,
+            cells.sealed,
+            cells.size,
+            record.sha256.0,
+            cells.modified_seconds,
+            cells.modified_nanoseconds,
+            cells.mode,
+            cells.created_ms,
+            cells.stored_bytes,
+            cells.check(name, &id.0, &record.sha256.0).sum(),
+        ])?;
+        ledger.version_added(cells.size, !known);
+        Ok(key)
+    }
+
+    fn part(&mut self, ledger: &mut Ledger<'_>, key: VersionKey, part: i64, data: &StagedData) -> Result<(), Fault> {
+        let cells = [
+            key.0,
+            part,
+            int(data.stored_offset)?,
+            int(data.place.segment)?,
+            int(data.place.offset)?,
+            data.place.bytes.into(),
+            data.place.crc64.cast_signed(),
+        ];
+        let [version, part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
+        let check = RowCheck::of("staged").numbers(cells).sum();
+        self.staged.execute([version, part, stored_offset, segment, segment_offset, bytes, crc64, check])?;
+        ledger.segment(segment, 1);
+        Ok(())
+    }
+}
+
+const NAME_KNOWN: &str = "SELECT 1 FROM version WHERE archived IN (0, 1) AND name = ?1";
+
+pub(super) fn commit_put(connection: &Connection, versions: &[NewVersion]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
+    let mut insertion = Insertion::prepare(connection)?;
+    for version in versions {
+        insertion.staged(&mut ledger, version)?;
+    }
+    ledger.close()
+}
+
+pub(super) fn commit_delete(connection: &Connection, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
+    for &key in versions {
+        let Some(row) = version(connection, key)? else { continue };
+        connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([key.0])?;
+        if !row.archived {
+            leave_staging(connection, &mut ledger, &row)?;
+        }
+        // A staged version too may have some.
+        extents::remove(connection, key)?;
+        let others = connection.prepare_cached(NAME_KNOWN)?.exists([row.record.name.0.as_slice()])?;
+        ledger.version_removed(&row, !others);
+    }
+    add_tombstones(connection, &mut ledger, tombstones)?;
+    ledger.close()
+}
+
+/// A version by its key.
+pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option<VersionRow>, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE version = ?1"))?;
+    let mut rows = statement.query([key.0])?;
+    rows.next()?.map(read_version).transpose()
+}
+
+/// Takes a version's rows out of staging. The version itself stays, or goes, by another hand.
+pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, row: &VersionRow) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached("DELETE FROM staged WHERE version = ?1 RETURNING segment")?;
+    let mut rows = statement.query([row.key.0])?;
+    while let Some(gone) = rows.next()? {
+        ledger.segment(gone.get(0)?, -1);
+    }
+    ledger.version_left_staging(row.stored_bytes);
+    Ok(())
+}
+
+pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+    let mut insert =
+        connection.prepare_cached("INSERT INTO tombstone (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+    for tombstone in tombstones {
+        let segment = int(tombstone.segment)?;
+        let check = tombstone_check(tombstone.id, segment).sum();
+        if insert.execute(params![tombstone.id.0, segment, check])? == 1 {
+            ledger.tombstones(1);
+            ledger.segment(segment, 1);
+        }
+    }
+    Ok(())
+}
+
+/// Takes tombstones out of staging that are on platters now.
+pub(super) fn remove_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, ids: &[VersionId]) -> Result<(), Fault> {
+    let mut delete = connection.prepare_cached("DELETE FROM tombstone WHERE id = ?1 RETURNING segment")?;
+    for id in ids {
+        if let Some(segment) = delete.query_row([id.0], |row| row.get(0)).optional()? {
+            ledger.tombstones(-1);
+            ledger.segment(segment, -1);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT id, segment, row_check FROM tombstone ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id = VersionId(row.get(0)?);
+        let segment = row.get(1)?;
+        tombstone_check(id, segment).confirm(row.get(2)?, || format!("the tombstone of version {id}"))?;
+        found.push(StagedTombstone { id, segment: uint(segment, "the segment of a tombstone")? });
+    }
+    Ok(found)
+}
+
+fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
+    RowCheck::of("tombstone").bytes(&id.0).number(segment)
+}
+
+/// Where a version's record and stored bytes are staged.
+pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",
+    )?;
+    let mut rows = statement.query([key.0])?;
+    let mut record = None;
+    let mut data = Vec::new();
+    while let Some(row) = rows.next()? {
+        let cells: [i64; 6] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
+        let [part, stored_offset, segment, segment_offset, bytes, crc64] = cells;
+        RowCheck::of("staged").number(key.0).numbers(cells).confirm(row.get(6)?, || format!("part {part} of a staged version"))?;
+        let place = StagedPlace {
+            segment: uint(segment, "the segment of a staged version")?,
+            offset: uint(segment_offset, "the place of a staged version")?,
+            bytes: narrow(bytes, "the length of a staged payload")?,
+            crc64: crc64.cast_unsigned(),
+        };
+        if part == 0 {
+            record = Some(place);
+        } else {
+            data.push(StagedData { stored_offset: uint(stored_offset, "the place of staged bytes")?, place });
+        }
+    }
+    match record {
+        Some(record) => Ok(Some((record, data))),
+        None if data.is_empty() => Ok(None),
+        None => Err(Fault::Damaged("a staged version has no record".into())),
+    }
+}

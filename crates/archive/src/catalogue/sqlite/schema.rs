@@ -1,0 +1,95 @@
+//! The tables: made, brought up to date, or refused.
+//!
+//! The migrations are written in PostgreSQL's SQL, and used as they are there. For SQLite two words are changed: see [`in_sqlite`]. BYTEA and
+//! BIGINT need no change; SQLite takes any type name, and stores blobs and integers as they come.
+//!
+//! The version is SQLite's own `user_version`, counted here by hand: a migration library would bring some fifty crates for these
+//! few lines.
+
+use std::time::Duration;
+
+use fulgurite_domain::ArchiveId;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+use super::counters::Counters;
+use super::fault::Fault;
+use crate::catalogue::CatalogueError;
+
+/// Stands in the header of the file, where `file` and other programs look: "FuCa".
+const APPLICATION: i32 = 0x4675_4361;
+
+/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
+const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_catalogue.sql")];
+
+/// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is
+/// kept in the order of its key only if that is asked for.
+fn in_sqlite(migration: &str) -> String {
+    migration.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY").replace("/*sqlite WITHOUT ROWID*/", "WITHOUT ROWID")
+}
+
+/// How long to wait for another process that is writing.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sets up a connection. `writes` is whether it may change anything.
+pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault> {
+    connection.busy_timeout(PATIENCE)?;
+    // Deleted rows are overwritten: a name must not outlive its object in a free page.
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "cache_size", -65_536)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    if writes {
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // FULL: a commit is on stable storage when it returns. NORMAL would lose the last ones in a power failure, and I7 with them.
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
+    }
+    Ok(())
+}
+
+/// Makes the tables of a new catalogue.
+pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for migration in MIGRATIONS {
+        transaction.execute_batch(&in_sqlite(migration))?;
+    }
+    transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
+    Counters::create(&transaction)?;
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Makes sure that this is the catalogue of `archive`, in a schema that this program knows. A writer brings it up to date first.
+pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), Fault> {
+    let known = MIGRATIONS.len() as i64;
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application != APPLICATION {
+        return Err(Fault::Damaged("the file is not a catalogue".into()));
+    }
+    let found = version(connection)?;
+    if found > known {
+        return Err(Fault::Refused(CatalogueError::Newer { found, known }));
+    }
+    if writes && found < known {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Read again: another process may have been first.
+        let found = version(&transaction)?.clamp(0, known);
+        for migration in &MIGRATIONS[found as usize..] {
+            transaction.execute_batch(&in_sqlite(migration))?;
+        }
+        transaction.pragma_update(None, "user_version", known)?;
+        transaction.commit()?;
+    }
+    let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
+    match id.map(ArchiveId) {
+        None => Err(Fault::Damaged("it does not say of which archive it is".into())),
+        Some(found) if found != archive => Err(Fault::Refused(CatalogueError::OtherArchive { found, expected: archive })),
+        Some(_) => Ok(()),
+    }
+}
+
+fn version(connection: &Connection) -> Result<i64, Fault> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}

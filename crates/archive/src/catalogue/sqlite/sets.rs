@@ -1,0 +1,362 @@
+//! Platter-sets and platters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape, VersionId};
+use rusqlite::{Connection, Row, params};
+
+use super::counters::Ledger;
+use super::fault::Fault;
+use super::row::{RowCheck, VersionCells, int, narrow, uint};
+use super::{extents, put};
+use crate::catalogue::{
+    ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionKey, VersionRow,
+};
+
+/// A row of `platter_set`.
+struct SetCells {
+    number: i64,
+    id: SetId,
+    // complete, information, redundancy, the six of the geometry, written
+    rest: [i64; 10],
+}
+
+const SET_COLUMNS: &str = "number, id, complete, information, redundancy, sector_bytes, track_information, track_redundancy, \
+     group_information, group_redundancy, information_tracks, written, row_check";
+
+impl SetCells {
+    fn check(&self) -> RowCheck {
+        RowCheck::of("platter_set").number(self.number).bytes(&self.id.0).numbers(self.rest)
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self, Fault> {
+        let mut rest = [0; 10];
+        for (index, cell) in (2..).zip(&mut rest) {
+            *cell = row.get(index)?;
+        }
+        let cells = Self { number: row.get(0)?, id: SetId(row.get(1)?), rest };
+        cells.check().confirm(row.get(12)?, || format!("set {}", cells.id))?;
+        Ok(cells)
+    }
+
+    fn state(&self) -> SetState {
+        if self.rest[0] == 0 { SetState::Writing } else { SetState::Complete }
+    }
+
+    fn row(&self, connection: &Connection) -> Result<SetRow, Fault> {
+        let [
+            _,
+            information,
+            redundancy,
+            sector_bytes,
+            track_information,
+            track_redundancy,
+            group_information,
+            group_redundancy,
+            tracks,
+            written,
+        ] = self.rest;
+        let what = "a number of a set";
+        Ok(SetRow {
+            description: SetDescription {
+                id: self.id,
+                shape: SetShape { information: narrow(information, what)?, redundancy: narrow(redundancy, what)? },
+                geometry: Geometry {
+                    sector_bytes: narrow(sector_bytes, what)?,
+                    track_information: narrow(track_information, what)?,
+                    track_redundancy: narrow(track_redundancy, what)?,
+                    group_information: narrow(group_information, what)?,
+                    group_redundancy: narrow(group_redundancy, what)?,
+                    information_tracks: narrow(tracks, what)?,
+                },
+                written: uint(written, what)?,
+                platters: platters_of(connection, self.number)?.into_iter().map(|cells| cells.place).collect(),
+            },
+            state: self.state(),
+        })
+    }
+}
+
+/// A row of `platter`.
+struct PlatterCells {
+    number: i64,
+    set_number: i64,
+    position: i64,
+    place: PlatterPlace,
+    health: Health,
+}
+
+const PLATTER_COLUMNS: &str = "number, id, set_number, set_position, store, verified, missing, lost_sectors, lost_tracks, row_check";
+
+impl PlatterCells {
+    fn health(&self) -> Result<(Option<i64>, [i64; 3]), Fault> {
+        let Health { verified, missing, lost_sectors, lost_tracks } = self.health;
+        Ok((verified.map(int).transpose()?, [missing.into(), int(lost_sectors)?, lost_tracks.into()]))
+    }
+
+    fn check(&self) -> Result<RowCheck, Fault> {
+        let (verified, health) = self.health()?;
+        Ok(RowCheck::of("platter")
+            .numbers([self.number, self.set_number, self.position])
+            .bytes(&self.place.platter.0)
+            .bytes(self.place.store.as_bytes())
+            .optional(verified)
+            .numbers(health))
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self, Fault> {
+        let verified: Option<i64> = row.get(5)?;
+        let what = "a number of a platter";
+        let cells = Self {
+            number: row.get(0)?,
+            set_number: row.get(2)?,
+            position: row.get(3)?,
+            place: PlatterPlace { platter: PlatterId(row.get(1)?), store: row.get(4)? },
+            health: Health {
+                verified: verified.map(|verified| uint(verified, what)).transpose()?,
+                missing: row.get::<_, i64>(6)? != 0,
+                lost_sectors: uint(row.get(7)?, what)?,
+                lost_tracks: narrow(row.get(8)?, what)?,
+            },
+        };
+        cells.check()?.confirm(row.get(9)?, || format!("platter {}", cells.place.platter))?;
+        Ok(cells)
+    }
+
+    /// Writes what can change: store and health.
+    fn update(&self, connection: &Connection) -> Result<(), Fault> {
+        let (verified, [missing, lost_sectors, lost_tracks]) = self.health()?;
+        connection
+            .prepare_cached(
+                "UPDATE platter SET store = ?2, verified = ?3, missing = ?4, lost_sectors = ?5, lost_tracks = ?6, row_check = ?7 WHERE number = ?1",
+            )?
+            .execute(params![self.number, self.place.store, verified, missing, lost_sectors, lost_tracks, self.check()?.sum()])?;
+        Ok(())
+    }
+}
+
+fn find_set(connection: &Connection, id: SetId) -> Result<Option<SetCells>, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE id = ?1"))?;
+    let mut rows = statement.query([id.0])?;
+    rows.next()?.map(SetCells::read).transpose()
+}
+
+fn platters_of(connection: &Connection, set_number: i64) -> Result<Vec<PlatterCells>, Fault> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE set_number = ?1 ORDER BY set_position"))?;
+    let mut rows = statement.query([set_number])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(PlatterCells::read(row)?);
+    }
+    Ok(found)
+}
+
+fn find_platter(connection: &Connection, id: PlatterId) -> Result<Option<PlatterCells>, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {PLATTER_COLUMNS} FROM platter WHERE id = ?1"))?;
+    let mut rows = statement.query([id.0])?;
+    rows.next()?.map(PlatterCells::read).transpose()
+}
+
+/// The catalogue's number of each platter.
+pub(super) fn numbers_of(connection: &Connection, platters: &[PlatterId]) -> Result<Vec<i64>, Fault> {
+    platters.iter().map(|&id| number_of(connection, id)).collect()
+}
+
+/// The catalogue's number of a platter.
+pub(super) fn number_of(connection: &Connection, platter: PlatterId) -> Result<i64, Fault> {
+    let found = find_platter(connection, platter)?;
+    found.map(|cells| cells.number).ok_or(Fault::Refused(CatalogueError::UnknownPlatter { platter }))
+}
+
+fn insert_set(connection: &Connection, set: &SetDescription, state: SetState) -> Result<(), Fault> {
+    let number = connection.query_row("SELECT coalesce(max(number), 0) + 1 FROM platter_set", [], |row| row.get(0))?;
+    let Geometry { sector_bytes, track_information, track_redundancy, group_information, group_redundancy, information_tracks } =
+        set.geometry;
+    let cells = SetCells {
+        number,
+        id: set.id,
+        rest: [
+            (state == SetState::Complete).into(),
+            set.shape.information.into(),
+            set.shape.redundancy.into(),
+            sector_bytes.into(),
+            track_information.into(),
+            track_redundancy.into(),
+            group_information.into(),
+            group_redundancy.into(),
+            information_tracks.into(),
+            int(set.written)?,
+        ],
+    };
+    let [complete, information, redundancy, geometry @ .., written] = cells.rest;
+    let [g0, g1, g2, g3, g4, g5] = geometry;
+    connection.execute(
+        &format!("INSERT INTO platter_set ({SET_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
+        params![number, set.id.0, complete, information, redundancy, g0, g1, g2, g3, g4, g5, written, cells.check().sum()],
+    )?;
+
+    let first: i64 = connection.query_row("SELECT coalesce(max(number), 0) + 1 FROM platter", [], |row| row.get(0))?;
+    for (position, place) in (0..).zip(&set.platters) {
+        let cells =
+            PlatterCells { number: first + position, set_number: number, position, place: place.clone(), health: Health::default() };
+        connection.execute(
+            &format!("INSERT INTO platter ({PLATTER_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, NULL, 0, 0, 0, ?6)"),
+            params![cells.number, place.platter.0, number, position, place.store, cells.check()?.sum()],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn begin(connection: &Connection, set: &SetDescription) -> Result<(), Fault> {
+    insert_set(connection, set, SetState::Writing)
+}
+
+pub(super) fn adopt(connection: &Connection, set: &SetDescription) -> Result<(), Fault> {
+    match find_set(connection, set.id)? {
+        None => insert_set(connection, set, SetState::Complete),
+        Some(known) => mark_complete(connection, known),
+    }
+}
+
+fn writing(connection: &Connection, set: SetId) -> Result<SetCells, Fault> {
+    match find_set(connection, set)? {
+        Some(cells) if cells.state() == SetState::Writing => Ok(cells),
+        _ => Err(Fault::Refused(CatalogueError::SetNotWriting { set })),
+    }
+}
+
+fn mark_complete(connection: &Connection, mut set: SetCells) -> Result<(), Fault> {
+    set.rest[0] = 1;
+    connection.execute("UPDATE platter_set SET complete = 1, row_check = ?2 WHERE number = ?1", [set.number, set.check().sum()])?;
+    Ok(())
+}
+
+/// See [`Catalogue::complete_set`](crate::catalogue::Catalogue::complete_set).
+pub(super) fn complete(
+    connection: &Connection,
+    set: SetId,
+    extents: &mut dyn Iterator<Item = ArchivedExtent>,
+    tombstones: &[VersionId],
+    verified: u64,
+) -> Result<(), Fault> {
+    let cells = writing(connection, set)?;
+    let mut numbers = BTreeMap::new();
+    for mut platter in platters_of(connection, cells.number)? {
+        platter.health = Health { verified: Some(verified), ..Health::default() };
+        platter.update(connection)?;
+        numbers.insert(platter.place.platter, platter.number);
+    }
+    mark_complete(connection, cells)?;
+
+    let mut ledger = Ledger::open(connection)?;
+    let mut in_parts = BTreeSet::new();
+    for ArchivedExtent { version: key, extent } in extents {
+        let platter = extent.platter;
+        let &number = numbers.get(&platter).ok_or(Fault::Refused(CatalogueError::UnknownPlatter { platter }))?;
+        let Some(row) = put::version(connection, key)? else { continue };
+        if row.archived {
+            continue;
+        }
+        if extent.object_offset == 0 && extent.bytes == row.stored_bytes {
+            extents::remove(connection, key)?;
+            extents::insert(connection, key, number, &extent)?;
+            archive(connection, &mut ledger, row)?;
+        } else {
+            extents::insert(connection, key, number, &extent)?;
+            in_parts.insert(key);
+        }
+    }
+    for key in in_parts {
+        settle(connection, &mut ledger, key)?;
+    }
+    put::remove_tombstones(connection, &mut ledger, tombstones)?;
+    ledger.close()
+}
+
+/// Archives a version if the extents recorded by now are all of it.
+fn settle(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), Fault> {
+    let Some(row) = put::version(connection, key)? else { return Ok(()) };
+    if row.archived {
+        return Ok(());
+    }
+    let Some(tiles) = extents::tile(extents::of(connection, key)?, row.stored_bytes) else { return Ok(()) };
+    extents::remove(connection, key)?;
+    for tile in tiles {
+        extents::insert(connection, key, number_of(connection, tile.platter)?, &tile)?;
+    }
+    archive(connection, ledger, row)
+}
+
+fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow) -> Result<(), Fault> {
+    put::leave_staging(connection, ledger, &row)?;
+    row.archived = true;
+    let check = VersionCells::of(&row)?.check(&row.record.name.0, &row.id.0, &row.record.sha256.0).sum();
+    connection.prepare_cached("UPDATE version SET archived = 1, row_check = ?2 WHERE version = ?1")?.execute([row.key.0, check])?;
+    Ok(())
+}
+
+pub(super) fn abandon(connection: &Connection, set: SetId) -> Result<(), Fault> {
+    let cells = writing(connection, set)?;
+    connection.execute("DELETE FROM platter WHERE set_number = ?1", [cells.number])?;
+    connection.execute("DELETE FROM platter_set WHERE number = ?1", [cells.number])?;
+    Ok(())
+}
+
+fn all(connection: &Connection) -> Result<Vec<SetCells>, Fault> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set ORDER BY written, number"))?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(SetCells::read(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn sets(connection: &Connection) -> Result<Vec<SetRow>, Fault> {
+    all(connection)?.iter().map(|cells| cells.row(connection)).collect()
+}
+
+pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Option<SetRow>, Fault> {
+    let Some(platter) = find_platter(connection, platter)? else { return Ok(None) };
+    let mut statement = connection.prepare_cached(&format!("SELECT {SET_COLUMNS} FROM platter_set WHERE number = ?1"))?;
+    let mut rows = statement.query([platter.set_number])?;
+    match rows.next()? {
+        Some(row) => Ok(Some(SetCells::read(row)?.row(connection)?)),
+        None => Err(Fault::Damaged(format!("the set of platter {} isn't there", platter.place.platter))),
+    }
+}
+
+pub(super) fn platters(connection: &Connection) -> Result<Vec<PlatterRow>, Fault> {
+    let mut found = Vec::new();
+    for set in all(connection)? {
+        let (id, state) = (set.id, set.state());
+        for PlatterCells { position, place, health, .. } in platters_of(connection, set.number)? {
+            found.push(PlatterRow { place, set: id, position: narrow(position, "the position of a platter")?, state, health });
+        }
+    }
+    Ok(found)
+}
+
+/// Changes the row of a platter.
+pub(super) fn change_platter(
+    connection: &Connection,
+    platter: PlatterId,
+    change: impl FnOnce(&mut PlatterPlace, &mut Health),
+) -> Result<(), Fault> {
+    let Some(mut cells) = find_platter(connection, platter)? else {
+        return Err(Fault::Refused(CatalogueError::UnknownPlatter { platter }));
+    };
+    change(&mut cells.place, &mut cells.health);
+    cells.update(connection)
+}
+
+/// How many platters and sets there are, counted from either side.
+pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
+    let described: usize = sets(connection)?.iter().map(|set| set.description.platters.len()).sum();
+    let known: i64 = connection.query_row("SELECT count(*) FROM platter", [], |row| row.get(0))?;
+    if described as i64 != known {
+        return Err(Fault::Damaged(format!("{known} platters, of which {described} belong to a set")));
+    }
+    Ok(())
+}

@@ -1,0 +1,341 @@
+//! The conformance suite, and what only a file can go through: other processes, damage, queries that must not scan.
+
+use std::path::PathBuf;
+
+use fulgurite_domain::ArchiveId;
+
+use super::*;
+use crate::catalogue::conformance::{Place, complete, conformance, extent, only, platter, set, version};
+
+const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("catalogue.db")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.path().join("catalogue.db-wal")
+    }
+
+    /// What would be found after a power failure at this instant: the file and its log, but not the memory that processes share.
+    fn copy(&self) -> Self {
+        let copy = Self::new();
+        std::fs::copy(self.file(), copy.file()).expect("copied");
+        std::fs::copy(self.log(), copy.log()).expect("copied");
+        copy
+    }
+}
+
+impl Place for Folder {
+    fn open(&self) -> Box<dyn Catalogue> {
+        let file = self.file();
+        let open = if file.exists() { SqliteCatalogue::open } else { SqliteCatalogue::create };
+        Box::new(open(&file, ARCHIVE).expect("opened"))
+    }
+}
+
+conformance!(Folder::new());
+
+fn put(catalogue: &mut dyn Catalogue, names: impl Iterator<Item = String>) {
+    let versions: Vec<_> = (1..).zip(names).map(|(seed, name)| version(name, 1, seed, 2_000)).collect();
+    catalogue.commit_put(&versions).expect("put");
+}
+
+/// A folder with a catalogue that has something in every table, closed.
+fn sample() -> Folder {
+    let folder = Folder::new();
+    let mut catalogue = folder.open();
+    put(&mut *catalogue, (0..40).map(|i| format!("odd/{}/{i}", "x".repeat(i * 7 % 31))));
+    let rows = catalogue.staged_versions(None, 20).expect("listed");
+    let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, 2_000))).collect();
+    complete(&mut *catalogue, 1, &extents);
+    catalogue.begin_set(&set(2, 3)).expect("begun");
+    catalogue.commit_delete(&[rows[3].key], &[StagedTombstone { id: rows[3].id, segment: 99 }]).expect("deleted");
+    drop(catalogue);
+    folder
+}
+
+/// Everything that a catalogue can tell, and its own check.
+fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
+    use std::fmt::Write;
+    let mut told = String::new();
+    let rows = catalogue.list(b"", Versions::All, None, 1_000)?;
+    for row in &rows {
+        let (places, extents) = (catalogue.staged(row.key)?, catalogue.extents(row.key)?);
+        let (latest, of_name) = (catalogue.latest_number(&row.record.name)?, catalogue.versions_of(&row.record.name)?);
+        writeln!(told, "{row:?} {places:?} {extents:?} {latest:?} {of_name:?}").expect("a string takes all");
+    }
+    let newest = catalogue.list(b"", Versions::Newest, None, 1_000)?;
+    let (staged, tombstones) = (catalogue.staged_versions(None, 1_000)?, catalogue.staged_tombstones()?);
+    let (totals, segments) = (catalogue.totals()?, catalogue.segments_in_use()?);
+    let (sets, platters) = (catalogue.sets()?, catalogue.platters()?);
+    writeln!(told, "{newest:?} {staged:?} {tombstones:?} {totals:?} {segments:?} {sets:?} {platters:?}").expect("a string takes all");
+    Ok(told)
+}
+
+#[test]
+fn no_flipped_bit_changes_what_a_checked_catalogue_tells() {
+    let folder = sample();
+    let expected = all_of(&mut *folder.open()).expect("sound");
+    let sound = std::fs::read(folder.file()).expect("read");
+    let mut found = 0;
+    for at in (100..sound.len()).step_by(149) {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1 << (at % 8);
+        std::fs::write(folder.file(), damaged).expect("written");
+        let told = SqliteCatalogue::open(&folder.file(), ARCHIVE).and_then(|mut catalogue| {
+            catalogue.check()?;
+            all_of(&mut catalogue)
+        });
+        match told {
+            // Free space and the names of columns may hold anything.
+            Ok(told) => assert_eq!(told, expected, "byte {at}"),
+            Err(error) => {
+                assert!(matches!(error, CatalogueError::Damaged { .. }), "byte {at}: {error}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 20, "{found} times damage was found");
+}
+
+#[test]
+fn a_flipped_bit_in_a_cell_is_told_as_damage_when_the_row_is_read() {
+    for (table, read) in [
+        ("UPDATE version SET stored_bytes = stored_bytes - 1 WHERE archived = 1", 0),
+        ("UPDATE version SET archived = 1 WHERE archived = 0", 0),
+        ("UPDATE staged SET segment_offset = segment_offset + 64", 1),
+        ("UPDATE extent SET platter_offset = platter_offset + 4096", 2),
+        ("UPDATE segment SET live = 1", 3),
+        ("UPDATE counter SET staged_bytes = 5", 4),
+        ("UPDATE tombstone SET segment = 7", 5),
+        ("UPDATE platter_set SET complete = 1 WHERE complete = 0", 6),
+        ("UPDATE platter SET missing = 1", 7),
+    ] {
+        let folder = sample();
+        let mut catalogue = folder.open();
+        let rows = catalogue.list(b"", Versions::All, None, 1_000).expect("listed");
+        let archived = rows.iter().find(|row| row.archived).expect("there is one").key;
+        let staged = rows.iter().find(|row| !row.archived).expect("there is one").key;
+        Connection::open(folder.file()).and_then(|file| file.execute(table, [])).expect("changed");
+        let damage = match read {
+            0 => catalogue.list(b"", Versions::All, None, 1_000).err(),
+            1 => catalogue.staged(staged).err(),
+            2 => catalogue.extents(archived).err(),
+            3 => catalogue.segments_in_use().err(),
+            4 => catalogue.staged_totals().err(),
+            5 => catalogue.staged_tombstones().err(),
+            6 => catalogue.sets().err(),
+            _ => catalogue.platters().err(),
+        };
+        assert!(matches!(damage, Some(CatalogueError::Damaged { .. })), "{table}: {damage:?}");
+        assert!(matches!(catalogue.check(), Err(CatalogueError::Damaged { .. })), "{table}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_found_by_the_check() {
+    for loss in [
+        "DELETE FROM staged WHERE part = 2",
+        "DELETE FROM staged WHERE version = (SELECT max(version) FROM staged)",
+        "DELETE FROM extent WHERE version = (SELECT max(version) FROM extent)",
+        "DELETE FROM version WHERE version = 30",
+        "DELETE FROM segment WHERE number = (SELECT max(number) FROM segment)",
+        "DELETE FROM tombstone",
+        "DELETE FROM platter_set WHERE complete = 1",
+        "DELETE FROM platter WHERE set_number = 1",
+        "DELETE FROM counter",
+    ] {
+        let folder = sample();
+        Connection::open(folder.file()).and_then(|file| file.execute(loss, [])).expect("changed");
+        let damage = folder.open().check();
+        assert!(matches!(damage, Err(CatalogueError::Damaged { .. })), "{loss}: {damage:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_catalogue_is_damage() {
+    let folder = sample();
+    let sound = std::fs::read(folder.file()).expect("read");
+    let half = sound[..sound.len() / 2].to_vec();
+    for content in [Vec::new(), b"no database at all, but long enough to have a header".repeat(100), half, sound[..50].to_vec()] {
+        std::fs::write(folder.file(), content).expect("written");
+        for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
+            let damage = open(&folder.file(), ARCHIVE).err();
+            assert!(matches!(damage, Some(CatalogueError::Damaged { .. })), "{damage:?}");
+        }
+    }
+    std::fs::remove_file(folder.file()).expect("removed");
+    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Engine { .. })), "none at all is not damage");
+    Connection::open(folder.file()).and_then(|file| file.execute_batch("CREATE TABLE another (program)")).expect("made");
+    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Damaged { .. })), "another program's");
+}
+
+#[test]
+fn another_archive_and_a_newer_schema_are_refused() {
+    let folder = sample();
+    let other = ArchiveId([1; 16]);
+    let refused = SqliteCatalogue::open(&folder.file(), other).expect_err("refused");
+    assert!(matches!(refused, CatalogueError::OtherArchive { found: ARCHIVE, expected } if expected == other), "{refused}");
+    Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
+    for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
+        let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 1 }), "{refused}");
+    }
+    let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
+    assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "never over another file");
+}
+
+#[test]
+fn others_read_while_one_writes() {
+    let folder = Folder::new();
+    let mut writer = folder.open();
+    put(&mut *writer, ["a".to_owned()].into_iter());
+    let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    writer.begin_set(&set(1, 3)).expect("begun");
+    let key = only(&mut *writer, "a").key;
+    let mut extents = std::iter::once(ArchivedExtent { version: key, extent: extent(1, 0, 0, 2_000) })
+        .inspect(|_| assert!(!only(&mut reader, "a").archived, "what is not committed is not seen"));
+    writer.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect("completed");
+    drop(extents);
+    assert!(only(&mut reader, "a").archived, "what is committed is seen");
+    let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("a reader can gather, too");
+    assert_eq!(on.len(), 1);
+    assert!(matches!(reader.commit_delete(&[key], &[]), Err(CatalogueError::Engine { .. })), "a reader changes nothing");
+}
+
+#[test]
+fn a_crash_within_a_transaction_leaves_nothing_of_it() {
+    let folder = Folder::new();
+    let mut catalogue = folder.open();
+    put(&mut *catalogue, (0..500).map(|i| format!("n/{i}")));
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    let before = all_of(&mut *catalogue).expect("sound");
+    let rows = catalogue.staged_versions(None, 400).expect("listed");
+    let mut extents =
+        rows.iter().map(|row| ArchivedExtent { version: row.key, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
+            let crash = folder.copy();
+            assert_eq!(all_of(&mut *crash.open()).expect("sound"), before);
+            panic!("and this is how it would end in the program")
+        }));
+    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5)));
+    end.expect_err("it panicked");
+    assert_eq!(all_of(&mut *catalogue).expect("sound"), before);
+    catalogue.check().expect("sound");
+}
+
+#[test]
+fn a_torn_log_leaves_a_sound_catalogue_of_whole_transactions() {
+    let folder = Folder::new();
+    let mut catalogue = folder.open();
+    let mut states = vec![all_of(&mut *catalogue).expect("sound")];
+    for i in 0..20 {
+        put(&mut *catalogue, (0..5).map(|j| format!("{i}/{j}")));
+        states.push(all_of(&mut *catalogue).expect("sound"));
+    }
+    let crash = folder.copy();
+    assert_eq!(all_of(&mut *crash.open()).expect("sound"), states[20], "nothing that was committed is lost");
+    let log = std::fs::read(folder.log()).expect("the log is there");
+    let mut reached = 0;
+    for torn in (0..log.len()).step_by(6_029) {
+        let crash = folder.copy();
+        std::fs::write(crash.log(), &log[..torn]).expect("written");
+        // Nothing but the beginning may have reached the disk before the first sync.
+        let Ok(mut catalogue) = SqliteCatalogue::open(&crash.file(), ARCHIVE) else { continue };
+        catalogue.check().expect("sound");
+        let now = all_of(&mut catalogue).expect("sound");
+        let state = states.iter().position(|state| *state == now).expect("between two transactions");
+        assert!(state >= reached, "a longer log has no less in it");
+        reached = state;
+    }
+    assert!(reached > 10);
+}
+
+#[test]
+fn a_deleted_name_is_in_no_file() {
+    let folder = Folder::new();
+    let mut catalogue = folder.open();
+    let name = |i: u64| format!("{:016x} and the rest of name {i}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    put(&mut *catalogue, (0..3_000).map(name));
+    let rows = catalogue.list(b"", Versions::All, None, 3_000).expect("listed");
+    let (lost, kept): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.key.0 % 3 == 0);
+    catalogue.commit_delete(&lost.iter().map(|row| row.key).collect::<Vec<_>>(), &[]).expect("deleted");
+    let raw: Vec<u8> = [folder.file(), folder.log()].iter().flat_map(|file| std::fs::read(file).expect("read")).collect();
+    let there: std::collections::HashSet<&[u8]> = raw.windows(16).filter(|window| window.iter().all(u8::is_ascii_hexdigit)).collect();
+    assert!(kept.iter().all(|row| there.contains(&row.record.name.0[..16])), "the search finds names that are there");
+    assert!(!lost.iter().any(|row| there.contains(&row.record.name.0[..16])));
+}
+
+/// Steps of SQLite's machine, a measure of work that does not depend on the computer.
+fn steps(catalogue: &mut SqliteCatalogue, work: impl FnOnce(&mut SqliteCatalogue)) -> usize {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let step = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    catalogue.connection.progress_handler(1, Some(step)).expect("set");
+    work(catalogue);
+    catalogue.connection.progress_handler(1, None::<fn() -> bool>).expect("reset");
+    count.load(Ordering::Relaxed)
+}
+
+fn done<T>(result: Result<T, CatalogueError>) {
+    result.expect("done");
+}
+
+#[test]
+fn work_does_not_grow_with_the_catalogue() {
+    let folder = Folder::new();
+    let mut catalogue = SqliteCatalogue::create(&folder.file(), ARCHIVE).expect("created");
+    let mut before: Option<Vec<(&str, usize)>> = None;
+    for (round, count) in [(1, 500), (2, 5_000)] {
+        put(&mut catalogue, (0..count).map(|i| format!("{round}/{i:05}")));
+        let many: Vec<_> = (1..=count).map(|number| version(format!("{round}/many"), number, number, 10)).collect();
+        catalogue.commit_put(&many).expect("put");
+        let rows = catalogue.staged_versions(None, 100_000).expect("listed");
+        let (rows, left) = rows.split_at(rows.len() - 100);
+        let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(round, 0, 0, row.stored_bytes))).collect();
+        complete(&mut catalogue, round, &extents);
+        catalogue.begin_set(&set(round + 10, 3)).expect("begun");
+
+        let (after, staged) = (After::row(&rows[rows.len() / 2]), &left[0]);
+        let name = ObjectName(format!("{round}/00000").into_bytes());
+        let archived = only(&mut catalogue, &name.0).key;
+        let prefix = [b'0' + round];
+        // For versions_on, whose pages come after the gathering.
+        catalogue.versions_on(&[platter(1, 0)], None, 1).expect("gathered");
+        let extent = ArchivedExtent { version: staged.key, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
+        let works: [(&str, &dyn Fn(&mut SqliteCatalogue)); 16] = [
+            ("latest_number", &|c| done(c.latest_number(&name))),
+            ("versions_of", &|c| done(c.versions_of(&name))),
+            ("newest", &|c| done(c.list(b"", Versions::Newest, Some(&after), 20))),
+            ("newest of a prefix", &|c| done(c.list(&prefix, Versions::Newest, None, 20))),
+            ("newest of many", &|c| done(c.list(b"1/many", Versions::Newest, None, 20))),
+            ("all", &|c| done(c.list(b"", Versions::All, Some(&after), 20))),
+            ("staged_versions", &|c| done(c.staged_versions(None, 20))),
+            ("staged_versions after", &|c| done(c.staged_versions(Some(&After::row(staged)), 20))),
+            ("extents", &|c| done(c.extents(archived))),
+            ("staged", &|c| done(c.staged(staged.key))),
+            ("staged_totals", &|c| done(c.staged_totals())),
+            ("totals", &|c| done(c.totals())),
+            ("page of versions_on", &|c| done(c.versions_on(&[platter(1, 0)], Some(&after), 20))),
+            ("put", &|c| done(c.commit_put(&[version("3/x", 1, round.into(), 10)]))),
+            ("complete_set", &|c| done(c.complete_set(SetId([round + 10; 16]), &mut std::iter::once(extent), &[], 5))),
+            ("delete", &|c| done(c.commit_delete(&[archived], &[]))),
+        ];
+        let now: Vec<_> = works.into_iter().map(|(what, work)| (what, steps(&mut catalogue, work))).collect();
+        for ((what, before), (_, now)) in before.replace(now.clone()).into_iter().flatten().zip(now) {
+            assert!(now <= before * 2 + 100, "{what}: {before} steps became {now}");
+        }
+    }
+}

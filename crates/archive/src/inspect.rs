@@ -1,0 +1,165 @@
+//! Looking into a platter file without an archive: what it says of itself, what is on it, and how sound it is.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use fulgurite_domain::PlatterId;
+use fulgurite_format::{Entry, FindHeaderError, FoundHeader, TableReader, find_header};
+use fulgurite_glass::{PlatterSource, ReadDrive, Rebuilt, Track};
+
+use crate::catalogue::{PlatterPlace, SetDescription};
+use crate::content::{OpenSet, SetReader};
+
+/// What was found in a platter file.
+#[derive(Debug)]
+pub struct Inspection {
+    /// The header, and which copies of it are good.
+    pub found: FoundHeader,
+    /// Length of the file.
+    pub file_bytes: u64,
+    /// Sectors of the platter.
+    pub sectors: u64,
+    /// Those that are lost.
+    pub lost_sectors: u64,
+    /// Tracks with lost sectors that their own code gives back.
+    pub tracks_by_track: u32,
+    /// Tracks that their own code does not give back.
+    pub lost_tracks: u32,
+    /// How many of the lost information tracks the large groups give back.
+    pub tracks_by_group: u32,
+    /// Lost information tracks.
+    pub lost_information_tracks: u32,
+    /// Entries of the file table, or why it can't be read from this platter alone; `None` on a redundancy platter, which has none.
+    pub entries: Option<Result<u64, String>>,
+}
+
+/// Why a file can't be inspected.
+#[derive(Debug, thiserror::Error)]
+pub enum InspectError {
+    /// It can't be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It isn't a platter, or one of a newer format, or its header is lost.
+    #[error("{path}: {source}")]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        source: FindHeaderError,
+    },
+}
+
+struct Source(File);
+
+impl PlatterSource for Source {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+}
+
+/// Reads a platter file in full, and hands each entry of its file table to `on_entry`.
+///
+/// # Errors
+/// [`InspectError`] if it isn't a platter that can be read.
+pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspection, InspectError> {
+    let io_error = |source| InspectError::Io { path: path.to_owned(), source };
+    let file = File::open(path).map_err(io_error)?;
+    let metadata = file.metadata().map_err(io_error)?;
+    if !metadata.is_file() {
+        return Err(io_error(io::Error::new(io::ErrorKind::InvalidInput, "not a file")));
+    }
+    let found = find_header(metadata.len(), |offset, buffer| file.read_exact_at(buffer, offset))
+        .map_err(|source| InspectError::Header { path: path.to_owned(), source })?;
+    let header = &found.header;
+    let geometry = header.geometry;
+    let drive = ReadDrive::load(header.platter, geometry, Arc::new(Source(file)));
+    let mut inspection = Inspection {
+        file_bytes: metadata.len(),
+        sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
+        lost_sectors: 0,
+        tracks_by_track: 0,
+        lost_tracks: 0,
+        tracks_by_group: 0,
+        lost_information_tracks: 0,
+        entries: None,
+        found: found.clone(),
+    };
+    let mut track = Track::new(geometry);
+    for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
+        let mut lost = Vec::new();
+        for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
+            match drive.read(physical, &mut track) {
+                Ok(Rebuilt::Nothing) => {}
+                Ok(Rebuilt::ByTrack { sectors }) => {
+                    inspection.lost_sectors += sectors as u64;
+                    inspection.tracks_by_track += 1;
+                }
+                Err(found) => {
+                    inspection.lost_sectors += found.sectors as u64;
+                    inspection.lost_tracks += 1;
+                    if index < group.information as usize {
+                        lost.push(fulgurite_domain::TrackIndex(group.first.0 + index as u32));
+                    }
+                }
+            }
+        }
+        inspection.lost_information_tracks += lost.len() as u32;
+        if !lost.is_empty() && drive.repair_group(group, &[]).is_ok() {
+            inspection.tracks_by_group += lost.len() as u32;
+        }
+    }
+    if header.carries_information() {
+        inspection.entries = Some(read_entries(&found, drive, on_entry));
+    }
+    Ok(inspection)
+}
+
+/// Reads the file table of a single platter.
+fn read_entries(found: &FoundHeader, drive: ReadDrive, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
+    let header = &found.header;
+    let mut drives: Vec<Option<ReadDrive>> = (0..header.shape.platters()).map(|_| None).collect();
+    drives[usize::from(header.position)] = Some(drive);
+    let place = |platter: PlatterId| PlatterPlace { platter, store: String::new() };
+    let description = SetDescription {
+        id: header.set,
+        shape: header.shape,
+        geometry: header.geometry,
+        written: header.written,
+        platters: header.members.iter().map(|member| place(member.platter)).collect(),
+    };
+    let rebuilding = Mutex::new(());
+    let mut reader = SetReader::new(&rebuilding, 1);
+    reader.introduce(Arc::new(OpenSet { description, drives }));
+    let content = Content { reader, platter: header.platter, at: header.member().table_offset };
+    let mut table = TableReader::new(content, header.member().table_bytes).map_err(|error| error.to_string())?;
+    let count = TableReader::count(&table);
+    for entry in &mut table {
+        on_entry(&entry.map_err(|error| error.to_string())?);
+    }
+    match table.finish().map_err(|error| error.to_string())? {
+        crc64 if crc64 == header.member().table_crc64 => Ok(count),
+        _ => Err("the checksum of the file table is wrong".into()),
+    }
+}
+
+struct Content<'a> {
+    reader: SetReader<'a>,
+    platter: PlatterId,
+    at: u64,
+}
+
+impl Read for Content<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(self.platter, self.at, buffer).map_err(|error| io::Error::other(error.to_string()))?;
+        self.at += buffer.len() as u64;
+        Ok(buffer.len())
+    }
+}

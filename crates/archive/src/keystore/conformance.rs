@@ -1,0 +1,191 @@
+//! What any key store has to do: one function a property, and [`conformance!`] that makes a test of each.
+
+use super::*;
+
+/// Where one key store is kept.
+pub(crate) trait Place {
+    /// Opens the store, which is new and empty the first time.
+    fn open(&self) -> Box<dyn KeyStore>;
+    /// Every byte of every file of the store, one file after another.
+    fn raw(&self) -> Vec<u8>;
+}
+
+/// Makes a test of each property. `$place` makes a new [`Place`].
+macro_rules! conformance {
+    ($place:expr) => {
+        $crate::keystore::conformance::conformance! { $place;
+            a_key_is_found_as_it_was_kept
+            keeping_a_key_again_changes_nothing
+            a_key_is_never_replaced_by_another
+            a_failed_insert_keeps_nothing
+            a_reopened_store_has_all_keys
+            pages_give_every_key_once_in_order
+            a_destroyed_key_is_gone
+            a_destroyed_key_is_in_no_file
+            places_of_destroyed_keys_are_used_again
+        }
+    };
+    ($place:expr; $($property:ident)*) => {
+        $(
+            #[test]
+            fn $property() {
+                $crate::keystore::conformance::$property(&$place);
+            }
+        )*
+    };
+}
+pub(crate) use conformance;
+
+/// A version and its key, both unlike those of other seeds in every few bytes; identifiers are in no order of seeds.
+pub(crate) fn key(seed: u64) -> (VersionId, WrappedKey) {
+    let mix = |salt: u64| {
+        (seed ^ salt << 40).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
+    let mut id = [0; 16];
+    let mut wrapped = [0; 40];
+    for (i, chunk) in (0..).zip(id.chunks_mut(8).chain(wrapped.chunks_mut(8))) {
+        chunk.copy_from_slice(&mix(i).to_le_bytes());
+    }
+    (VersionId(id), WrappedKey(wrapped))
+}
+
+fn keys(seeds: impl Iterator<Item = u64>) -> Vec<(VersionId, WrappedKey)> {
+    seeds.map(key).collect()
+}
+
+fn all(store: &mut dyn KeyStore, limit: usize) -> Vec<(VersionId, WrappedKey)> {
+    let mut found: Vec<(VersionId, WrappedKey)> = Vec::new();
+    loop {
+        let page = store.page(found.last().map(|&(id, _)| id), limit).expect("listed");
+        if page.is_empty() {
+            return found;
+        }
+        assert!(page.len() <= limit);
+        found.extend(page);
+    }
+}
+
+/// How many of these keys are anywhere in the bytes, whole or by any eight bytes of them in their place.
+fn found_in(raw: &[u8], keys: &[(VersionId, WrappedKey)]) -> usize {
+    let pieces: std::collections::HashSet<&[u8]> = keys.iter().flat_map(|(_, key)| key.0.chunks(8)).collect();
+    raw.windows(8).filter(|window| pieces.contains(window)).count()
+}
+
+pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Place) {
+    let mut store = place.open();
+    assert!(store.is_empty().expect("counted"));
+    let kept = keys(0..500);
+    store.insert(&kept[..1]).expect("kept");
+    store.insert(&kept[1..]).expect("kept");
+    store.insert(&[]).expect("nothing is fine");
+    for &(id, wrapped) in &kept {
+        assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
+    }
+    let absent = key(500).0;
+    assert_eq!(store.get(absent).expect("looked up"), None);
+    assert_eq!(store.get_many(&[kept[7].0, absent, kept[3].0]).expect("looked up"), [Some(kept[7].1), None, Some(kept[3].1)]);
+    assert_eq!(store.len().expect("counted"), 500);
+    store.check().expect("sound");
+}
+
+pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Place) {
+    let mut store = place.open();
+    let kept = keys(0..50);
+    store.insert(&kept).expect("kept");
+    store.destroy(&[kept[5].0]).expect("destroyed");
+    store.insert(&kept[..5]).expect("kept already");
+    store.insert(&[kept[6], kept[6], key(99), key(99)]).expect("kept already, in part");
+    assert_eq!(store.len().expect("counted"), 50);
+    store.check().expect("sound");
+}
+
+pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Place) {
+    let mut store = place.open();
+    let (id, wrapped) = key(1);
+    store.insert(&[(id, wrapped)]).expect("kept");
+    let refused = store.insert(&[(id, key(2).1)]).expect_err("refused");
+    assert!(matches!(refused, KeyStoreError::OtherKey { id: found } if found == id), "{refused}");
+    assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
+}
+
+pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Place) {
+    let mut store = place.open();
+    store.insert(&[key(1), key(2)]).expect("kept");
+    store.destroy(&[key(2).0]).expect("destroyed");
+    store.insert(&[key(3), key(4), (key(1).0, key(5).1)]).expect_err("refused");
+    assert_eq!(all(&mut *store, 10), [key(1)]);
+    store.check().expect("sound");
+}
+
+pub(crate) fn a_reopened_store_has_all_keys(place: &dyn Place) {
+    let mut kept = keys(0..3_000);
+    let mut store = place.open();
+    store.insert(&kept).expect("kept");
+    store.destroy(&[kept[10].0]).expect("destroyed");
+    drop(store);
+    let mut store = place.open();
+    kept.remove(10);
+    kept.sort_by_key(|&(id, _)| id);
+    assert_eq!(all(&mut *store, 777), kept);
+    store.check().expect("sound");
+}
+
+pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Place) {
+    let mut store = place.open();
+    let wrapped = key(1).1;
+    let mut kept: Vec<_> = (0..20).map(|i| (VersionId([i * 13; 16]), wrapped)).collect();
+    kept.push((VersionId([0xff; 16]), wrapped));
+    store.insert(&kept).expect("kept");
+    kept.sort_by_key(|&(id, _)| id);
+    for limit in [1, 2, 20, 21, 22] {
+        assert_eq!(all(&mut *store, limit), kept, "{limit} a page");
+    }
+}
+
+pub(crate) fn a_destroyed_key_is_gone(place: &dyn Place) {
+    let mut store = place.open();
+    store.insert(&keys(0..10)).expect("kept");
+    for _ in 0..2 {
+        store.destroy(&[key(4).0, key(8).0, key(99).0]).expect("destroyed");
+    }
+    assert_eq!(store.get_many(&[key(4).0, key(5).0, key(8).0]).expect("looked up"), [None, Some(key(5).1), None]);
+    assert_eq!(store.len().expect("counted"), 8);
+    store.insert(&[key(4)]).expect("a restored version may have its key again");
+    assert_eq!(store.get(key(4).0).expect("looked up"), Some(key(4).1));
+    store.check().expect("sound");
+}
+
+pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Place) {
+    let mut store = place.open();
+    // In many inserts, in between destructions, so that whatever the store does to grow, shrink and reuse has happened.
+    let kept = keys(0..8_000);
+    let mut lost = Vec::new();
+    for (i, chunk) in kept.chunks(800).enumerate() {
+        store.insert(chunk).expect("kept");
+        assert_eq!(found_in(&place.raw(), chunk).min(4_000), 4_000, "the search finds keys that are there");
+        let some: Vec<_> = chunk.iter().chain(&kept[..i * 80]).copied().filter(|key| key.0.0[3] % 3 == (i % 3) as u8).collect();
+        store.destroy(&some.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
+        lost.extend(some);
+        assert_eq!(found_in(&place.raw(), &lost), 0, "after {i} rounds");
+    }
+    let rest = all(&mut *store, 100_000);
+    assert_eq!(rest.len() as u64, store.len().expect("counted"));
+    store.destroy(&rest.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
+    assert_eq!(found_in(&place.raw(), &kept), 0);
+    drop(store);
+    assert_eq!(found_in(&place.raw(), &kept), 0);
+}
+
+pub(crate) fn places_of_destroyed_keys_are_used_again(place: &dyn Place) {
+    let mut store = place.open();
+    let mut bytes = None;
+    for round in 0..5 {
+        let kept = keys(round * 5_000..(round + 1) * 5_000);
+        store.insert(&kept).expect("kept");
+        store.check().expect("sound");
+        store.destroy(&kept.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
+        store.check().expect("sound");
+        let now = place.raw().len();
+        assert!(now <= *bytes.get_or_insert(now) * 5 / 4, "{now} bytes after round {round}");
+    }
+}

@@ -1,0 +1,30 @@
+-- The key store, version 1. Only SQLite reads this: see sqlite.rs for why rows of key_slot are never moved.
+
+CREATE TABLE archive (
+    one INTEGER PRIMARY KEY,
+    id BLOB NOT NULL
+);
+
+-- Slots are appended in order, and overwritten in place ever after.
+CREATE TABLE key_slot (
+    slot INTEGER PRIMARY KEY,
+    -- Version identifier (16), wrapped key (40), CRC-64 over both and the slot (8). All zeros: free.
+    content BLOB NOT NULL
+);
+
+CREATE TABLE slot_of (
+    id BLOB NOT NULL PRIMARY KEY,
+    slot INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE free_slot (
+    slot INTEGER PRIMARY KEY
+);
+
+CREATE TABLE counter (
+    one INTEGER PRIMARY KEY,
+    keys INTEGER NOT NULL,
+    next_slot INTEGER NOT NULL
+);
+
+INSERT INTO counter (one, keys, next_slot) VALUES (1, 0, 1);

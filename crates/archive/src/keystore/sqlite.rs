@@ -1,0 +1,333 @@
+//! The embedded key store: one SQLite file.
+//!
+//! To destroy a key its bytes must be overwritten wherever they are. `secure_delete` clears a row where it is deleted, but SQLite also moves rows, when it
+//! splits or merges pages, and does not promise to clear what that leaves behind (with rows of unequal length, pieces of deleted ones could be
+//! found). So rows with keys never move. They are appended in order, which adds pages behind without touching those before; all are
+//! of one size, and a destroyed key's row is overwritten with zeros in place and used again for another key.
+//!
+//! ```text
+//! slot_of:   version identifier -> slot        moves as it likes, has no keys
+//! key_slot:  slot -> identifier, key, CRC-64   only ever appended or overwritten
+//! ```
+//!
+//! Old pages are also in the write-ahead log until it is emptied. [`KeyStore::destroy`] does that, and does not return before.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::time::Duration;
+
+use fulgurite_domain::{ArchiveId, VersionId};
+use fulgurite_format::WrappedKey;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+
+use super::{KeyStore, KeyStoreError};
+use crate::catalogue::is_damage;
+
+/// Stands in the header of the file: "FuKe".
+const APPLICATION: i32 = 0x4675_4b65;
+
+/// The schema that this program makes and knows.
+const SCHEMA: i64 = 1;
+
+/// How long to wait for another process that is writing or reading.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of a slot.
+const SLOT: usize = 64;
+
+/// Keys in a file of their own, which only its owner may read.
+#[derive(Debug)]
+pub struct SqliteKeyStore {
+    connection: Connection,
+}
+
+/// A failure on its way out, before it is known what was being done.
+enum Fault {
+    Engine(rusqlite::Error),
+    Damaged(String),
+    Refused(KeyStoreError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl Fault {
+    fn told(self, action: &'static str) -> KeyStoreError {
+        match self {
+            Self::Engine(error) if is_damage(&error) => KeyStoreError::Damaged { found: error.to_string() },
+            Self::Engine(error) => KeyStoreError::Engine { action, source: Box::new(error) },
+            Self::Damaged(found) => KeyStoreError::Damaged { found },
+            Self::Refused(error) => error,
+        }
+    }
+}
+
+impl SqliteKeyStore {
+    /// Makes a new, empty key store.
+    ///
+    /// # Errors
+    /// [`KeyStoreError::Engine`] if there is a file already, or it can't be written.
+    pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        let action = "create its file";
+        let told = |error: std::io::Error| KeyStoreError::Engine { action, source: Box::new(error) };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // SQLite gives its log the permissions of the file.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path).map_err(told)?;
+
+        let mut store = Self { connection: connect(path).map_err(|fault| fault.told(action))? };
+        let make = |connection: &Connection| {
+            connection.execute_batch(include_str!("keys.sql"))?;
+            connection.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
+            connection.pragma_update(None, "application_id", APPLICATION)?;
+            connection.pragma_update(None, "user_version", SCHEMA)?;
+            Ok(())
+        };
+        store.transaction(TransactionBehavior::Immediate, action, make)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(told)?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a key store.
+    ///
+    /// # Errors
+    /// [`KeyStoreError::Damaged`], [`KeyStoreError::Newer`], [`KeyStoreError::OtherArchive`], or [`KeyStoreError::Engine`] if there is none.
+    pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        let open = || {
+            let connection = connect(path)?;
+            admit(&connection, archive)?;
+            // A destruction that was cut short by a crash between its two steps.
+            empty_log(&connection, Duration::ZERO)?;
+            Ok(connection)
+        };
+        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open its file"))? })
+    }
+
+    fn transaction<T>(
+        &mut self,
+        kind: TransactionBehavior,
+        action: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, KeyStoreError> {
+        let run = || {
+            let transaction = self.connection.transaction_with_behavior(kind)?;
+            let result = work(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        };
+        run().map_err(|fault: Fault| fault.told(action))
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // A commit is on stable storage when it returns.
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    // Keys must not spill into temporary files.
+    connection.pragma_update(None, "temp_store", "memory")?;
+    Ok(connection)
+}
+
+fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), Fault> {
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application != APPLICATION {
+        return Err(Fault::Damaged("the file is not a key store".into()));
+    }
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > SCHEMA {
+        return Err(Fault::Refused(KeyStoreError::Newer { found, known: SCHEMA }));
+    }
+    let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
+    match id.map(ArchiveId) {
+        None => Err(Fault::Damaged("it does not say of which archive it is".into())),
+        Some(found) if found != archive => Err(Fault::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Brings everything from the log into the file and empties the log. `false` if somebody is reading from it and goes on to.
+fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, Fault> {
+    connection.busy_timeout(patience)?;
+    let busy: rusqlite::Result<i64> = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+    connection.busy_timeout(PATIENCE)?;
+    Ok(busy? == 0)
+}
+
+/// What a slot holds.
+fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
+    let mut content = [0; SLOT];
+    content[..16].copy_from_slice(&id.0);
+    content[16..56].copy_from_slice(&key.0);
+    let check = slot_check(slot, &content);
+    content[56..].copy_from_slice(&check);
+    content
+}
+
+fn unpack(slot: i64, id: VersionId, content: &[u8; SLOT]) -> Result<WrappedKey, Fault> {
+    if content[56..] != slot_check(slot, content) || content[..16] != id.0 {
+        return Err(Fault::Damaged(format!("the checksum of the key of version {id} is wrong")));
+    }
+    let mut key = [0; 40];
+    key.copy_from_slice(&content[16..56]);
+    Ok(WrappedKey(key))
+}
+
+fn slot_check(slot: i64, content: &[u8; SLOT]) -> [u8; 8] {
+    let mut checked = [0; 64];
+    checked[..56].copy_from_slice(&content[..56]);
+    checked[56..].copy_from_slice(&slot.to_le_bytes());
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &checked).to_le_bytes()
+}
+
+fn find(connection: &Connection, id: VersionId) -> Result<Option<(i64, WrappedKey)>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT slot, content FROM slot_of LEFT JOIN key_slot USING (slot) WHERE id = ?1")?;
+    let found: Option<(i64, [u8; SLOT])> = statement.query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    found.map(|(slot, content)| Ok((slot, unpack(slot, id, &content)?))).transpose()
+}
+
+fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(), Fault> {
+    let (mut count, mut next): (i64, i64) =
+        connection.query_row("SELECT keys, next_slot FROM counter WHERE one = 1", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut reuse = connection.prepare_cached("DELETE FROM free_slot WHERE slot = (SELECT min(slot) FROM free_slot) RETURNING slot")?;
+    let mut overwrite = connection.prepare_cached("UPDATE key_slot SET content = ?2 WHERE slot = ?1")?;
+    let mut append = connection.prepare_cached("INSERT INTO key_slot (slot, content) VALUES (?1, ?2)")?;
+    let mut link = connection.prepare_cached("INSERT INTO slot_of (id, slot) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    let mut may_reuse = true;
+    for &(id, key) in keys {
+        let free: Option<i64> = if may_reuse { reuse.query_row([], |row| row.get(0)).optional()? } else { None };
+        may_reuse = free.is_some();
+        let slot = free.unwrap_or(next);
+        if link.execute(params![id.0, slot])? == 0 {
+            if let Some(free) = free {
+                connection.prepare_cached("INSERT INTO free_slot (slot) VALUES (?1)")?.execute([free])?;
+            }
+            match find(connection, id)? {
+                Some((_, known)) if known == key => continue,
+                _ => return Err(Fault::Refused(KeyStoreError::OtherKey { id })),
+            }
+        }
+        let content = pack(slot, id, &key);
+        if free.is_some() {
+            if overwrite.execute(params![slot, content])? != 1 {
+                return Err(Fault::Damaged(format!("slot {slot} isn't there")));
+            }
+        } else {
+            append.execute(params![slot, content])?;
+            next += 1;
+        }
+        count += 1;
+    }
+    connection.execute("UPDATE counter SET keys = ?1, next_slot = ?2 WHERE one = 1", [count, next])?;
+    Ok(())
+}
+
+fn destroy(connection: &Connection, ids: &[VersionId]) -> Result<(), Fault> {
+    let mut unlink = connection.prepare_cached("DELETE FROM slot_of WHERE id = ?1 RETURNING slot")?;
+    let mut overwrite = connection.prepare_cached("UPDATE key_slot SET content = ?2 WHERE slot = ?1")?;
+    let mut free = connection.prepare_cached("INSERT INTO free_slot (slot) VALUES (?1)")?;
+    let mut destroyed = 0;
+    for id in ids {
+        let Some(slot): Option<i64> = unlink.query_row([id.0], |row| row.get(0)).optional()? else { continue };
+        overwrite.execute(params![slot, [0u8; SLOT]])?;
+        free.execute([slot])?;
+        destroyed += 1;
+    }
+    connection.execute("UPDATE counter SET keys = keys - ?1 WHERE one = 1", [destroyed])?;
+    Ok(())
+}
+
+fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, Fault> {
+    let condition = if after.is_some() { ">" } else { ">=" };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT id, slot, content FROM slot_of LEFT JOIN key_slot USING (slot) WHERE id {condition} ?1 ORDER BY id LIMIT ?2"
+    ))?;
+    let from = after.map_or(Vec::new(), |after| after.0.to_vec());
+    let mut rows = statement.query(params![from, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, slot, content): ([u8; 16], i64, [u8; SLOT]) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let id = VersionId(id);
+        found.push((id, unpack(slot, id, &content)?));
+    }
+    Ok(found)
+}
+
+fn check(connection: &Connection) -> Result<(), Fault> {
+    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if verdict != "ok" {
+        return Err(Fault::Damaged(verdict));
+    }
+    let mut keys = 0;
+    let mut last = None;
+    loop {
+        let found = page(connection, last, 1_000)?;
+        let Some(&(id, _)) = found.last() else { break };
+        keys += found.len() as i64;
+        last = Some(id);
+    }
+    let counted: (i64, i64, i64, i64) = connection.query_row(
+        "SELECT keys, next_slot - 1, (SELECT count(*) FROM key_slot), (SELECT count(*) FROM free_slot) FROM counter WHERE one = 1",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    let (expected, given, slots, free) = counted;
+    if keys != expected || slots != given || slots - free != keys {
+        return Err(Fault::Damaged(format!("{keys} keys in {slots} slots, {free} of them free; {expected} in {given} are expected")));
+    }
+    Ok(())
+}
+
+impl KeyStore for SqliteKeyStore {
+    fn insert(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<(), KeyStoreError> {
+        self.transaction(TransactionBehavior::Immediate, "keep keys", |connection| insert(connection, keys))
+    }
+
+    fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError> {
+        let found = find(&self.connection, id).map_err(|fault| fault.told("find a key"))?;
+        Ok(found.map(|(_, key)| key))
+    }
+
+    fn get_many(&mut self, ids: &[VersionId]) -> Result<Vec<Option<WrappedKey>>, KeyStoreError> {
+        self.transaction(TransactionBehavior::Deferred, "find keys", |connection| {
+            ids.iter().map(|&id| Ok(find(connection, id)?.map(|(_, key)| key))).collect()
+        })
+    }
+
+    fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError> {
+        let action = "destroy keys";
+        self.transaction(TransactionBehavior::Immediate, action, |connection| destroy(connection, ids))?;
+        match empty_log(&self.connection, PATIENCE).map_err(|fault| fault.told(action))? {
+            true => Ok(()),
+            false => Err(KeyStoreError::Engine { action, source: "another process goes on reading the old ones; try again".into() }),
+        }
+    }
+
+    fn page(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError> {
+        page(&self.connection, after, limit).map_err(|fault| fault.told("list keys"))
+    }
+
+    fn len(&mut self) -> Result<u64, KeyStoreError> {
+        let keys: rusqlite::Result<i64> = self.connection.query_row("SELECT keys FROM counter WHERE one = 1", [], |row| row.get(0));
+        let keys = keys.map_err(|error| Fault::from(error).told("count keys"))?;
+        u64::try_from(keys).map_err(|_| KeyStoreError::Damaged { found: format!("it counts {keys} keys") })
+    }
+
+    fn check(&mut self) -> Result<(), KeyStoreError> {
+        self.transaction(TransactionBehavior::Deferred, "check itself", check)
+    }
+}
+
+#[cfg(test)]
+mod tests;

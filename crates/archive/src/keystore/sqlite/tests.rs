@@ -1,0 +1,134 @@
+//! The conformance suite, and what only a file can go through.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::keystore::conformance::{Place, conformance, key};
+
+const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("keys.db")
+    }
+}
+
+impl Place for Folder {
+    fn open(&self) -> Box<dyn KeyStore> {
+        let file = self.file();
+        let open = if file.exists() { SqliteKeyStore::open } else { SqliteKeyStore::create };
+        Box::new(open(&file, ARCHIVE).expect("opened"))
+    }
+
+    fn raw(&self) -> Vec<u8> {
+        let files = std::fs::read_dir(self.0.path()).expect("the folder is there");
+        files.flat_map(|file| std::fs::read(file.expect("listed").path()).expect("read")).collect()
+    }
+}
+
+conformance!(Folder::new());
+
+/// Opens what damage has been done to, and reads all of it.
+fn read_all(file: &std::path::Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError> {
+    let mut store = SqliteKeyStore::open(file, ARCHIVE)?;
+    store.check()?;
+    store.page(None, 10_000)
+}
+
+#[test]
+fn any_bit_flipped_in_a_key_is_told_as_damage() {
+    let folder = Folder::new();
+    let kept: Vec<_> = (0..100).map(key).collect();
+    folder.open().insert(&kept).expect("kept");
+    let sound = std::fs::read(folder.file()).expect("read");
+    let (id, wrapped) = kept[50];
+    let at = sound.windows(40).position(|window| window == wrapped.0).expect("the key is in the file");
+    for byte in at - 16..at + 48 {
+        let mut damaged = sound.clone();
+        damaged[byte] ^= 1 << (byte % 8);
+        std::fs::write(folder.file(), damaged).expect("written");
+        let mut store = SqliteKeyStore::open(&folder.file(), ARCHIVE).expect("opened");
+        for damage in [store.get(id).err(), store.check().err()] {
+            assert!(matches!(damage, Some(KeyStoreError::Damaged { .. })), "byte {byte}: {damage:?}");
+        }
+        assert_eq!(store.get(kept[51].0).expect("other keys are still good"), Some(kept[51].1));
+    }
+}
+
+#[test]
+fn no_flipped_bit_anywhere_gives_a_wrong_key() {
+    let folder = Folder::new();
+    let mut kept: Vec<_> = (0..300).map(key).collect();
+    folder.open().insert(&kept).expect("kept");
+    kept.sort_by_key(|&(id, _)| id);
+    let sound = std::fs::read(folder.file()).expect("read");
+    for at in (100..sound.len()).step_by(211) {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 0x10;
+        std::fs::write(folder.file(), damaged).expect("written");
+        // Bits in free space change nothing.
+        match read_all(&folder.file()) {
+            Ok(found) => assert_eq!(found, kept, "byte {at}"),
+            Err(error) => assert!(matches!(error, KeyStoreError::Damaged { .. }), "byte {at}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_no_key_store_is_damage() {
+    let folder = Folder::new();
+    folder.open().insert(&(0..500).map(key).collect::<Vec<_>>()).expect("kept");
+    let sound = std::fs::read(folder.file()).expect("read");
+    let half = sound[..sound.len() / 2].to_vec();
+    for content in [Vec::new(), b"no database at all, but long enough to have a header".repeat(100), half, sound[..50].to_vec()] {
+        std::fs::write(folder.file(), content).expect("written");
+        assert!(matches!(read_all(&folder.file()), Err(KeyStoreError::Damaged { .. })));
+    }
+    std::fs::remove_file(folder.file()).expect("removed");
+    assert!(matches!(SqliteKeyStore::open(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "none at all is not damage");
+}
+
+#[test]
+fn another_archive_and_a_newer_schema_are_refused() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let other = ArchiveId([1; 16]);
+    let refused = SqliteKeyStore::open(&folder.file(), other).expect_err("refused");
+    assert!(matches!(refused, KeyStoreError::OtherArchive { found: ARCHIVE, expected } if expected == other), "{refused}");
+    Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 2)).expect("changed");
+    let refused = SqliteKeyStore::open(&folder.file(), ARCHIVE).expect_err("refused");
+    assert!(matches!(refused, KeyStoreError::Newer { found: 2, known: 1 }), "{refused}");
+    assert!(matches!(SqliteKeyStore::create(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "never over another file");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_its_owner_may_read_any_of_its_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let mut store = folder.open();
+    store.insert(&[key(1)]).expect("kept");
+    let files: Vec<_> = std::fs::read_dir(folder.0.path()).expect("listed").map(|file| file.expect("listed")).collect();
+    assert!(files.len() > 1, "the log too");
+    for file in files {
+        assert_eq!(file.metadata().expect("read").permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+    }
+}
+
+#[test]
+fn a_destruction_waits_for_nobody_who_has_stopped_reading() {
+    let folder = Folder::new();
+    let mut store = folder.open();
+    store.insert(&(0..100).map(key).collect::<Vec<_>>()).expect("kept");
+    let mut reader = folder.open();
+    assert_eq!(reader.page(None, 1_000).expect("listed").len(), 100);
+    store.destroy(&[key(3).0]).expect("destroyed");
+    assert_eq!(reader.get(key(3).0).expect("looked up"), None);
+    assert!(!folder.raw().windows(40).any(|window| window == key(3).1.0));
+}

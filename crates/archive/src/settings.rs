@@ -1,0 +1,339 @@
+//! The settings file: `fulgurite.toml`, written with comments by `init`, edited by people.
+//!
+//! Unknown settings are refused, because a mistyped one would otherwise be a guess.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use fulgurite_domain::{ArchiveId, SetShape};
+use serde::Deserialize;
+
+/// The file's name in an archive's folder.
+pub const FILE: &str = "fulgurite.toml";
+
+/// What a person can set.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The archive.
+    pub archive: ArchiveSettings,
+    /// Limits.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Staging.
+    #[serde(default)]
+    pub staging: StagingSettings,
+    /// Platter-sets.
+    pub set: SetSettings,
+    /// Where platters go, one entry each.
+    #[serde(rename = "store")]
+    pub stores: Vec<StoreSettings>,
+}
+
+/// `[archive]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchiveSettings {
+    /// Identifier, 32 hexadecimal digits.
+    #[serde(deserialize_with = "identifier")]
+    pub id: ArchiveId,
+    /// Whether new objects are encrypted, each under a key of its own.
+    #[serde(default = "yes")]
+    pub encrypt: bool,
+    /// File of the master key; relative to the archive's folder.
+    #[serde(default = "default_master_key")]
+    pub master_key: PathBuf,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Memory that a command may take, MiB.
+    pub memory_mib: u64,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { memory_mib: 512, threads: threads.min(8) }
+    }
+}
+
+/// `[staging]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StagingSettings {
+    /// Folder, relative to the archive's.
+    pub path: PathBuf,
+    /// A segment is closed when it is this long, MiB.
+    pub segment_mib: u64,
+}
+
+impl Default for StagingSettings {
+    fn default() -> Self {
+        Self { path: "staging".into(), segment_mib: 256 }
+    }
+}
+
+/// `[set]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetSettings {
+    /// Information platters of a set.
+    pub information: u16,
+    /// Redundancy platters of a set: how many stores may be lost.
+    pub redundancy: u16,
+    /// Most content a platter takes, MiB.
+    #[serde(default = "default_platter_mib")]
+    pub platter_mib: u64,
+}
+
+/// `[[store]]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreSettings {
+    /// Name, for ever.
+    pub name: String,
+    /// Folder; relative ones to the archive's.
+    pub path: PathBuf,
+}
+
+/// Settings that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file can't be read.
+    #[error("the settings {path} can't be read: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file isn't what was expected.
+    #[error("{path}: {source}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and reason.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is out of range.
+    #[error("{path}: {setting} is {found}; expected: {expected}")]
+    OutOfRange {
+        /// The file.
+        path: PathBuf,
+        /// Name of the setting.
+        setting: &'static str,
+        /// Its value.
+        found: u64,
+        /// What is expected.
+        expected: &'static str,
+    },
+    /// Two stores have one name or one place.
+    #[error("{path}: two stores have the same {what}, {value}")]
+    StoreTwice {
+        /// The file.
+        path: PathBuf,
+        /// `name` or `path`.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// A store name that can't be.
+    #[error("{path}: store name {name:?}: letters, digits, `-`, `_` and `.` are expected, at most 64")]
+    StoreName {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
+    /// Sets need more stores than there are.
+    #[error("{path}: a set of {shape} platters needs {} stores, one a platter, and {stores} are given", shape.platters())]
+    TooFewStores {
+        /// The file.
+        path: PathBuf,
+        /// The shape asked for.
+        shape: SetShape,
+        /// Stores in the settings.
+        stores: usize,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_master_key() -> PathBuf {
+    "master.key".into()
+}
+
+fn default_platter_mib() -> u64 {
+    4_096
+}
+
+fn identifier<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ArchiveId, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+impl Settings {
+    /// Reads and checks a settings file.
+    ///
+    /// # Errors
+    /// [`SettingsError`] says where and what.
+    pub fn read(path: &Path) -> Result<Self, SettingsError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text, path)
+    }
+
+    /// Parses and checks the text of a settings file; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`SettingsError`] says where and what.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        let settings: Self = toml::from_str(text)
+            .map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
+        settings.check(path)?;
+        Ok(settings)
+    }
+
+    /// The shape of a full set.
+    #[must_use]
+    pub fn shape(&self) -> SetShape {
+        SetShape { information: self.set.information, redundancy: self.set.redundancy }
+    }
+
+    fn check(&self, path: &Path) -> Result<(), SettingsError> {
+        let range = |setting, found: u64, range: std::ops::RangeInclusive<u64>, expected| {
+            if range.contains(&found) {
+                return Ok(());
+            }
+            Err(SettingsError::OutOfRange { path: path.to_owned(), setting, found, expected })
+        };
+        range("limits.memory_mib", self.limits.memory_mib, 64..=1 << 20, "64 to 1048576")?;
+        range("limits.threads", self.limits.threads as u64, 1..=64, "1 to 64")?;
+        range("staging.segment_mib", self.staging.segment_mib, 1..=65_536, "1 to 65536")?;
+        range("set.information", self.set.information.into(), 1..=128, "1 to 128")?;
+        range("set.redundancy", self.set.redundancy.into(), 0..=32, "0 to 32")?;
+        range("set.platter_mib", self.set.platter_mib, 8..=1 << 20, "8 to 1048576")?;
+        for (i, store) in self.stores.iter().enumerate() {
+            let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if store.name.is_empty() || store.name.len() > 64 || !store.name.chars().all(fine) {
+                return Err(SettingsError::StoreName { path: path.to_owned(), name: store.name.clone() });
+            }
+            for other in &self.stores[..i] {
+                let twice = |what, value| SettingsError::StoreTwice { path: path.to_owned(), what, value };
+                if other.name == store.name {
+                    return Err(twice("name", store.name.clone()));
+                }
+                if other.path == store.path {
+                    return Err(twice("path", store.path.display().to_string()));
+                }
+            }
+        }
+        if self.stores.len() < usize::from(self.shape().platters()) {
+            return Err(SettingsError::TooFewStores { path: path.to_owned(), shape: self.shape(), stores: self.stores.len() });
+        }
+        Ok(())
+    }
+
+    /// The settings as a file, with comments.
+    #[must_use]
+    pub fn to_file(&self) -> String {
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let path = |path: &Path| quoted(&path.to_string_lossy());
+        let mut text = format!(
+            "# Settings of a Fulgurite archive. Paths are relative to the folder of this file, unless they are absolute.\n\
+             \n\
+             [archive]\n\
+             # Identifies the archive; it stands on every platter. Never change it.\n\
+             id = \"{id}\"\n\
+             # Encrypt new objects, each under a key of its own, so that deleting one destroys it on every platter.\n\
+             encrypt = {encrypt}\n\
+             # The master key, without which no encrypted object can be read. Keep a copy elsewhere: `fulgurite keys export`.\n\
+             master_key = {master_key}\n\
+             \n\
+             [limits]\n\
+             # Memory that a command may take, in MiB.\n\
+             memory_mib = {memory}\n\
+             # Threads that a command may use.\n\
+             threads = {threads}\n\
+             \n\
+             [staging]\n\
+             # Where objects wait until their platters are written and verified: on a disk that survives a crash.\n\
+             path = {staging}\n\
+             # A staging segment is closed at this length, in MiB.\n\
+             segment_mib = {segment}\n\
+             \n\
+             [set]\n\
+             # A platter-set has this many information and redundancy platters, each on a store of its own. As many stores as there are\n\
+             # redundancy platters may be lost. Changing it is for new sets only.\n\
+             information = {information}\n\
+             redundancy = {redundancy}\n\
+             # Most content of a platter, in MiB.\n\
+             platter_mib = {platter}\n\
+             \n\
+             # Where platters are kept: a folder for each disk or mount. A store's name is marked in its folder; keep the two together.\n",
+            id = self.archive.id,
+            encrypt = self.archive.encrypt,
+            master_key = path(&self.archive.master_key),
+            memory = self.limits.memory_mib,
+            threads = self.limits.threads,
+            staging = path(&self.staging.path),
+            segment = self.staging.segment_mib,
+            information = self.set.information,
+            redundancy = self.set.redundancy,
+            platter = self.set.platter_mib,
+        );
+        for store in &self.stores {
+            let _ = write!(text, "[[store]]\nname = {}\npath = {}\n\n", quoted(&store.name), path(&store.path));
+        }
+        text.truncate(text.trim_end().len() + 1);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            archive: ArchiveSettings { id: ArchiveId([3; 16]), encrypt: true, master_key: default_master_key() },
+            limits: Limits { memory_mib: 512, threads: 2 },
+            staging: StagingSettings::default(),
+            set: SetSettings { information: 2, redundancy: 1, platter_mib: 64 },
+            stores: ["a", "b", "c"].map(|name| StoreSettings { name: name.into(), path: format!("/mnt/\"{name}\"").into() }).to_vec(),
+        }
+    }
+
+    #[test]
+    fn the_written_file_reads_back_to_the_same_settings() {
+        let text = settings().to_file();
+        assert_eq!(Settings::parse(&text, Path::new(FILE)).expect("readable"), settings());
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_the_name_of_the_setting() {
+        let text = settings().to_file();
+        for (from, to, says) in [
+            ("memory_mib = 512", "memory_mib = 0", "limits.memory_mib"),
+            ("memory_mib = 512", "memory = 512", "memory"),
+            ("memory_mib = 512", "memory_mib = \"much\"", "memory_mib"),
+            ("redundancy = 1", "redundancy = 2", "needs 4 stores"),
+            ("information = 2", "information = 0", "set.information"),
+            ("name = \"b\"", "name = \"a\"", "same name"),
+            ("name = \"b\"", "name = \"../b\"", "store name"),
+            ("id = \"03", "id = \"zz", "hexadecimal"),
+            ("[set]", "[sett]", "sett"),
+        ] {
+            let changed = text.replacen(from, to, 1);
+            assert_ne!(changed, text, "{from} is in the file");
+            let error = Settings::parse(&changed, Path::new(FILE)).expect_err(to).to_string();
+            assert!(error.contains(says), "{to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Staging: where objects wait until their platters are verified. Until then it holds the only copy.
+//!
+//! Objects are appended to segments, many to a file. Segments are closed when they are long, when the writer goes, and never appended to
+//! again: so a tail that was torn in a crash stays behind, unacknowledged, and is nobody's concern but a rebuild's. A segment is
+//! removed when the catalogue says that nothing in it is staged any more (I1).
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use fulgurite_codec::checksum::crc64;
+use fulgurite_domain::{ArchiveId, VersionId};
+use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentHead};
+
+use crate::catalogue::StagedPlace;
+use crate::volume::{Volume, VolumeFile};
+
+/// Bytes that are gathered before they are written.
+const WRITE_BYTES: usize = 1 << 20;
+/// Segments kept open for reading.
+const OPEN_SEGMENTS: usize = 32;
+
+/// What can go wrong in staging.
+#[derive(Debug, thiserror::Error)]
+pub enum StagingError {
+    /// Writing failed. What was acknowledged before is safe.
+    #[error("staging {place} can't be written: {source}")]
+    Write {
+        /// Where staging is.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A segment can't be read.
+    #[error("staging segment {segment:016x} in {place} can't be read: {source}")]
+    Read {
+        /// Where staging is.
+        place: String,
+        /// Number of the segment.
+        segment: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A segment holds something else than was written.
+    #[error("staging segment {segment:016x} in {place} is damaged at byte {offset}")]
+    Damaged {
+        /// Where staging is.
+        place: String,
+        /// Number of the segment.
+        segment: u64,
+        /// Where the damaged payload starts.
+        offset: u64,
+    },
+}
+
+/// The staging folder of an archive.
+pub struct Staging {
+    volume: Arc<dyn Volume>,
+    archive: ArchiveId,
+    segment_bytes: u64,
+    open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
+    /// The first segment that a put in progress may have written to; `u64::MAX` if there is none.
+    writing_from: AtomicU64,
+}
+
+impl Staging {
+    /// Staging of `archive` in a volume, in segments of about `segment_bytes`.
+    #[must_use]
+    pub fn new(volume: Arc<dyn Volume>, archive: ArchiveId, segment_bytes: u64) -> Self {
+        Self { volume, archive, segment_bytes, open: Mutex::new(HashMap::new()), writing_from: AtomicU64::new(u64::MAX) }
+    }
+
+    /// Where it is, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.volume.describe()
+    }
+
+    /// Bytes that can still be staged, where that is known.
+    #[must_use]
+    pub fn free_bytes(&self) -> Option<u64> {
+        self.volume.free_bytes()
+    }
+
+    /// Numbers of the segments that are there, ascending.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`] if the folder can't be listed.
+    pub fn segments(&self) -> Result<Vec<u64>, StagingError> {
+        let names = self.volume.list("").map_err(|source| self.write_error(source))?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_name(name)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Begins to write: segments from here on belong to the put in progress, until the guard goes. There is one at a time.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`] if the folder can't be listed.
+    pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
+        let first = self.segments()?.last().map_or(1, |last| last + 1);
+        self.writing_from.store(first, Ordering::Release);
+        Ok(Writing { staging: self, first })
+    }
+
+    /// Opens a segment to be read.
+    ///
+    /// # Errors
+    /// [`StagingError::Read`].
+    pub fn open(&self, segment: u64) -> Result<Arc<dyn VolumeFile>, StagingError> {
+        let mut open = self.open.lock().expect("no panic holds this lock");
+        if let Some(file) = open.get(&segment) {
+            return Ok(file.clone());
+        }
+        let file = self.volume.open(&file_name(segment)).map_err(|source| self.read_error(segment, source))?;
+        let file: Arc<dyn VolumeFile> = Arc::from(file);
+        if open.len() >= OPEN_SEGMENTS {
+            open.clear();
+        }
+        open.insert(segment, file.clone());
+        Ok(file)
+    }
+
+    /// Reads a payload in place of what `payload` holds, and checks it.
+    ///
+    /// # Errors
+    /// [`StagingError::Damaged`] if it isn't what was written.
+    pub fn read(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
+        let file = self.open(place.segment)?;
+        payload.resize(place.bytes as usize, 0);
+        let mut read = 0;
+        while read < payload.len() {
+            match file.read_at(place.offset + read as u64, &mut payload[read..]) {
+                Ok(0) => break,
+                Ok(bytes) => read += bytes,
+                Err(source) => return Err(self.read_error(place.segment, source)),
+            }
+        }
+        if read < payload.len() || crc64(payload) != place.crc64 {
+            return Err(StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset });
+        }
+        Ok(())
+    }
+
+    /// Removes segments. Only those that the catalogue has no use for (I1). Those of a put in progress stay, since what is in them may be
+    /// acknowledged any moment.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`].
+    pub fn remove(&self, segments: &[u64]) -> Result<(), StagingError> {
+        let writing_from = self.writing_from.load(Ordering::Acquire);
+        for &segment in segments.iter().filter(|segment| **segment < writing_from) {
+            self.open.lock().expect("no panic holds this lock").remove(&segment);
+            match self.volume.remove(&file_name(segment)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write_error(&self, source: io::Error) -> StagingError {
+        StagingError::Write { place: self.place(), source }
+    }
+
+    fn read_error(&self, segment: u64, source: io::Error) -> StagingError {
+        StagingError::Read { place: self.place(), segment, source }
+    }
+}
+
+fn file_name(segment: u64) -> String {
+    format!("{segment:016x}.segment")
+}
+
+fn parse_name(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".segment")?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// A put in progress.
+pub struct Writing<'a> {
+    staging: &'a Staging,
+    first: u64,
+}
+
+impl<'a> Writing<'a> {
+    /// The writer. Records may be acknowledged while this guard is there, even after the writer went.
+    #[must_use]
+    pub fn writer(&self) -> SegmentWriter<'a> {
+        SegmentWriter { staging: self.staging, next: self.first, current: None, unsynced: Vec::new() }
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.staging.writing_from.store(u64::MAX, Ordering::Release);
+    }
+}
+
+/// Makes staged records survive a crash, see [`SegmentWriter::unsynced`].
+pub struct Unsynced {
+    files: Vec<Arc<dyn VolumeFile>>,
+    place: String,
+}
+
+impl Unsynced {
+    /// Syncs what was appended.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`]; nothing of it may be acknowledged then.
+    pub fn sync(self) -> Result<(), StagingError> {
+        for file in self.files {
+            file.sync().map_err(|source| StagingError::Write { place: self.place.clone(), source })?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends records. There is one writer at a time.
+pub struct SegmentWriter<'a> {
+    staging: &'a Staging,
+    next: u64,
+    current: Option<Segment>,
+    /// Segments with bytes that were written and not yet handed out to be synced.
+    unsynced: Vec<Arc<dyn VolumeFile>>,
+}
+
+struct Segment {
+    number: u64,
+    file: Arc<dyn VolumeFile>,
+    /// Bytes before the buffer.
+    written: u64,
+    buffer: Vec<u8>,
+    /// Whether something was appended since its file was last handed out to be synced.
+    dirty: bool,
+    allocated: u64,
+}
+
+impl SegmentWriter<'_> {
+    /// Appends a record and says where its payload is. It may still be in memory.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`].
+    pub fn append(&mut self, kind: RecordKind, version: VersionId, offset: u64, sealed: bool, payload: &[u8]) -> Result<StagedPlace, StagingError> {
+        self.append_checked(kind, version, offset, sealed, payload, crc64(payload))
+    }
+
+    /// [`append`](Self::append), where the checksum of the payload is known.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`].
+    pub fn append_checked(
+        &mut self,
+        kind: RecordKind,
+        version: VersionId,
+        offset: u64,
+        sealed: bool,
+        payload: &[u8],
+        crc64: u64,
+    ) -> Result<StagedPlace, StagingError> {
+        let staging = self.staging;
+        let append = |writer: &mut Self| {
+            let segment = writer.segment(payload.len())?;
+            let position = segment.written + segment.buffer.len() as u64;
+            let head = RecordHead { kind, version, offset, payload_bytes: payload.len() as u32, sealed, crc64, position };
+            segment.dirty = true;
+            segment.buffer.extend_from_slice(&head.to_bytes(segment.number));
+            segment.buffer.extend_from_slice(payload);
+            let padding = payload.len().next_multiple_of(HEAD_BYTES) - payload.len();
+            segment.buffer.resize(segment.buffer.len() + padding, 0);
+            let place = StagedPlace { segment: segment.number, offset: position + HEAD_BYTES as u64, bytes: payload.len() as u32, crc64 };
+            if segment.buffer.len() >= WRITE_BYTES {
+                segment.write_out()?;
+            }
+            Ok(place)
+        };
+        append(self).map_err(|source| staging.write_error(source))
+    }
+
+    /// Writes out what is in memory and hands over what has to be synced before anything appended so far may be acknowledged.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`].
+    pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
+        if let Some(segment) = &mut self.current {
+            segment.write_out().map_err(|source| self.staging.write_error(source))?;
+            if std::mem::take(&mut segment.dirty) {
+                self.unsynced.push(segment.file.clone());
+            }
+        }
+        Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
+    }
+
+    /// The segment that the next record goes to.
+    fn segment(&mut self, payload: usize) -> io::Result<&mut Segment> {
+        if let Some(segment) = &mut self.current
+            && segment.written + (segment.buffer.len() + HEAD_BYTES + payload) as u64 > self.staging.segment_bytes
+            && segment.written + segment.buffer.len() as u64 > HEAD_BYTES as u64
+        {
+            segment.write_out()?;
+            if segment.dirty {
+                self.unsynced.push(segment.file.clone());
+            }
+            segment.trim();
+            self.current = None;
+        }
+        if self.current.is_none() {
+            let number = self.next;
+            let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create(&file_name(number))?);
+            self.next += 1;
+            // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it.
+            let allocated = self.staging.segment_bytes;
+            if let Err(error) = file.allocate(allocated) {
+                let _ = self.staging.volume.remove(&file_name(number));
+                return Err(error);
+            }
+            self.staging.volume.sync_directory("")?;
+            let head = SegmentHead { archive: self.staging.archive, number };
+            self.current = Some(Segment { number, file, written: 0, buffer: head.to_bytes().to_vec(), dirty: true, allocated });
+        }
+        Ok(self.current.as_mut().expect("just made"))
+    }
+}
+
+impl Segment {
+    fn write_out(&mut self) -> io::Result<()> {
+        self.file.write_at(self.written, &self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Gives back the room that wasn't needed.
+    fn trim(&mut self) {
+        if self.allocated > self.written {
+            // Only room is lost if it fails.
+            let _ = self.file.set_length(self.written);
+        }
+    }
+}
+
+impl Drop for SegmentWriter<'_> {
+    fn drop(&mut self) {
+        if let Some(mut segment) = self.current.take()
+            && segment.buffer.is_empty()
+        {
+            segment.trim();
+        }
+    }
+}

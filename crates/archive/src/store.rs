@@ -1,0 +1,300 @@
+//! Stores: where platters are kept. One store stands for one thing that fails as a whole, such as a disk, a mount or a bucket.
+//!
+//! The platters of a set are on different stores (I3: a store is a blast zone of the disk medium). A store is marked as one of its archive's,
+//! because a disk that isn't mounted looks like an empty folder, and must not be taken for one.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use fulgurite_domain::{ArchiveId, PlatterId};
+use fulgurite_glass::PlatterSource;
+
+use crate::volume::{Volume, VolumeFile};
+
+const MARK: &str = "fulgurite-store";
+const PLATTERS: &str = "platters";
+
+/// Why a store can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It has no mark: not mounted, or never set up.
+    #[error("store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted?")]
+    Unmarked {
+        /// Name in the settings.
+        store: String,
+        /// Where it should be.
+        place: String,
+    },
+    /// It belongs to another archive, or is another store of this one.
+    #[error("store {store} ({place}) is marked \"{found}\", and \"{expected}\" is expected: another archive's, or two disks changed places")]
+    Foreign {
+        /// Name in the settings.
+        store: String,
+        /// Where it is.
+        place: String,
+        /// What its mark says.
+        found: String,
+        /// What it should say.
+        expected: String,
+    },
+    /// Reading or writing failed.
+    #[error("store {store} ({place}): {source}")]
+    Io {
+        /// Name in the settings.
+        store: String,
+        /// Where it is.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A platter being written to a store. Nobody sees it before [`commit`](PlatterSink::commit).
+pub trait PlatterSink: Write + Send {
+    /// Makes the platter durable and visible under its identifier, in place of one that was there.
+    ///
+    /// # Errors
+    /// What the store answers; the platter is not there then.
+    fn commit(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Keeps platters. Platters are immutable; all a store can do is take, show, list and drop them.
+pub trait PlatterStore: Send + Sync {
+    /// Its name in the settings.
+    fn name(&self) -> &str;
+    /// Where it is, for people.
+    fn place(&self) -> String;
+    /// Sets up a new, empty store.
+    ///
+    /// # Errors
+    /// [`StoreError::Foreign`] if it is a store already.
+    fn mark(&self) -> Result<(), StoreError>;
+    /// Whether it is there, and this archive's.
+    ///
+    /// # Errors
+    /// [`StoreError`] says what is wrong.
+    fn check(&self) -> Result<(), StoreError>;
+    /// Begins a platter of `bytes`.
+    ///
+    /// # Errors
+    /// What the store answers, such as a full disk.
+    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>>;
+    /// Opens a platter; `None` if it isn't there.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>>;
+    /// The platters that are there.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn list(&self) -> io::Result<Vec<PlatterId>>;
+    /// Drops a platter. That it isn't there is no error.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn remove(&self, platter: PlatterId) -> io::Result<()>;
+    /// Removes what interrupted writing left behind. Nobody else may be writing.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn sweep(&self) -> io::Result<()>;
+    /// Bytes that can still be written, where that is known.
+    fn free_bytes(&self) -> Option<u64>;
+}
+
+/// A platter of a store, to be read.
+pub trait PlatterFile: PlatterSource {
+    /// Length of the file.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// A store in a folder.
+pub struct FolderStore {
+    name: String,
+    archive: ArchiveId,
+    volume: Arc<dyn Volume>,
+}
+
+impl FolderStore {
+    /// The store called `name` of an archive, in a volume.
+    #[must_use]
+    pub fn new(name: String, archive: ArchiveId, volume: Arc<dyn Volume>) -> Self {
+        Self { name, archive, volume }
+    }
+
+    fn mark_text(&self) -> String {
+        format!("fulgurite store 1\narchive {}\nname {}\n", self.archive, self.name)
+    }
+
+    fn io(&self, source: io::Error) -> StoreError {
+        StoreError::Io { store: self.name.clone(), place: self.place(), source }
+    }
+
+    fn read_mark(&self) -> Result<Option<String>, StoreError> {
+        let file = match self.volume.open(MARK) {
+            Ok(file) => file,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error) => return Err(self.io(error)),
+        };
+        // Longer than any mark, so that a foreign file isn't read whole.
+        let mut bytes = vec![0; 4_096];
+        let read = file.read_at(0, &mut bytes).map_err(|error| self.io(error))?;
+        Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
+    }
+}
+
+fn file_name(platter: PlatterId) -> String {
+    format!("{PLATTERS}/{platter}.platter")
+}
+
+fn part_name(platter: PlatterId) -> String {
+    format!("{PLATTERS}/{platter}.part")
+}
+
+impl PlatterStore for FolderStore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn place(&self) -> String {
+        self.volume.describe()
+    }
+
+    fn mark(&self) -> Result<(), StoreError> {
+        if let Some(found) = self.read_mark()? {
+            let expected = self.mark_text();
+            if found == expected {
+                return Ok(());
+            }
+            return Err(self.foreign(found, expected));
+        }
+        let write = || {
+            self.volume.create_directory(PLATTERS)?;
+            let file = self.volume.create(MARK)?;
+            file.write_at(0, self.mark_text().as_bytes())?;
+            file.sync()?;
+            self.volume.sync_directory("")
+        };
+        write().map_err(|error| self.io(error))
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        let expected = self.mark_text();
+        match self.read_mark()? {
+            None => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
+            Some(found) if found == expected => Ok(()),
+            Some(found) => Err(self.foreign(found, expected)),
+        }
+    }
+
+    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        let part = part_name(platter);
+        match self.volume.remove(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = self.volume.create(&part)?;
+        let sink = FolderSink { volume: self.volume.clone(), platter, file, written: 0, committed: false };
+        sink.file.allocate(bytes)?;
+        Ok(Box::new(sink))
+    }
+
+    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        match self.volume.open(&file_name(platter)) {
+            Ok(file) => Ok(Some(Arc::new(FolderPlatter(file)))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self) -> io::Result<Vec<PlatterId>> {
+        let names = self.volume.list(PLATTERS)?;
+        Ok(names.iter().filter_map(|name| name.strip_suffix(".platter")?.parse().ok()).collect())
+    }
+
+    fn remove(&self, platter: PlatterId) -> io::Result<()> {
+        match self.volume.remove(&file_name(platter)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        self.volume.sync_directory(PLATTERS)
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        for name in self.volume.list(PLATTERS)? {
+            if name.ends_with(".part") {
+                self.volume.remove(&format!("{PLATTERS}/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.volume.free_bytes()
+    }
+}
+
+impl FolderStore {
+    fn foreign(&self, found: String, expected: String) -> StoreError {
+        let line = |text: String| text.trim().replace('\n', ", ");
+        StoreError::Foreign { store: self.name.clone(), place: self.place(), found: line(found), expected: line(expected) }
+    }
+}
+
+struct FolderSink {
+    volume: Arc<dyn Volume>,
+    platter: PlatterId,
+    file: Box<dyn VolumeFile>,
+    written: u64,
+    committed: bool,
+}
+
+impl Write for FolderSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(self.written, bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl PlatterSink for FolderSink {
+    fn commit(mut self: Box<Self>) -> io::Result<()> {
+        // Synced before it has its name, so that a platter with a name is whole whatever happens.
+        self.file.sync()?;
+        self.file.forget_cached();
+        self.volume.rename(&part_name(self.platter), &file_name(self.platter))?;
+        self.volume.sync_directory(PLATTERS)?;
+        self.committed = true;
+        Ok(())
+    }
+}
+
+impl Drop for FolderSink {
+    fn drop(&mut self) {
+        if !self.committed {
+            let _ = self.volume.remove(&part_name(self.platter));
+        }
+    }
+}
+
+struct FolderPlatter(Box<dyn VolumeFile>);
+
+impl PlatterSource for FolderPlatter {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+}
+
+impl PlatterFile for FolderPlatter {
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+}

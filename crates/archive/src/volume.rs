@@ -1,0 +1,167 @@
+//! A directory tree on a disk: the only door from the archive to a file system, the catalogue's own files aside.
+//!
+//! Everything that must survive a crash goes through here, so that tests can put a disk behind it which loses, tears and reorders
+//! whatever was not synced, and fails at will. The promises are those of POSIX and no more:
+//! - written bytes survive a crash after [`VolumeFile::sync`];
+//! - a new, renamed or removed name survives after [`Volume::sync_directory`] of its directory;
+//! - before that, any part of it may have happened, in any order.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A tree of files. Names are relative, components separated by `/`.
+pub trait Volume: Send + Sync {
+    /// Makes a new, empty file. Fails if it exists.
+    fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
+    /// Opens a file to be read.
+    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
+    /// Gives a file another name in place of what had that name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Names of the files in a directory, in no order.
+    fn list(&self, directory: &str) -> io::Result<Vec<String>>;
+    /// Makes the names in a directory survive a crash.
+    fn sync_directory(&self, directory: &str) -> io::Result<()>;
+    /// Makes a directory, and those above it.
+    fn create_directory(&self, directory: &str) -> io::Result<()>;
+    /// Bytes that can still be written, where that is known.
+    fn free_bytes(&self) -> Option<u64>;
+    /// The volume for people.
+    fn describe(&self) -> String;
+}
+
+/// An open file of a [`Volume`].
+pub trait VolumeFile: Send + Sync {
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Reads up to `buffer.len()` bytes from `offset` on; fewer only at the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Reserves room for a file of `bytes`, so that a full disk is found out now; what isn't written reads as zeros. Where a file system
+    /// can't, it does nothing.
+    fn allocate(&self, bytes: u64) -> io::Result<()>;
+    /// Cuts the file, or lengthens it with zeros.
+    fn set_length(&self, bytes: u64) -> io::Result<()>;
+    /// Length of the file.
+    fn length(&self) -> io::Result<u64>;
+    /// Makes written bytes survive a crash.
+    fn sync(&self) -> io::Result<()>;
+    /// Asks the system to forget what it has of this file in memory, so that the next reading comes from the disk.
+    fn forget_cached(&self);
+}
+
+/// A local folder.
+pub struct FolderVolume {
+    root: PathBuf,
+}
+
+impl FolderVolume {
+    /// The tree under `root`.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+}
+
+impl Volume for FolderVolume {
+    fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(self.path(name))?;
+        Ok(Box::new(FolderFile(file)))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        Ok(Box::new(FolderFile(File::open(self.path(name))?)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path(name))
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.path(directory))? {
+            // A name that isn't UTF-8 is none of ours.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        File::open(self.path(directory))?.sync_all()
+    }
+
+    fn create_directory(&self, directory: &str) -> io::Result<()> {
+        std::fs::create_dir_all(self.path(directory))
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        free_bytes(&self.root)
+    }
+
+    fn describe(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// Bytes that an ordinary user may still write to the file system of `path`.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+struct FolderFile(File);
+
+impl VolumeFile for FolderFile {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        use rustix::io::Errno;
+        if bytes == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn allocate(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn forget_cached(&self) {
+        #[cfg(target_os = "linux")]
+        // Only a hint: where it is refused, verification reads from memory, and the next scrub reads the disk.
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
+    }
+}

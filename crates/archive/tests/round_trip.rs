@@ -1,0 +1,104 @@
+//! What goes in comes out, whatever became of platters, as far as the codes promise.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use fulgurite_archive::watch::Unwatched;
+use support::{Home, Troubles, get_all, noise, put_all};
+
+fn tree() -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for i in 0..60_u64 {
+        files.insert(format!("small/{i:03}").into_bytes(), noise(i, (i * 997) as usize));
+    }
+    files.insert(b"empty".to_vec(), Vec::new());
+    files.insert("Ünïcode/ファイル".into(), noise(7, 70_000));
+    files.insert(b"odd/\xff\xfe name\nwith newline".to_vec(), noise(8, 65_536));
+    files.insert(b"large".to_vec(), noise(9, 5_000_000));
+    files.insert(b"frames".to_vec(), noise(10, 16 * 65_536));
+    files
+}
+
+#[test]
+fn staged_files_come_back_before_and_after_they_are_on_platters() {
+    let home = Home::new(4, 2);
+    let archive = home.open();
+    let files = tree();
+    let report = put_all(&archive, &files);
+    assert_eq!(report.objects, files.len() as u64);
+    assert_eq!(get_all(&archive, &Unwatched).1, files);
+    let flushed = archive.flush(&Unwatched).expect("flush");
+    assert_eq!((flushed.sets, flushed.platters, flushed.versions), (1, 6, files.len() as u64));
+    assert!(archive.staging().segments().expect("segments").is_empty(), "staging is released");
+    let (report, found) = get_all(&archive, &Unwatched);
+    assert_eq!(found, files);
+    assert_eq!((report.failed, report.repairs.tracks()), (0, 0));
+}
+
+#[test]
+fn any_two_of_six_platters_may_be_lost() {
+    let home = Home::new(4, 2);
+    let archive = home.open();
+    let files = tree();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    let platters = home.platter_files();
+    for a in 0..platters.len() {
+        for b in 0..a {
+            let hidden = [a, b].map(|i| (platters[i].clone(), platters[i].with_extension("hidden")));
+            hidden.iter().for_each(|(from, to)| fs::rename(from, to).expect("hidden"));
+            let (report, found) = get_all(&archive, &Unwatched);
+            assert_eq!(report.failed, 0, "without {a} and {b}");
+            assert!(found == files, "without {a} and {b}");
+            hidden.iter().for_each(|(from, to)| fs::rename(to, from).expect("back"));
+        }
+    }
+}
+
+#[test]
+fn with_one_platter_too_many_lost_exactly_the_lost_files_are_named() {
+    let home = Home::new(4, 2);
+    let archive = home.open();
+    let files = tree();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    for platter in &home.platter_files()[..3] {
+        fs::remove_file(platter).expect("removed");
+    }
+    let troubles = Troubles::default();
+    let (report, found) = get_all(&archive, &troubles);
+    let lost = troubles.take();
+    assert!(report.failed > 0);
+    assert_eq!(lost.len() as u64, report.failed);
+    assert_eq!(found.len() + lost.len(), files.len());
+    assert!(found.iter().all(|(name, content)| files[name] == *content));
+    let scrubbed = archive.scrub(false, &troubles).expect("scrub");
+    assert_eq!(troubles.take(), lost);
+    assert_eq!(scrubbed.lost_versions, report.failed);
+}
+
+#[test]
+fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
+    let home = Home::new(4, 2);
+    let archive = home.open();
+    put_all(&archive, &tree());
+    archive.flush(&Unwatched).expect("flush");
+    let platters = home.platter_files();
+    let before: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
+    fs::remove_file(&platters[1]).expect("removed");
+    let file = fs::File::options().write(true).open(&platters[3]).expect("open");
+    // Headers, single sectors, and a whole track and more.
+    for (at, bytes) in [(0, 100), (100_000, 10), (300_000, 400_000)] {
+        file.write_all_at(&vec![0xee; bytes], at).expect("damage");
+    }
+    fs::File::options().write(true).open(&platters[5]).expect("open").set_len(before[5].len() as u64 / 2).expect("cut");
+    let report = archive.scrub(true, &Unwatched).expect("scrub");
+    assert_eq!((report.unsound.len(), report.rebuilt, report.lost_versions), (3, 3, 0));
+    let after: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
+    assert!(before == after);
+    let clean = archive.scrub(false, &Unwatched).expect("scrub");
+    assert!(clean.unsound.is_empty());
+}
