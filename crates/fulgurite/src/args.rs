@@ -1,0 +1,282 @@
+//! The command line as people type it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction inside sectors, tracks,
+/// platters and platter-sets.
+#[derive(Debug, Parser)]
+#[command(name = "fulgurite", version, max_term_width = 120)]
+pub(crate) struct Cli {
+    /// Folder of the archive; without it, the current folder or the nearest above it that holds one
+    #[arg(long, short = 'A', global = true, env = "FULGURITE_ARCHIVE", value_name = "FOLDER")]
+    pub(crate) archive: Option<PathBuf>,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No progress bars, no summaries
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a new archive: settings, keys, catalogue, and its mark on every store
+    Init(Init),
+    /// Store files, folders or standard input; what is there under the same name gets a new version
+    Put(Put),
+    /// List what is stored
+    Ls(Ls),
+    /// Restore a file or a folder
+    Get(Get),
+    /// Remove for ever: forget versions and destroy their keys
+    Rm(Rm),
+    /// Write everything that is staged to platters, verify them, and release staging
+    Flush,
+    /// Read all platters and all of staging, and say what is damaged and what is lost
+    Verify(Verify),
+    /// Like verify, and write damaged and missing platters anew from what the codes give back
+    Scrub,
+    /// Say how much there is, what is staged, and how the stores are
+    Status,
+    /// List platters with their set, store and health
+    Platters,
+    /// Look into a platter file, without any catalogue
+    Inspect(Inspect),
+    /// Write one lost or damaged platter anew from its set
+    Recover(Recover),
+    /// Care for the catalogue
+    #[command(subcommand)]
+    Catalogue(Catalogue),
+    /// Care for the keys
+    #[command(subcommand)]
+    Keys(Keys),
+    /// Show all of it: archive a folder, destroy platters, restore every byte
+    Demo(Demo),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// A folder for platters, one for each disk or mount: FOLDER or NAME=FOLDER; give it several times
+    #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
+    pub(crate) stores: Vec<String>,
+    /// Information and redundancy platters of a set, such as 4+2; without it, chosen by the number of stores
+    #[arg(long, value_name = "I+R", value_parser = parse_shape)]
+    pub(crate) set: Option<(u16, u16)>,
+    /// Store objects without encryption
+    #[arg(long)]
+    pub(crate) clear_text: bool,
+    /// Most content of a platter in MiB
+    #[arg(long, default_value_t = 4_096, value_name = "MIB")]
+    pub(crate) platter_mib: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Put {
+    /// Files and folders; - is standard input, and needs --name
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Store under this folder of the archive
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: Option<OsString>,
+    /// Store a single file, or standard input, under this name
+    #[arg(long, value_name = "NAME", conflicts_with = "to")]
+    pub(crate) name: Option<OsString>,
+    /// Write it to platters at once
+    #[arg(long)]
+    pub(crate) flush: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Ls {
+    /// A name, or a folder of the archive
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+    /// All versions, not only the newest
+    #[arg(long)]
+    pub(crate) versions: bool,
+    /// Size, time, state and SHA-256 too
+    #[arg(long, short)]
+    pub(crate) long: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Get {
+    /// A name, or a folder of the archive
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    pub(crate) name: Option<OsString>,
+    /// Where to; - is standard output. Without it, the last part of the name, in the current folder
+    #[arg(value_name = "DESTINATION")]
+    pub(crate) destination: Option<PathBuf>,
+    /// Everything, into the folder given
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "range"])]
+    pub(crate) all: Option<PathBuf>,
+    /// This version instead of the newest
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u64>,
+    /// Only these bytes: FIRST-LAST counting from 0, FIRST-, or -COUNT for the last ones
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
+    pub(crate) range: Option<ByteRange>,
+    /// Replace files that are there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rm {
+    /// Names; folders need --recursive
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<OsString>,
+    /// Remove everything under a folder
+    #[arg(long, short)]
+    pub(crate) recursive: bool,
+    /// Only this version
+    #[arg(long, value_name = "N", conflicts_with = "recursive")]
+    pub(crate) version: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// Also open every object and compare it with its SHA-256
+    #[arg(long)]
+    pub(crate) objects: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// A platter file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// List the entries of its file table
+    #[arg(long)]
+    pub(crate) files: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// Identifier of the platter, or its beginning
+    #[arg(value_name = "PLATTER")]
+    pub(crate) platter: String,
+    /// The store to write it on; without it, its own, or one that holds none of its set
+    #[arg(long, value_name = "NAME")]
+    pub(crate) store: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Catalogue {
+    /// Make the catalogue anew from platters and staging alone
+    Rebuild,
+    /// Look for damage inside the catalogue
+    Check,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Keys {
+    /// Write the master key and all object keys to a file, to be kept elsewhere
+    Export(KeysExport),
+    /// Bring exported keys back into this archive
+    Import(KeysImport),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysExport {
+    /// The file to write; it must not exist
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Seal it with the passphrase in this file
+    #[arg(long, value_name = "FILE", required_unless_present = "plain")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Write it unprotected: whoever has the file can read the archive
+    #[arg(long, conflicts_with = "passphrase_file")]
+    pub(crate) plain: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysImport {
+    /// A file that `keys export` wrote
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The file with the passphrase, if it was sealed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// The folder to archive; without it, this project's source and some generated files
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Where to do it; it must not exist
+    #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
+    pub(crate) into: PathBuf,
+}
+
+/// A part of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ByteRange {
+    /// From the first byte to the last, inclusive; without a last one, to the end.
+    From(u64, Option<u64>),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl ByteRange {
+    /// The bytes meant, of `size`.
+    pub(crate) fn within(self, size: u64) -> std::ops::Range<u64> {
+        match self {
+            Self::From(first, last) => first.min(size)..last.map_or(size, |last| last.saturating_add(1).min(size)).max(first.min(size)),
+            Self::Last(count) => size.saturating_sub(count)..size,
+        }
+    }
+}
+
+fn parse_range(text: &str) -> Result<ByteRange, String> {
+    let wrong = || "FIRST-LAST, FIRST- or -COUNT is expected, such as 0-99".to_owned();
+    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+    let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+    match (first, last) {
+        ("", count) => Ok(ByteRange::Last(number(count)?)),
+        (first, "") => Ok(ByteRange::From(number(first)?, None)),
+        (first, last) => match (number(first)?, number(last)?) {
+            (first, last) if first <= last => Ok(ByteRange::From(first, Some(last))),
+            _ => Err("the first byte is behind the last".to_owned()),
+        },
+    }
+}
+
+fn parse_shape(text: &str) -> Result<(u16, u16), String> {
+    let numbers = text.split_once('+').and_then(|(i, r)| Some((i.trim().parse().ok()?, r.trim().parse().ok()?)));
+    numbers.ok_or_else(|| "two numbers are expected, such as 4+2".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_mean_what_they_do_in_http() {
+        let within = |text, size| parse_range(text).map(|range| range.within(size));
+        assert_eq!(within("0-9", 100), Ok(0..10));
+        assert_eq!(within("90-", 100), Ok(90..100));
+        assert_eq!(within("-10", 100), Ok(90..100));
+        assert_eq!(within("95-200", 100), Ok(95..100));
+        assert_eq!(within("200-300", 100), Ok(100..100));
+        assert_eq!(within("-500", 100), Ok(0..100));
+        for text in ["", "5", "a-b", "9-1", "--1"] {
+            assert!(parse_range(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Getting files and folders out.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use fulgurite_archive::catalogue::{VersionRow, Versions};
+use fulgurite_archive::content::Repairs;
+use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::watch::Watcher;
+use fulgurite_archive::{Access, Archive, Existing, GetReport};
+use fulgurite_domain::{Kind, ObjectName};
+use serde_json::json;
+
+use crate::args::{ByteRange, Get};
+use crate::list::name_of;
+use crate::progress::Progress;
+use crate::text::{bytes, count, rate};
+use crate::{Outcome, Session};
+
+pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
+    let archive = session.open(Access::Read)?;
+    let existing = if get.force { Existing::Replace } else { Existing::Keep };
+    if let Some(folder) = &get.all {
+        return get_folder(session, &archive, b"", folder, existing);
+    }
+    let argument = get.name.as_deref().expect("clap requires a name without --all");
+    let name = name_of(argument);
+    let shown = ObjectName(name.clone()).display();
+    let versions = archive.catalogue().versions_of(&ObjectName(name.clone()))?;
+    let version = match get.version {
+        Some(number) => {
+            let found = versions.iter().find(|row| row.record.version == number).cloned();
+            Some(found.ok_or_else(|| match versions.len() {
+                0 => anyhow!("nothing is stored as {shown}"),
+                _ => anyhow!("{shown} has no version {number}; `fulgurite ls --versions` lists them"),
+            })?)
+        }
+        None => versions.into_iter().next(),
+    };
+    let Some(version) = version.filter(|row| row.record.kind != Kind::Directory) else {
+        let below = [&name[..], b"/"].concat();
+        let is_folder = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty() || !archive.catalogue().versions_of(&ObjectName(name.clone()))?.is_empty();
+        if !is_folder {
+            bail!("nothing is stored as {shown}");
+        }
+        if get.range.is_some() {
+            bail!("{shown} is a folder; --range is for files");
+        }
+        let folder = get.destination.clone().map_or_else(|| default_destination(&name), Ok)?;
+        if folder.as_os_str() == "-" {
+            bail!("{shown} is a folder, which can't go to standard output");
+        }
+        return get_folder(session, &archive, &name, &folder, existing);
+    };
+    if get.range.is_some() || get.destination.as_deref() == Some(Path::new("-")) {
+        return get_bytes(session, &archive, &version, get.range, get.destination.as_deref(), existing);
+    }
+    let mut destination = get.destination.clone().map_or_else(|| default_destination(&name), Ok)?;
+    if destination.is_dir() {
+        destination.push(default_destination(&name)?);
+    }
+    let progress = Progress::new(session.quiet);
+    progress.stage("restoring", Some(version.record.size));
+    let start = Instant::now();
+    let repairs = archive.get_to(&version, &destination, existing, &progress).with_context(|| shown.clone())?;
+    progress.finish();
+    if session.json {
+        println!("{}", json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) }));
+    }
+    session.say(&format!(
+        "Restored {shown} (version {}, {}) to {} ({}).",
+        version.record.version,
+        bytes(version.record.size),
+        destination.display(),
+        rate(version.record.size, start.elapsed())
+    ));
+    say_repairs(session, repairs);
+    Ok(Outcome::Good)
+}
+
+/// The last part of a name, in the current folder.
+fn default_destination(name: &[u8]) -> Result<PathBuf> {
+    let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
+    if last.is_empty() || last == b".." || last == b"." {
+        bail!("say where to put it");
+    }
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(last)))
+}
+
+fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, existing: Existing) -> Result<Outcome> {
+    let prefix = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
+    let progress = Progress::new(session.quiet);
+    let start = Instant::now();
+    let report = restore_folder(archive, &prefix, folder, existing, &progress)?;
+    let took = start.elapsed();
+    progress.finish();
+    if session.json {
+        println!("{}", json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) }));
+    }
+    session.say(&format!(
+        "Restored {}, {}, into {} in {:.1} s ({}).",
+        count(report.objects, "object", "objects"),
+        bytes(report.bytes),
+        folder.display(),
+        took.as_secs_f64(),
+        rate(report.bytes, took)
+    ));
+    say_repairs(session, report.repairs);
+    if report.failed > 0 {
+        eprintln!("{} not restored, see above.", count(report.failed, "object was", "objects were"));
+    }
+    Ok(Outcome::troubled_if(report.failed > 0))
+}
+
+/// Restores what is below a prefix.
+pub(crate) fn restore_folder(archive: &Archive, prefix: &[u8], folder: &Path, existing: Existing, progress: &Progress) -> Result<GetReport> {
+    let total = archive.catalogue().totals()?.content_bytes;
+    // What is below a folder is only known when it was listed.
+    progress.stage("restoring", prefix.is_empty().then_some(total));
+    Ok(archive.get_all(prefix, prefix.len(), folder, existing, progress)?)
+}
+
+fn get_bytes(
+    session: &Session,
+    archive: &Archive,
+    version: &VersionRow,
+    range: Option<ByteRange>,
+    destination: Option<&Path>,
+    existing: Existing,
+) -> Result<Outcome> {
+    let mut reader = ObjectReader::new(archive);
+    let name = version.record.name.display();
+    let mut read = |out: &mut dyn Write| -> Result<()> {
+        match range {
+            Some(range) => reader.read_range(version, range.within(version.record.size), &mut |bytes| out.write_all(bytes)),
+            None => reader.read(version, &mut |bytes| out.write_all(bytes)),
+        }
+        .with_context(|| name.clone())?;
+        Ok(out.flush()?)
+    };
+    match destination {
+        Some(path) if path != Path::new("-") => {
+            // Elsewhere first, so that a part of it never stands for the whole.
+            let mut part = path.as_os_str().to_owned();
+            part.push(".fulgurite-part");
+            let part = PathBuf::from(part);
+            if existing == Existing::Keep && path.symlink_metadata().is_ok() {
+                bail!("{} is there already (--force replaces it)", path.display());
+            }
+            let written = std::fs::File::create_new(&part)
+                .with_context(|| part.display().to_string())
+                .and_then(|mut file| read(&mut file))
+                .and_then(|()| Ok(std::fs::rename(&part, path)?));
+            if written.is_err() {
+                let _ = std::fs::remove_file(&part);
+            }
+            written?;
+        }
+        _ => read(&mut std::io::stdout().lock())?,
+    }
+    let repairs = reader.repairs();
+    if repairs.tracks() > 0 && !session.quiet {
+        eprintln!("{}", repairs_text(repairs));
+    }
+    Ok(Outcome::Good)
+}
+
+/// What repair was needed, in a sentence.
+pub(crate) fn repairs_text(repairs: Repairs) -> String {
+    format!(
+        "Rebuilt {}: {} from themselves, {} by their large group, {} from their platter-set.",
+        count(repairs.tracks(), "track", "tracks"),
+        repairs.by_track,
+        repairs.by_group,
+        repairs.by_set
+    )
+}
+
+pub(crate) fn repairs_json(repairs: Repairs) -> serde_json::Value {
+    json!({ "lost_sectors": repairs.lost_sectors, "by_track": repairs.by_track, "by_group": repairs.by_group, "by_set": repairs.by_set })
+}
+
+fn say_repairs(session: &Session, repairs: Repairs) {
+    if repairs.tracks() > 0 {
+        session.say(&repairs_text(repairs));
+        session.say("`fulgurite scrub` makes the damaged platters whole again.");
+    }
+}

@@ -1,0 +1,214 @@
+//! Listing, removing, and how the archive is.
+
+use std::ffi::OsStr;
+use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::{Result, bail};
+use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::{Access, Archive};
+use fulgurite_domain::{Kind, ObjectName};
+use serde_json::{Value, json};
+
+use crate::args::{Ls, Rm};
+use crate::text::{bytes, count, time};
+use crate::{Outcome, Session};
+
+/// Rows asked of the catalogue at once.
+const PAGE: usize = 1_000;
+
+/// Calls `each` for what has this name or is below it; with an empty name, for everything.
+pub(crate) fn each_version(
+    archive: &Archive,
+    name: &[u8],
+    versions: Versions,
+    each: &mut dyn FnMut(VersionRow) -> Result<()>,
+) -> Result<()> {
+    if !name.is_empty() {
+        let rows = archive.catalogue().versions_of(&ObjectName(name.to_vec()))?;
+        let wanted = if versions == Versions::All { rows.len() } else { 1 };
+        rows.into_iter().take(wanted).try_for_each(&mut *each)?;
+    }
+    let below = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
+    let mut after: Option<After> = None;
+    loop {
+        let page = archive.catalogue().list(&below, versions, after.as_ref(), PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(After::row(last));
+        page.into_iter().try_for_each(&mut *each)?;
+    }
+}
+
+/// The name meant by an argument: folders may be written with a slash behind.
+pub(crate) fn name_of(argument: &OsStr) -> Vec<u8> {
+    let bytes = argument.as_bytes();
+    let end = bytes.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let start = bytes.iter().position(|&byte| byte != b'/').unwrap_or(0).min(end);
+    bytes[start..end].to_vec()
+}
+
+pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
+    let archive = session.open(Access::Read)?;
+    let versions = if ls.versions { Versions::All } else { Versions::Newest };
+    let name = ls.name.as_deref().map_or_else(Vec::new, name_of);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut found = 0_u64;
+    each_version(&archive, &name, versions, &mut |row| {
+        found += 1;
+        if session.json {
+            writeln!(out, "{}", version_json(&row))?;
+        } else {
+            writeln!(out, "{}", version_line(&row, ls))?;
+        }
+        Ok(())
+    })?;
+    out.flush()?;
+    if found == 0 && !name.is_empty() {
+        bail!("nothing is stored as {}", ObjectName(name).display());
+    }
+    Ok(Outcome::Good)
+}
+
+fn version_line(row: &VersionRow, ls: &Ls) -> String {
+    let record = &row.record;
+    let mut name = record.name.display();
+    if record.kind == Kind::Directory {
+        name.push('/');
+    }
+    let number = if ls.versions { format!("{:>5}  ", record.version) } else { String::new() };
+    if !ls.long {
+        return format!("{number}{name}");
+    }
+    let kind = match record.kind {
+        Kind::File => '-',
+        Kind::SymbolicLink => 'l',
+        Kind::Directory => 'd',
+    };
+    let modified = record.modified.map_or_else(|| " ".repeat(19), |modified| time(modified.seconds));
+    let state = if row.archived { "archived" } else { "staged  " };
+    format!("{kind} {:>14}  {modified}  {state}  {}  {number}{name}", record.size, record.sha256)
+}
+
+fn version_json(row: &VersionRow) -> Value {
+    let record = &row.record;
+    let kind = match record.kind {
+        Kind::File => "file",
+        Kind::SymbolicLink => "link",
+        Kind::Directory => "folder",
+    };
+    let mut value = json!({
+        "name": record.name.display(), "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
+        "state": if row.archived { "archived" } else { "staged" }, "encrypted": row.sealed, "created_ms": record.created_ms, "id": row.id.to_string(),
+    });
+    if let Some(modified) = record.modified {
+        value["modified"] = json!(modified.seconds);
+    }
+    // Whoever needs the name byte for byte, and it isn't text.
+    if std::str::from_utf8(&record.name.0).is_err() {
+        value["name_bytes"] = json!(record.name.0);
+    }
+    value
+}
+
+pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
+    let archive = session.open(Access::Write)?;
+    let mut troubled = false;
+    let mut removed = 0;
+    for argument in &rm.names {
+        let name = name_of(argument);
+        if name.is_empty() {
+            bail!("a name is expected; there is no command that removes everything");
+        }
+        let shown = ObjectName(name.clone()).display();
+        let mut batch = Vec::new();
+        let mut found = 0_u64;
+        let mut is_folder = false;
+        each_version(&archive, &name, Versions::All, &mut |row| {
+            let below = row.record.name.0 != name;
+            is_folder |= below;
+            if (below && !rm.recursive) || rm.version.is_some_and(|version| version != row.record.version) {
+                return Ok(());
+            }
+            found += 1;
+            batch.push(row);
+            if batch.len() >= PAGE {
+                archive.remove(&batch)?;
+                batch.clear();
+            }
+            Ok(())
+        })?;
+        archive.remove(&batch)?;
+        removed += found;
+        if found == 0 {
+            troubled = true;
+            match (is_folder, rm.version) {
+                (true, None) => eprintln!("fulgurite: {shown} is a folder; --recursive removes it"),
+                (_, Some(version)) => eprintln!("fulgurite: {shown} has no version {version}"),
+                _ => eprintln!("fulgurite: nothing is stored as {shown}"),
+            }
+        }
+    }
+    if session.json {
+        println!("{}", json!({ "removed_versions": removed }));
+    }
+    session.say(&format!("Removed {}.", count(removed, "version", "versions")));
+    Ok(Outcome::troubled_if(troubled))
+}
+
+pub(crate) fn status(session: &Session) -> Result<Outcome> {
+    let archive = session.open(Access::Read)?;
+    let totals = archive.catalogue().totals()?;
+    let platters = archive.catalogue().platters()?;
+    let sets = archive.catalogue().sets()?;
+    let on_disk: u64 =
+        sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
+    let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
+    let stores: Vec<(String, String, Option<u64>, Option<String>, u64)> = archive
+        .stores()
+        .iter()
+        .map(|store| {
+            let held = platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64;
+            (store.name().to_owned(), store.place(), store.free_bytes(), store.check().err().map(|error| error.to_string()), held)
+        })
+        .collect();
+    let store_trouble = stores.iter().any(|(_, _, _, trouble, _)| trouble.is_some());
+    if session.json {
+        let stores: Vec<Value> = stores
+            .iter()
+            .map(|(name, place, free, trouble, held)| json!({ "name": name, "place": place, "free_bytes": free, "trouble": trouble, "platters": held }))
+            .collect();
+        println!(
+            "{}",
+            json!({
+                "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
+                "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
+                "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound, "stores": stores,
+            })
+        );
+        return Ok(Outcome::troubled_if(store_trouble || unsound > 0));
+    }
+    session.say(&format!("archive   {} in {}", archive.id(), archive.home().display()));
+    session.say(&format!(
+        "stored    {} in {}, {}",
+        count(totals.objects, "object", "objects"),
+        count(totals.versions, "version", "versions"),
+        bytes(totals.content_bytes)
+    ));
+    session.say(&format!("staged    {}, {}", count(totals.staged.versions, "version", "versions"), bytes(totals.staged.stored_bytes)));
+    session.say(&format!(
+        "platters  {} in {}, {} on disk{}",
+        count(platters.len() as u64, "platter", "platters"),
+        count(sets.len() as u64, "set", "sets"),
+        bytes(on_disk),
+        if unsound > 0 { format!("; {unsound} damaged or missing when last read: `fulgurite scrub`") } else { String::new() }
+    ));
+    session.say(&format!("new sets  {}, {}", archive.settings().shape(), if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }));
+    for (name, place, free, trouble, held) in stores {
+        let free = free.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
+        match trouble {
+            None => session.say(&format!("store     {name}: {place}, {}{free}", count(held, "platter", "platters"))),
+            Some(trouble) => session.say(&format!("store     {name}: NOT USABLE, {} should be there: {trouble}", count(held, "platter", "platters"))),
+        }
+    }
+    Ok(Outcome::troubled_if(store_trouble || unsound > 0))
+}
