@@ -1,1 +1,176 @@
-fn main() {}
+//! The project's own checks: `cargo xtask test` runs everything that must hold before a change goes in, `cargo xtask check` the
+//! quick part of it that compiles nothing.
+//!
+//! ```text
+//! cargo xtask test        [check] -> [fmt] -> [clippy] -> [tests] -> [docs] -> [python]     stops at the first that fails
+//!                            |
+//! cargo xtask check       arrows, names, licences, sizes, links, toolchain, leftovers       all of them, then the verdict
+//!                            |
+//!                         [Tree: the files of the repository]  [Workspace: what cargo knows of it]
+//! ```
+//!
+//! A *check* looks at files and metadata and has findings. A *step* runs a program and has a tally of tests.
+
+use std::env;
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+mod check;
+mod markdown;
+mod suite;
+mod tally;
+mod tree;
+mod workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask check [--only CHECK]... [--list]    what can be told without compiling
+       cargo xtask test  [--only STEP]...  [--list]    everything, in order, up to the first failure
+       cargo xtask help";
+
+const EXIT_FAILED: u8 = 1;
+const EXIT_MISUSED: u8 = 2;
+
+fn main() -> ExitCode {
+    let request = match parse(env::args().skip(1)) {
+        Ok(request) => request,
+        Err(misuse) => {
+            eprintln!("xtask: {misuse}\n{USAGE}");
+            return ExitCode::from(EXIT_MISUSED);
+        }
+    };
+    match carry_out(&request) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(EXIT_FAILED),
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+/// Whether everything that was asked for is as it should be.
+fn carry_out(request: &Request) -> Result<bool, Box<dyn Error>> {
+    match request {
+        Request::Help => println!("{USAGE}"),
+        Request::Check(Choice { list: true, .. }) => check::list(),
+        Request::Test(Choice { list: true, .. }) => suite::list(),
+        Request::Check(choice) => {
+            let tally = check::run(&root()?, &choice.only)?;
+            println!("{tally}");
+            return Ok(tally.failed == 0);
+        }
+        Request::Test(choice) => return Ok(suite::run(&suite::Session::new(root()?), &choice.only)),
+    }
+    Ok(true)
+}
+
+/// The root of the repository. Cargo says at run time where this package lies; the place it was compiled at may be another.
+fn root() -> Result<PathBuf, Misuse> {
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or(Misuse::OutsideCargo)?);
+    package.parent().map(PathBuf::from).ok_or(Misuse::OutsideCargo)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    Help,
+    Check(Choice),
+    Test(Choice),
+}
+
+/// Which checks or steps: those named, or all if none is.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Choice {
+    only: Vec<String>,
+    list: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Misuse {
+    NoCommand,
+    UnknownCommand { given: String },
+    UnknownArgument { given: String },
+    NoName,
+    UnknownName { given: String, known: Vec<&'static str> },
+    OutsideCargo,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCommand => write!(f, "no command given"),
+            Self::UnknownCommand { given } => write!(f, "there is no command `{given}`"),
+            Self::UnknownArgument { given } => write!(f, "the argument `{given}` is not understood"),
+            Self::NoName => write!(f, "`--only` is followed by the name of what to run; `--list` shows the names"),
+            Self::UnknownName { given, known } => write!(f, "`--only {given}`: there is none of that name, only {}", known.join(", ")),
+            Self::OutsideCargo => write!(f, "this program knows where the repository is only when cargo starts it: cargo xtask"),
+        }
+    }
+}
+
+impl Error for Misuse {}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Request, Misuse> {
+    let command = arguments.next().ok_or(Misuse::NoCommand)?;
+    match command.as_str() {
+        "check" => Ok(Request::Check(parse_choice(arguments, check::names())?)),
+        "test" => Ok(Request::Test(parse_choice(arguments, suite::names())?)),
+        "help" | "--help" | "-h" => Ok(Request::Help),
+        _ => Err(Misuse::UnknownCommand { given: command }),
+    }
+}
+
+fn parse_choice(mut arguments: impl Iterator<Item = String>, known: Vec<&'static str>) -> Result<Choice, Misuse> {
+    let mut choice = Choice::default();
+    while let Some(argument) = arguments.next() {
+        let name = match argument.as_str() {
+            "--list" => {
+                choice.list = true;
+                continue;
+            }
+            "--only" => arguments.next().ok_or(Misuse::NoName)?,
+            other => other.strip_prefix("--only=").map(String::from).ok_or(Misuse::UnknownArgument { given: argument.clone() })?,
+        };
+        if !known.contains(&name.as_str()) {
+            return Err(Misuse::UnknownName { given: name, known });
+        }
+        choice.only.push(name);
+    }
+    Ok(choice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Request, Misuse> {
+        parse(line.split_whitespace().map(String::from))
+    }
+
+    #[test]
+    fn a_command_without_arguments_asks_for_everything() {
+        assert_eq!(parsed("check"), Ok(Request::Check(Choice::default())));
+        assert_eq!(parsed("test"), Ok(Request::Test(Choice::default())));
+    }
+
+    #[test]
+    fn names_can_be_given_in_both_ways_and_more_than_once() {
+        let only = vec!["fmt".to_owned(), "clippy".to_owned()];
+        assert_eq!(parsed("test --only fmt --only=clippy"), Ok(Request::Test(Choice { only, list: false })));
+    }
+
+    #[test]
+    fn an_unknown_argument_is_named() {
+        assert_eq!(parsed("test --fast"), Err(Misuse::UnknownArgument { given: "--fast".into() }));
+        assert_eq!(parsed("tset"), Err(Misuse::UnknownCommand { given: "tset".into() }));
+        assert_eq!(parsed(""), Err(Misuse::NoCommand));
+        assert_eq!(parsed("check --only"), Err(Misuse::NoName));
+    }
+
+    #[test]
+    fn an_unknown_step_is_answered_with_the_known_ones() {
+        let misuse = parsed("test --only fnt").unwrap_err();
+        assert!(misuse.to_string().contains("fmt, clippy"), "{misuse}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Leftovers: paths of one developer's machine, and notes of things still to be done. The first break elsewhere, the second are
+//! forgotten; an issue is where they are found again.
+//!
+//! What is looked for is put together from halves below, for this file is looked at too.
+
+use super::{Report, Repository};
+
+/// Folders that are somebody's, or some machine's, and nothing the archive may know.
+const MACHINE_PATHS: [&str; 5] =
+    [concat!("/wo", "rk/"), concat!("/tmp", "/wt"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
+
+const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("unimple", "mented!(")];
+
+/// Where one of them is right: path, what stands there, why.
+const ALLOWED: &[(&str, &str, &str)] = &[];
+
+pub(super) fn check(repository: &Repository) -> Report {
+    look(repository, ALLOWED)
+}
+
+fn look(repository: &Repository, allowed: &[(&str, &str, &str)]) -> Report {
+    let mut report = Report::default();
+    let mut used = vec![false; allowed.len()];
+    for (path, text) in repository.tree.texts() {
+        for (index, line) in text.lines().enumerate() {
+            for (found, says) in leftovers(line) {
+                match allowed.iter().position(|(where_, what, _)| *where_ == path && *what == found) {
+                    Some(entry) => used[entry] = true,
+                    None => report.fault(format!("{path}:{}", index + 1), format!("`{found}` {says}")),
+                }
+            }
+        }
+    }
+    for ((path, what, _), _) in allowed.iter().zip(used).filter(|(_, used)| !used) {
+        report.note(*path, format!("may contain `{what}`, and doesn't any more"));
+    }
+    report
+}
+
+fn leftovers(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let paths = MACHINE_PATHS.iter().filter(|path| stands_in(line, path, starts_a_path)).map(|path| (*path, "is a path of one machine"));
+    let notes = UNFINISHED.iter().filter(|note| stands_in(line, note, |before| !is_word(before))).map(|note| (*note, "leaves work undone"));
+    paths.chain(notes)
+}
+
+/// Whether `what` is in the line after a character that is good, and doesn't go on as a longer word.
+fn stands_in(line: &str, what: &str, good: fn(char) -> bool) -> bool {
+    line.match_indices(what).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + what.len()..].chars().next();
+        before.is_none_or(good) && !(what.ends_with(is_word) && after.is_some_and(is_word))
+    })
+}
+
+/// Whether an absolute path can begin after this character. In `a/b/`, `~/b/`, `$A/b/` and `{a}/b/` none does.
+fn starts_a_path(before: char) -> bool {
+    !is_word(before) && !matches!(before, '.' | '-' | '~' | '}' | ')')
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(line: &str) -> usize {
+        check(&Repository::of_files([("a.rs", line)])).faults.len()
+    }
+
+    #[test]
+    fn a_path_of_a_machine_is_found_wherever_it_begins() {
+        for path in MACHINE_PATHS {
+            for line in [format!("{path}/x"), format!("see {path}/x"), format!("(\"{path}/x\")"), format!("file://{path}/x")] {
+                assert_eq!(found(&line), 1, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_folder_of_that_name_elsewhere_is_none() {
+        for line in ["docs/work/plan.md", "https://example.org/work/", "../work/a", "~/work/a", "$HOME/work/a", "{root}/root/a", "a/home/b"]
+        {
+            assert_eq!(found(line), 0, "{line}");
+        }
+    }
+
+    #[test]
+    fn work_left_undone_is_found_as_a_word() {
+        for note in UNFINISHED {
+            assert_eq!(found(&format!("// {note}: later")), 1, "{note}");
+            assert_eq!(found(&format!("    {note})")), 1, "{note}");
+            assert_eq!(found(&format!("MAS{note}")), 0, "{note}");
+        }
+        assert_eq!(found(concat!("TO", "DOS and to", "do! and to", "do()")), 0);
+    }
+
+    #[test]
+    fn an_exception_holds_for_its_file_and_is_noted_when_stale() {
+        let path = MACHINE_PATHS[0];
+        let repository = Repository::of_files([("a.rs", path), ("b.rs", path)]);
+        assert_eq!(look(&repository, &[("a.rs", path, "a test")]).lines().len(), 1);
+        assert_eq!(look(&repository, &[("c.rs", path, "a test")]).notes.len(), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! The steps that cargo carries out.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use super::program::{self, Channel};
+use super::{Lack, Outcome, Session};
+use crate::tally::Tally;
+use crate::workspace;
+
+pub(super) fn fmt(session: &Session) -> Outcome {
+    with_component("rustfmt", "fmt", session, &["--all", "--check"])
+}
+
+pub(super) fn clippy(session: &Session) -> Outcome {
+    with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+}
+
+/// One invocation for all unit, integration and doc tests, so that features are joined once. It goes on after the first test that
+/// fails: a run in CI should tell all of them.
+pub(super) fn tests(session: &Session) -> Outcome {
+    let command = cargo(session, &["test", "--workspace", "--locked", "--no-fail-fast"]);
+    program::judge_tests(command, Channel::Output, Tally::read_cargo_test)
+}
+
+pub(super) fn docs(session: &Session) -> Outcome {
+    let mut command = cargo(session, &["doc", "--workspace", "--no-deps", "--locked"]);
+    let given = env::var("RUSTDOCFLAGS").unwrap_or_default();
+    command.env("RUSTDOCFLAGS", format!("{given} -D warnings").trim_start());
+    program::judge(command)
+}
+
+fn cargo(session: &Session, arguments: &[&str]) -> Command {
+    let mut command = workspace::cargo();
+    command.args(arguments).current_dir(&session.root);
+    command
+}
+
+/// rust-toolchain.toml has rustup bring its components; without rustup they may be missing.
+fn with_component(component: &'static str, subcommand: &str, session: &Session, arguments: &[&str]) -> Outcome {
+    let probe = cargo(session, &[subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return Outcome::Skipped(Lack::Component { name: component });
+    }
+    let mut command = cargo(session, &[subcommand]);
+    command.args(arguments);
+    program::judge(command)
+}

@@ -1,0 +1,112 @@
+//! Counts of what passed, failed and was skipped, and the closing lines they are read from.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+/// How many passed, failed and were skipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
+}
+
+impl Tally {
+    pub(crate) const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
+    pub(crate) const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
+    pub(crate) const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
+
+    /// Whether nothing ran at all.
+    pub(crate) fn is_empty(self) -> bool {
+        self.passed + self.failed == 0
+    }
+
+    /// Adds what one line of `cargo test` says, if it is a closing line of a test binary:
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    pub(crate) fn read_cargo_test(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
+        for count in counts.split("; ") {
+            let Some((number, what)) = count.split_once(' ') else { continue };
+            let Ok(number) = number.parse::<usize>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+
+    /// Adds what one line of Python's `unittest` says: first `Ran 52 tests in 2.560s`, then `OK (skipped=1)` or
+    /// `FAILED (failures=1, errors=2, skipped=1)`, which takes back what the first counted as run.
+    pub(crate) fn read_unittest(&mut self, line: &str) {
+        if let Some((number, _)) = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test")) {
+            self.passed += number.parse::<usize>().unwrap_or(0);
+            return;
+        }
+        let Some(counts) = line.strip_prefix("OK (").or_else(|| line.strip_prefix("FAILED (")) else { return };
+        for count in counts.trim_end_matches(')').split(", ") {
+            let Some((what, number)) = count.split_once('=') else { continue };
+            let Ok(number) = number.parse::<usize>() else { continue };
+            match what {
+                "failures" | "errors" | "unexpected successes" => self.failed += number,
+                "skipped" => self.skipped += number,
+                _ => continue,
+            }
+            // One test can fail several times, once for each of its subtests.
+            self.passed = self.passed.saturating_sub(number);
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tallied(read: fn(&mut Tally, &str), output: &str) -> Tally {
+        let mut tally = Tally::default();
+        output.lines().for_each(|line| read(&mut tally, line));
+        tally
+    }
+
+    #[test]
+    fn the_closing_lines_of_all_test_binaries_add_up() {
+        let output = "running 4 tests\ntest a ... ok\n\n\
+            test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s\n\
+            test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.20s\n";
+        assert_eq!(tallied(Tally::read_cargo_test, output), Tally { passed: 8, failed: 2, skipped: 1 });
+    }
+
+    #[test]
+    fn other_lines_of_cargo_test_count_nothing() {
+        let output = "running 9 tests\ntest test_result ... ok\n3 passed; 4 failed\n";
+        assert_eq!(tallied(Tally::read_cargo_test, output), Tally::default());
+    }
+
+    #[test]
+    fn unittest_counts_what_ran_less_what_failed_or_was_skipped() {
+        assert_eq!(tallied(Tally::read_unittest, "..\nRan 52 tests in 2.560s\n\nOK\n"), Tally { passed: 52, failed: 0, skipped: 0 });
+        assert_eq!(tallied(Tally::read_unittest, "Ran 1 test in 0.1s\n\nOK (skipped=1)\n"), Tally { passed: 0, failed: 0, skipped: 1 });
+        let failed = "Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1, expected failures=1)\n";
+        assert_eq!(tallied(Tally::read_unittest, failed), Tally { passed: 5, failed: 3, skipped: 1 });
+    }
+
+    #[test]
+    fn the_last_line_has_the_form_that_runners_are_read_by() {
+        assert_eq!(Tally { passed: 3, failed: 0, skipped: 1 }.to_string(), "3 passed, 0 failed, 1 skipped");
+    }
+}

@@ -1,0 +1,135 @@
+//! The files of the repository: those git has, and those it would take with the next `git add`.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+/// Nothing larger belongs in git. Ten years of clones carry what one commit put in.
+pub(crate) const LARGEST_FILE_BYTES: u64 = 2_000_000;
+
+/// Every file by its path from the root, `/` between folders.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    files: BTreeMap<String, File>,
+}
+
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) bytes: u64,
+    /// Nothing if it is no UTF-8, a symbolic link, or larger than belongs here.
+    pub(crate) text: Option<String>,
+}
+
+/// Why the files can't be told.
+#[derive(Debug)]
+pub(crate) enum TreeError {
+    NoGit { source: io::Error },
+    GitRefused { status: ExitStatus, said: String },
+    Unreadable { path: String, source: io::Error },
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGit { source } => write!(f, "git lists the files to check, and can't be started: {source}"),
+            Self::GitRefused { status, said } => write!(f, "git doesn't list the files ({status}): {said}"),
+            Self::Unreadable { path, source } => write!(f, "{path} can't be read: {source}"),
+        }
+    }
+}
+
+impl Error for TreeError {}
+
+impl Tree {
+    /// Reads the work tree at `root`. Files that are new count as well, so that a check speaks before the commit, not after.
+    pub(crate) fn read(root: &Path) -> Result<Self, TreeError> {
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root)
+            .output()
+            .map_err(|source| TreeError::NoGit { source })?;
+        if !listed.status.success() {
+            let said = String::from_utf8_lossy(&listed.stderr).trim().to_owned();
+            return Err(TreeError::GitRefused { status: listed.status, said });
+        }
+        let paths = String::from_utf8_lossy(&listed.stdout);
+        let mut files = BTreeMap::new();
+        for path in paths.split_terminator('\0') {
+            match File::read(&root.join(path)) {
+                Ok(file) => drop(files.insert(path.to_owned(), file)),
+                // Removed here, and git not yet told.
+                Err(source) if source.kind() == io::ErrorKind::NotFound => {}
+                Err(source) => return Err(TreeError::Unreadable { path: path.to_owned(), source }),
+            }
+        }
+        Ok(Self { files })
+    }
+
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &File)> {
+        self.files.iter().map(|(path, file)| (path.as_str(), file))
+    }
+
+    /// The files that are text, with it.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files().filter_map(|(path, file)| Some((path, file.text.as_deref()?)))
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path)?.text.as_deref()
+    }
+
+    /// Whether `path` is a file here, or a folder with files in it; the empty path is the root.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let inside = format!("{path}/");
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self.files.range(inside.clone()..).next().is_some_and(|(other, _)| other.starts_with(&inside))
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> io::Result<Self> {
+        let status = fs::symlink_metadata(path)?;
+        let bytes = status.len();
+        let text = if status.is_file() && bytes <= LARGEST_FILE_BYTES { String::from_utf8(fs::read(path)?).ok() } else { None };
+        Ok(Self { bytes, text })
+    }
+}
+
+#[cfg(test)]
+impl Tree {
+    /// A repository of these paths and texts.
+    pub(crate) fn of<const N: usize>(files: [(&str, &str); N]) -> Self {
+        let file = |(path, text): (&str, &str)| (path.to_owned(), File { bytes: text.len() as u64, text: Some(text.to_owned()) });
+        Self { files: files.map(file).into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_there_when_a_file_lies_in_it() {
+        let tree = Tree::of([("docs/format.md", ""), ("docs-old.md", "")]);
+        assert!(tree.has("docs") && tree.has("docs/format.md") && tree.has(""));
+        assert!(!tree.has("doc") && !tree.has("docs/format"));
+    }
+
+    #[test]
+    fn the_files_of_this_repository_are_found() {
+        let tree = Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
+        assert_eq!(tree.text("xtask/src/tree.rs"), Some(include_str!("tree.rs")));
+        assert!(!tree.has("target"));
+    }
+
+    #[test]
+    fn a_folder_without_a_repository_is_an_error_that_has_gits_words() {
+        let error = Tree::read(Path::new("/")).unwrap_err();
+        assert!(error.to_string().contains("git doesn't list the files"), "{error}");
+    }
+}

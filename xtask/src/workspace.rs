@@ -1,0 +1,208 @@
+//! What cargo knows of the workspace: its crates, their arrows, and the packages they come to depend on.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+
+/// The crates of the workspace, and every package that they need on any platform with any feature.
+#[derive(Debug, Default)]
+pub(crate) struct Workspace {
+    pub(crate) members: Vec<Member>,
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A crate of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// From the root: `crates/codec`.
+    pub(crate) directory: String,
+    pub(crate) rust_version: Option<String>,
+    pub(crate) arrows: Vec<Arrow>,
+}
+
+/// One crate of the workspace depends on another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arrow {
+    /// The directory of the other.
+    pub(crate) to: String,
+    /// In tests, examples and benchmarks only.
+    pub(crate) dev: bool,
+}
+
+/// A package from elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// As its author wrote it: an SPDX expression, if all is well.
+    pub(crate) licence: Option<String>,
+}
+
+/// Why cargo's knowledge can't be had.
+#[derive(Debug)]
+pub(crate) enum WorkspaceError {
+    NoCargo { source: io::Error },
+    CargoRefused { status: ExitStatus },
+    NotJson { source: serde_json::Error },
+    Missing { field: &'static str },
+}
+
+impl fmt::Display for WorkspaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCargo { source } => write!(f, "cargo can't be started: {source}"),
+            Self::CargoRefused { status } => write!(f, "`cargo metadata --locked` failed ({status}); what it said stands above"),
+            Self::NotJson { source } => write!(f, "what `cargo metadata` printed is no JSON: {source}"),
+            Self::Missing { field } => write!(f, "what `cargo metadata` printed has no `{field}` where one is due"),
+        }
+    }
+}
+
+impl Error for WorkspaceError {}
+
+/// The cargo that started this program, so that all steps use one toolchain.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    // What cargo tells this program of its own package would tell every build script below that it is xtask.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+impl Workspace {
+    /// Asks cargo. Compiles nothing; fetches the sources of dependencies that aren't there yet, as any build would.
+    pub(crate) fn read(root: &Path) -> Result<Self, WorkspaceError> {
+        Self::ask(root, &["--all-features"])
+    }
+
+    /// Asks cargo for the crates alone, which needs no dependency to be at hand.
+    pub(crate) fn read_members(root: &Path) -> Result<Self, WorkspaceError> {
+        Self::ask(root, &["--no-deps"])
+    }
+
+    fn ask(root: &Path, options: &[&str]) -> Result<Self, WorkspaceError> {
+        let printed = cargo()
+            .args(["metadata", "--format-version", "1", "--locked"])
+            .args(options)
+            .current_dir(root)
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|source| WorkspaceError::NoCargo { source })?;
+        if !printed.status.success() {
+            return Err(WorkspaceError::CargoRefused { status: printed.status });
+        }
+        Self::parse(&printed.stdout)
+    }
+
+    fn parse(json: &[u8]) -> Result<Self, WorkspaceError> {
+        let metadata: Value = serde_json::from_slice(json).map_err(|source| WorkspaceError::NotJson { source })?;
+        let root = text(&metadata, "workspace_root")?;
+        let target_directory = PathBuf::from(text(&metadata, "target_directory")?);
+        let ids = list(&metadata, "workspace_members")?;
+        let mut workspace = Self { target_directory, ..Self::default() };
+        for package in list(&metadata, "packages")? {
+            if ids.contains(&package["id"]) {
+                workspace.members.push(Member::parse(package, root)?);
+            } else {
+                workspace.packages.push(Package {
+                    name: text(package, "name")?.to_owned(),
+                    version: text(package, "version")?.to_owned(),
+                    licence: package["license"].as_str().map(String::from),
+                });
+            }
+        }
+        let directories: Vec<String> = workspace.members.iter().map(|member| member.directory.clone()).collect();
+        for member in &mut workspace.members {
+            member.arrows.retain(|arrow| directories.contains(&arrow.to));
+        }
+        Ok(workspace)
+    }
+}
+
+impl Member {
+    /// The arrows are all dependencies with a path; whether a crate of the workspace is there is known once all are read.
+    fn parse(package: &Value, root: &str) -> Result<Self, WorkspaceError> {
+        let manifest = Path::new(text(package, "manifest_path")?);
+        let mut arrows = Vec::new();
+        for dependency in list(package, "dependencies")? {
+            if let Some(path) = dependency["path"].as_str() {
+                arrows.push(Arrow { to: relative(Path::new(path), root), dev: dependency["kind"] == "dev" });
+            }
+        }
+        Ok(Self {
+            name: text(package, "name")?.to_owned(),
+            directory: relative(manifest.parent().unwrap_or(manifest), root),
+            rust_version: package["rust_version"].as_str().map(String::from),
+            arrows,
+        })
+    }
+}
+
+fn relative(path: &Path, root: &str) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+fn text<'a>(value: &'a Value, field: &'static str) -> Result<&'a str, WorkspaceError> {
+    value[field].as_str().ok_or(WorkspaceError::Missing { field })
+}
+
+fn list<'a>(value: &'a Value, field: &'static str) -> Result<&'a [Value], WorkspaceError> {
+    value[field].as_array().map(Vec::as_slice).ok_or(WorkspaceError::Missing { field })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = r#"{
+        "workspace_root": "/repo", "target_directory": "/repo/target", "workspace_members": ["a", "b"],
+        "packages": [
+            {"id": "a", "name": "fulgurite-glass", "version": "0.1.0", "license": "Apache-2.0", "rust_version": "1.95",
+             "manifest_path": "/repo/crates/glass/Cargo.toml",
+             "dependencies": [{"name": "fulgurite-domain", "kind": null, "path": "/repo/crates/domain"},
+                              {"name": "fulgurite-domain", "kind": "dev", "path": "/repo/crates/domain"},
+                              {"name": "elsewhere", "kind": null, "path": "/other"},
+                              {"name": "libc", "kind": "build"}]},
+            {"id": "b", "name": "fulgurite-domain", "version": "0.1.0", "license": "Apache-2.0", "rust_version": null,
+             "manifest_path": "/repo/crates/domain/Cargo.toml", "dependencies": []},
+            {"id": "c", "name": "libc", "version": "0.2.191", "license": "MIT/Apache-2.0",
+             "manifest_path": "/elsewhere/libc/Cargo.toml", "dependencies": []},
+            {"id": "d", "name": "bare", "version": "1.0.0", "license": null,
+             "manifest_path": "/elsewhere/bare/Cargo.toml", "dependencies": []}
+        ]}"#;
+
+    #[test]
+    fn crates_and_packages_are_told_apart() {
+        let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
+        let directories: Vec<&str> = workspace.members.iter().map(|member| member.directory.as_str()).collect();
+        assert_eq!(directories, ["crates/glass", "crates/domain"]);
+        let licences: Vec<Option<&str>> = workspace.packages.iter().map(|package| package.licence.as_deref()).collect();
+        assert_eq!(licences, [Some("MIT/Apache-2.0"), None]);
+    }
+
+    #[test]
+    fn only_crates_of_the_workspace_are_arrows_and_those_of_tests_are_marked() {
+        let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
+        let to = String::from("crates/domain");
+        assert_eq!(workspace.members[0].arrows, [Arrow { to: to.clone(), dev: false }, Arrow { to, dev: true }]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = Workspace::parse(br#"{"workspace_root": "/repo"}"#).unwrap_err();
+        assert!(error.to_string().contains("target_directory"), "{error}");
+        assert!(matches!(Workspace::parse(b"nothing"), Err(WorkspaceError::NotJson { .. })));
+    }
+}
