@@ -321,20 +321,23 @@ pub trait Catalogue: Send {
 
     /// The versions of a name, newest first.
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
-    /// Up to `limit` rows whose names start with `prefix`, in byte order of names (newest version first), after `after`.
+    /// Up to `limit` rows whose names start with `prefix`, after `after`, in the order of all listings: byte order of names, newest version
+    /// of a name first.
     fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
-    /// The extents of an archived version, in order of the object's bytes.
+    /// The extents of a version, in order of the object's bytes. Those of an archived version are all of it, each byte once. A staged
+    /// version has those of its parts that complete sets have already, which may overlap.
     fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError>;
     /// Where a staged version's record and stored bytes are, the latter in order.
     fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
-    /// Versions with an extent on one of these platters, in order of name and number: up to `limit` after `after`.
+    /// Versions with an extent on one of these platters, in the order of all listings: up to `limit` after `after`. Pages without `after` sort
+    /// anew, those with it go on in what was sorted.
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
 
     /// How much is staged.
     fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError>;
     /// How much there is.
     fn totals(&mut self) -> Result<Totals, CatalogueError>;
-    /// Staged versions in order of name and number, up to `limit` after `after`.
+    /// Staged versions in the order of all listings, up to `limit` after `after`.
     fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Tombstones that are not on a platter yet.
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
@@ -343,8 +346,12 @@ pub trait Catalogue: Send {
 
     /// Records that a set is about to be written.
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
-    /// Records that all platters of a set are written and verified: the versions named are archived, where their extents say, and neither
-    /// they nor these tombstones are staged any more. A version that was deleted meanwhile is passed over.
+    /// Records that all platters of a set were found good at `verified` (seconds since 1970), where these extents lie on them, and that these
+    /// tombstones are not staged any more.
+    ///
+    /// A version is archived, and not staged any more, when the extents recorded for it, by this set and earlier ones, are all of its
+    /// stored bytes; until then all of it stays staged. One without stored bytes needs an extent of no bytes. A version that was deleted
+    /// meanwhile, or archived by another set, is passed over.
     fn complete_set(
         &mut self,
         set: SetId,
@@ -352,7 +359,7 @@ pub trait Catalogue: Send {
         tombstones: &[VersionId],
         verified: u64,
     ) -> Result<(), CatalogueError>;
-    /// Forgets a set in state [`SetState::Writing`].
+    /// Forgets a set in state [`SetState::Writing`]. What was to go on it is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
     /// All sets, in order of writing.
     fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError>;
@@ -367,7 +374,8 @@ pub trait Catalogue: Send {
 
     /// For a rebuild: records a set that was found complete or restorable.
     fn adopt_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
-    /// For a rebuild: records versions that were found. A version that is there already is passed over.
+    /// For a rebuild: records versions that were found, the sets of archived ones being there. A version that is there already is passed over,
+    /// staged or archived. Extents may overlap, as they do when a part was written again.
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError>;
     /// For a rebuild: records tombstones that were found in staging.
     fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;

@@ -289,6 +289,8 @@ fn steps(catalogue: &mut SqliteCatalogue, work: impl FnOnce(&mut SqliteCatalogue
     count.load(Ordering::Relaxed)
 }
 
+type Work<'a> = &'a dyn Fn(&mut SqliteCatalogue);
+
 fn done<T>(result: Result<T, CatalogueError>) {
     result.expect("done");
 }
@@ -315,7 +317,7 @@ fn work_does_not_grow_with_the_catalogue() {
         // For versions_on, whose pages come after the gathering.
         catalogue.versions_on(&[platter(1, 0)], None, 1).expect("gathered");
         let extent = ArchivedExtent { version: staged.key, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
-        let works: [(&str, &dyn Fn(&mut SqliteCatalogue)); 16] = [
+        let works: [(&str, Work<'_>); 16] = [
             ("latest_number", &|c| done(c.latest_number(&name))),
             ("versions_of", &|c| done(c.versions_of(&name))),
             ("newest", &|c| done(c.list(b"", Versions::Newest, Some(&after), 20))),

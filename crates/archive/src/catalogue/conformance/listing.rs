@@ -1,0 +1,127 @@
+//! Listings: order, pages, and which versions.
+
+use super::*;
+
+pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 2, 1, 5), version("a", 9, 2, 5), version("a", 4, 3, 5), version("b", 5, 4, 5)]).expect("put");
+    let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
+    assert_eq!(rows.iter().map(|row| (row.record.version, row.archived)).collect::<Vec<_>>(), [(9, false), (4, true), (2, false)]);
+    assert!(catalogue.versions_of(&ObjectName(b"c".to_vec())).expect("listed").is_empty());
+}
+
+pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Place) {
+    let mut catalogue = place.open();
+    put_odd_names(&mut *catalogue);
+    for prefix in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"a\x00\x00"]) {
+        let expected: Vec<Vec<u8>> = ODD_NAMES.iter().filter(|name| name.starts_with(prefix)).map(|name| name.to_vec()).collect();
+        let found: Vec<Vec<u8>> = listed(&mut *catalogue, prefix, Versions::Newest, 100).into_iter().map(|row| row.record.name.0).collect();
+        assert_eq!(found, expected, "{prefix:?}");
+    }
+}
+
+pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn Place) {
+    let mut catalogue = place.open();
+    put_odd_names(&mut *catalogue);
+    for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
+        let mut expected = Vec::new();
+        for name in ODD_NAMES.iter().filter(|name| name.starts_with(prefix)) {
+            expected.extend([3, 2, 1].map(|number| (name.to_vec(), number)));
+        }
+        for page in [1, 2, 3, 4, 5, 41, 42, 43] {
+            assert_eq!(names(&listed(&mut *catalogue, prefix, Versions::All, page)), expected, "{prefix:?}, {page} a page");
+        }
+    }
+    let staged = pages(2, |after| catalogue.staged_versions(after, 2).expect("listed"));
+    let expected: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 1_000).into_iter().filter(|row| !row.archived).collect();
+    assert_eq!(staged, expected);
+    assert!(catalogue.list(b"", Versions::All, None, 0).expect("listed").is_empty());
+}
+
+pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place: &dyn Place) {
+    let mut catalogue = place.open();
+    put_odd_names(&mut *catalogue);
+    for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
+        let expected: Vec<_> = ODD_NAMES.iter().filter(|name| name.starts_with(prefix)).map(|name| (name.to_vec(), 3)).collect();
+        for page in [1, 2, 3, 13, 14, 15] {
+            assert_eq!(names(&listed(&mut *catalogue, prefix, Versions::Newest, page)), expected, "{prefix:?}, {page} a page");
+        }
+    }
+    let before = After { name: ObjectName(b"A".to_vec()), version: 0, id: VersionId([0; 16]) };
+    let found = catalogue.list(b"a", Versions::Newest, Some(&before), 1).expect("listed");
+    assert_eq!(names(&found), [(b"a".to_vec(), 3)], "a page may go on from before the prefix");
+    let behind = After { name: ObjectName(b"b".to_vec()), ..before };
+    assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
+}
+
+pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut put: Vec<_> = (1..=10_000).map(|number| version("m", number, number, 1)).collect();
+    put.extend([version("a", 1, 1, 1), version("z", 1, 2, 1)]);
+    catalogue.commit_put(&put).expect("put");
+    let key = catalogue.list(b"m", Versions::Newest, None, 1).expect("listed")[0].key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 1))]);
+
+    let expected = [(b"a".to_vec(), 1), (b"m".to_vec(), 10_000), (b"z".to_vec(), 1)];
+    for page in [1, 2, 3, 4] {
+        assert_eq!(names(&listed(&mut *catalogue, b"", Versions::Newest, page)), expected);
+    }
+    let all = listed(&mut *catalogue, b"m", Versions::All, 999);
+    assert_eq!(all.iter().map(|row| row.record.version).collect::<Vec<_>>(), (1..=10_000).rev().collect::<Vec<_>>());
+}
+
+pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("b", 2, 3, 5), version("c", 1, 4, 5)]).expect("put");
+    let page = catalogue.list(b"", Versions::All, None, 2).expect("listed");
+    catalogue.commit_delete(&[page[1].key], &[]).expect("deleted");
+    let rest = catalogue.list(b"", Versions::All, Some(&After::row(&page[1])), 10).expect("listed");
+    assert_eq!(names(&rest), [(b"b".to_vec(), 1), (b"c".to_vec(), 1)]);
+}
+
+pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("a", 1, 2, 5), version("a", 1, 3, 5), version("b", 1, 4, 5)]).expect("put");
+    let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    for page in 1..5 {
+        let rows = listed(&mut *catalogue, b"", Versions::All, page);
+        assert_eq!(rows.iter().map(|row| row.record.created_ms).collect::<Vec<_>>(), [1_003, 1_002, 1_001, 1_004], "{page} a page");
+        let newest = listed(&mut *catalogue, b"", Versions::Newest, page);
+        assert_eq!(newest.iter().map(|row| row.record.created_ms).collect::<Vec<_>>(), [1_003, 1_004]);
+    }
+}
+
+pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let put: Vec<_> = (0..20).map(|i| version([b"zyxabc"[i as usize % 6]], i + 1, i, 2_000)).collect();
+    catalogue.commit_put(&put).expect("put");
+    let rows = catalogue.staged_versions(None, 100).expect("listed");
+    let mut extents = Vec::new();
+    for (i, row) in rows.iter().take(15).enumerate() {
+        extents.push((row.key, extent(1, (i % 2) as u8, 0, 1_000)));
+        extents.push((row.key, extent(1, u8::from(i % 5 == 0), 1_000, 1_000)));
+    }
+    complete(&mut *catalogue, 1, &extents);
+    let rows = listed(&mut *catalogue, b"", Versions::All, 100);
+    for wanted in [&[platter(1, 0)][..], &[platter(1, 1)], &[platter(1, 1), platter(1, 0)], &[platter(1, 2)]] {
+        let expected: Vec<_> = rows
+            .iter()
+            .filter(|row| catalogue.extents(row.key).expect("looked up").iter().any(|extent| wanted.contains(&extent.platter)))
+            .cloned()
+            .collect();
+        for page in [1, 4, 100] {
+            let found = pages(page, |after| catalogue.versions_on(wanted, after, page).expect("listed"));
+            assert_eq!(found, expected, "{wanted:?}, {page} a page");
+        }
+    }
+    let after = After::row(&rows[0]);
+    let wanted = [platter(1, 0), platter(1, 1)];
+    let page = catalogue.versions_on(&wanted, Some(&after), 1).expect("listed");
+    assert_eq!(page, [rows[1].clone()], "also without a page before");
+    catalogue.commit_delete(&[rows[2].key], &[]).expect("deleted");
+    let page = catalogue.versions_on(&wanted, Some(&After::row(&rows[1])), 1).expect("listed");
+    assert_eq!(page, [rows[3].clone()], "without what was deleted since");
+}

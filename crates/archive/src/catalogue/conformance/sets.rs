@@ -1,0 +1,203 @@
+//! Sets and platters, and what becomes archived when.
+
+use super::*;
+
+pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let described = set(1, 4);
+    catalogue.begin_set(&described).expect("begun");
+    let row = SetRow { description: described.clone(), state: SetState::Writing };
+    assert_eq!(catalogue.sets().expect("listed"), std::slice::from_ref(&row));
+    assert_eq!(catalogue.set_of(platter(1, 3)).expect("looked up"), Some(row));
+    assert_eq!(catalogue.set_of(platter(2, 3)).expect("looked up"), None);
+    let expected: Vec<_> = (0..)
+        .zip(&described.platters)
+        .map(|(position, place)| PlatterRow {
+            place: place.clone(),
+            set: described.id,
+            position,
+            state: SetState::Writing,
+            health: Health::default(),
+        })
+        .collect();
+    assert_eq!(catalogue.platters().expect("listed"), expected);
+    catalogue.begin_set(&described).expect_err("a set is begun once");
+}
+
+pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
+    let before = catalogue.totals().expect("counted");
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    catalogue.abandon_set(SetId([1; 16])).expect("abandoned");
+    assert!(catalogue.sets().expect("listed").is_empty());
+    assert!(catalogue.platters().expect("listed").is_empty());
+    assert_eq!(catalogue.totals().expect("counted"), before);
+    assert!(!only(&mut *catalogue, "a").archived);
+    catalogue.begin_set(&set(1, 3)).expect("the same set may be begun again");
+}
+
+pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let id = SetId([1; 16]);
+    let not_writing =
+        |result: Result<(), CatalogueError>| assert!(matches!(result, Err(CatalogueError::SetNotWriting { set }) if set == id));
+    not_writing(catalogue.abandon_set(id));
+    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), &[], 5));
+    complete(&mut *catalogue, 1, &[]);
+    not_writing(catalogue.abandon_set(id));
+    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), &[], 5));
+    assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
+}
+
+pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 5), version("c", 1, 3, 5)]).expect("put");
+    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    let parts = [extent(1, 1, 1_000, 1_500), extent(1, 0, 0, 1_000)];
+    complete(&mut *catalogue, 1, &[(a, parts[0]), (b, extent(1, 0, 0, 5)), (a, parts[1])]);
+
+    assert!(only(&mut *catalogue, "a").archived && only(&mut *catalogue, "b").archived && !only(&mut *catalogue, "c").archived);
+    assert_eq!(catalogue.extents(a).expect("looked up"), [parts[1], parts[0]]);
+    assert_eq!(catalogue.staged(a).expect("looked up"), None);
+    assert_eq!(names(&catalogue.staged_versions(None, 10).expect("listed")), [(b"c".to_vec(), 1)]);
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [3]);
+    assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
+    let health = Health { verified: Some(77), ..Health::default() };
+    assert!(catalogue.platters().expect("listed").iter().all(|row| row.health == health && row.state == SetState::Complete));
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    catalogue.begin_set(&set(2, 3)).expect("begun");
+    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    let mut extents =
+        [(a, extent(1, 0, 0, 5)), (b, extent(2, 0, 0, 5))].into_iter().map(|(version, extent)| ArchivedExtent { version, extent });
+    let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect_err("refused");
+    assert!(matches!(refused, CatalogueError::UnknownPlatter { platter: found } if found == platter(2, 0)), "{refused}");
+    assert!(!only(&mut *catalogue, "a").archived, "nothing of it was kept");
+    assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
+}
+
+pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 0), version("b", 1, 2, 0)]).expect("put");
+    let key = only(&mut *catalogue, "a").key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 0))]);
+    assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "b").archived);
+    assert_eq!(catalogue.extents(key).expect("looked up"), [extent(1, 0, 0, 0)]);
+    assert_eq!(names(&catalogue.versions_on(&[platter(1, 0)], None, 10).expect("listed")), [(b"a".to_vec(), 1)]);
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let new = version("a", 1, 1, 3_000);
+    catalogue.commit_put(std::slice::from_ref(&new)).expect("put");
+    let key = only(&mut *catalogue, "a").key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 2_000, 1_000))]);
+    complete(&mut *catalogue, 2, &[(key, extent(2, 0, 0, 1_000))]);
+    catalogue.begin_set(&set(3, 3)).expect("begun");
+    catalogue.abandon_set(SetId([3; 16])).expect("abandoned");
+
+    assert!(!only(&mut *catalogue, "a").archived);
+    assert_eq!(catalogue.staged(key).expect("looked up"), Some((new.record_place, new.data)), "all of it is still staged");
+    assert_eq!(
+        catalogue.extents(key).expect("looked up"),
+        [extent(2, 0, 0, 1_000), extent(1, 0, 2_000, 1_000)],
+        "what has been done is known"
+    );
+    assert_eq!(catalogue.staged_totals().expect("counted").stored_bytes, 3_000);
+    catalogue.check().expect("sound");
+
+    complete(&mut *catalogue, 4, &[(key, extent(4, 1, 1_000, 1_000))]);
+    assert!(only(&mut *catalogue, "a").archived);
+    let extents = [extent(2, 0, 0, 1_000), extent(4, 1, 1_000, 1_000), extent(1, 0, 2_000, 1_000)];
+    assert_eq!(catalogue.extents(key).expect("looked up"), extents);
+    assert_eq!(catalogue.staged(key).expect("looked up"), None);
+    assert_eq!(catalogue.staged_totals().expect("counted"), StagedTotals::default());
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 3_000), version("b", 1, 2, 3_000)]).expect("put");
+    let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
+    complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_000)), (b, extent(1, 1, 0, 2_000))]);
+    complete(&mut *catalogue, 2, &[(a, extent(2, 0, 0, 1_000))]);
+    assert!(!only(&mut *catalogue, "a").archived, "3,000 bytes in all, but not the last 1,000");
+
+    complete(&mut *catalogue, 3, &[(a, extent(3, 0, 1_000, 2_000)), (b, extent(3, 1, 0, 3_000))]);
+    assert_eq!(catalogue.extents(b).expect("looked up"), [extent(3, 1, 0, 3_000)], "whole on one platter");
+    let mut end = 0;
+    for extent in catalogue.extents(a).expect("looked up") {
+        assert_eq!(extent.object_offset, end);
+        assert_eq!(extent.offset, 50_000 + extent.object_offset, "a part that is cut begins further in");
+        end += extent.bytes;
+    }
+    assert_eq!(end, 3_000);
+
+    complete(&mut *catalogue, 4, &[(b, extent(4, 0, 0, 3_000))]);
+    assert_eq!(catalogue.extents(b).expect("looked up"), [extent(3, 1, 0, 3_000)], "what is archived stays where it is");
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("c", 1, 3, 2_000)]).expect("put");
+    let keys = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).key);
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    catalogue.commit_delete(&[keys[1], keys[2]], &[]).expect("deleted");
+    catalogue.commit_put(&[version("d", 1, 4, 5)]).expect("put");
+    let extents = [extent(1, 0, 0, 5), extent(1, 1, 0, 5), extent(1, 1, 0, 1_000), extent(1, 0, 1_000, 1_000)];
+    let mut extents =
+        [keys[0], keys[1], keys[2], keys[2]].into_iter().zip(extents).map(|(version, extent)| ArchivedExtent { version, extent });
+    catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect("completed");
+    assert_eq!(names(&listed(&mut *catalogue, b"", Versions::All, 10)), [(b"a".to_vec(), 1), (b"d".to_vec(), 1)]);
+    assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "d").archived);
+    assert!(catalogue.extents(keys[1]).expect("looked up").is_empty());
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn tombstones_leave_staging_with_the_set(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let tombstones = [1, 2, 3].map(|seed| StagedTombstone { id: VersionId([seed; 16]), segment: seed.into() });
+    catalogue.commit_delete(&[], &tombstones).expect("deleted");
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    let written = [tombstones[0].id, tombstones[2].id, VersionId([9; 16])];
+    catalogue.complete_set(SetId([1; 16]), &mut std::iter::empty(), &written, 5).expect("completed");
+    assert_eq!(catalogue.staged_tombstones().expect("listed"), [tombstones[1]]);
+    assert_eq!(catalogue.staged_totals().expect("counted").tombstones, 1);
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);
+}
+
+pub(crate) fn platters_remember_their_health_and_store(place: &dyn Place) {
+    let mut catalogue = place.open();
+    complete(&mut *catalogue, 1, &[]);
+    let health = Health { verified: Some(99), missing: true, lost_sectors: 1 << 40, lost_tracks: u32::MAX };
+    catalogue.record_health(platter(1, 1), health).expect("recorded");
+    catalogue.move_platter(platter(1, 1), "attic").expect("recorded");
+    let rows = catalogue.platters().expect("listed");
+    assert_eq!((rows[1].health, rows[1].place.store.as_str()), (health, "attic"));
+    assert_eq!(rows[0].health, Health { verified: Some(77), ..Health::default() });
+    assert_eq!(catalogue.sets().expect("listed")[0].description.platters[1].store, "attic");
+    let unknown = platter(9, 9);
+    for result in [catalogue.record_health(unknown, health), catalogue.move_platter(unknown, "attic")] {
+        assert!(matches!(result, Err(CatalogueError::UnknownPlatter { platter }) if platter == unknown));
+    }
+}
+
+pub(crate) fn sets_are_in_order_of_writing(place: &dyn Place) {
+    let mut catalogue = place.open();
+    for seed in [5, 2, 9] {
+        catalogue.adopt_set(&set(seed, 3)).expect("adopted");
+    }
+    catalogue.begin_set(&set(1, 3)).expect("begun");
+    let order: Vec<_> = catalogue.sets().expect("listed").iter().map(|row| row.description.id.0[0]).collect();
+    assert_eq!(order, [1, 2, 5, 9]);
+    let order: Vec<_> = catalogue.platters().expect("listed").iter().map(|row| (row.set.0[0], row.position)).collect();
+    assert_eq!(order, [1, 2, 5, 9].iter().flat_map(|&set| (0..3).map(move |position| (set, position))).collect::<Vec<_>>());
+}

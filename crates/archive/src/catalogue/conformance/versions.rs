@@ -1,0 +1,217 @@
+//! Puts, deletions and counts; opening again.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+pub(crate) fn a_new_catalogue_is_empty(place: &dyn Place) {
+    let mut catalogue = place.open();
+    assert_eq!(catalogue.totals().expect("counted"), Totals::default());
+    assert_eq!(catalogue.latest_number(&ObjectName(b"x".to_vec())).expect("looked up"), None);
+    assert!(catalogue.list(b"", Versions::All, None, 10).expect("listed").is_empty());
+    assert!(catalogue.staged_versions(None, 10).expect("listed").is_empty());
+    assert!(catalogue.staged_tombstones().expect("listed").is_empty());
+    assert!(catalogue.segments_in_use().expect("listed").is_empty());
+    assert!(catalogue.sets().expect("listed").is_empty());
+    assert!(catalogue.platters().expect("listed").is_empty());
+    assert_eq!(catalogue.set_of(platter(1, 1)).expect("looked up"), None);
+    assert_eq!(catalogue.staged(VersionKey(1)).expect("looked up"), None);
+    assert!(catalogue.extents(VersionKey(1)).expect("looked up").is_empty());
+}
+
+pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut put: Vec<NewVersion> = (1..=6).map(|seed| version(format!("a/{seed}"), seed, seed, 700 * seed)).collect();
+    put.push(version(b"\x00\xff", i64::MAX as u64, 9, 0));
+    put.push(version("", 1, 10, 1));
+    catalogue.commit_put(&put).expect("put");
+    for new in put {
+        let row = only(&mut *catalogue, &new.record.name.0);
+        let expected = VersionRow {
+            key: row.key,
+            id: new.id,
+            record: new.record,
+            sealed: new.sealed,
+            stored_bytes: new.stored_bytes,
+            archived: false,
+        };
+        assert_eq!(row, expected);
+        assert_eq!(catalogue.staged(row.key).expect("looked up"), Some((new.record_place, new.data)));
+        assert!(catalogue.extents(row.key).expect("looked up").is_empty());
+    }
+}
+
+pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 3, 1, 5), version("a", 12, 2, 5), version("a", 7, 3, 5), version("ab", 99, 4, 5)]).expect("put");
+    let latest = |catalogue: &mut dyn Catalogue, name: &[u8]| catalogue.latest_number(&ObjectName(name.to_vec())).expect("looked up");
+    assert_eq!(latest(&mut *catalogue, b"a"), Some(12));
+    assert_eq!(latest(&mut *catalogue, b"a\x00"), None);
+    assert_eq!(latest(&mut *catalogue, b""), None);
+
+    let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
+    complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
+    assert_eq!(latest(&mut *catalogue, b"a"), Some(12), "also when the newest is archived");
+    catalogue.commit_put(&[version("a", 13, 5, 5)]).expect("put");
+    assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "also when the newest is staged");
+}
+
+pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut broken = version("b", 1, 2, 5);
+    broken.data.clear();
+    catalogue.commit_put(&[version("a", 1, 1, 5), broken]).expect_err("not covered");
+    assert_eq!(catalogue.totals().expect("counted"), Totals::default());
+    assert!(catalogue.segments_in_use().expect("listed").is_empty());
+    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("the same may be tried again");
+    catalogue.commit_put(&[]).expect("nothing is fine");
+}
+
+pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let good = version("a", 1, 1, 3_000);
+    for broken in 0..4 {
+        let mut new = good.clone();
+        match broken {
+            0 => drop(new.data.pop()),
+            1 => drop(new.data.remove(1)),
+            2 => new.data.swap(0, 1),
+            _ => new.stored_bytes -= 1,
+        }
+        let refused = catalogue.commit_put(&[new]).expect_err("refused");
+        assert!(matches!(refused, CatalogueError::Uncovered { id } if id == good.id), "{refused}");
+    }
+}
+
+pub(crate) fn totals_count_what_is_there(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 10), version("a", 2, 2, 20), version("b", 1, 3, 40)]).expect("put");
+    let staged = StagedTotals { versions: 3, stored_bytes: 70, tombstones: 0, oldest_ms: Some(1_001) };
+    assert_eq!(catalogue.staged_totals().expect("counted"), staged);
+    assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 2, versions: 3, content_bytes: 70, staged });
+
+    let first = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
+    complete(&mut *catalogue, 1, &[(first, extent(1, 0, 0, 10))]);
+    let staged = StagedTotals { versions: 2, stored_bytes: 60, tombstones: 0, oldest_ms: Some(1_002) };
+    assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 2, versions: 3, content_bytes: 70, staged });
+
+    let b = only(&mut *catalogue, "b");
+    catalogue.commit_delete(&[b.key, first], &[StagedTombstone { id: b.id, segment: 9 }]).expect("deleted");
+    let staged = StagedTotals { versions: 1, stored_bytes: 20, tombstones: 1, oldest_ms: Some(1_002) };
+    assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 1, versions: 1, content_bytes: 20, staged });
+}
+
+pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 30, 5), version("b", 1, 10, 5), version("c", 1, 20, 5)]).expect("put");
+    for (name, oldest) in [("b", Some(1_020)), ("a", Some(1_020)), ("c", None)] {
+        let key = only(&mut *catalogue, name).key;
+        catalogue.commit_delete(&[key], &[]).expect("deleted");
+        assert_eq!(catalogue.staged_totals().expect("counted").oldest_ms, oldest, "without {name}");
+    }
+}
+
+pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 2_500), version("a", 2, 2, 5)]).expect("put");
+    let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
+    complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
+    let tombstones: Vec<_> = rows.iter().map(|row| StagedTombstone { id: row.id, segment: 40 }).collect();
+    catalogue.commit_delete(&[rows[0].key, rows[1].key], &tombstones).expect("deleted");
+
+    assert!(catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed").is_empty());
+    for row in &rows {
+        assert_eq!(catalogue.staged(row.key).expect("looked up"), None);
+        assert!(catalogue.extents(row.key).expect("looked up").is_empty());
+    }
+    let waiting: BTreeSet<_> = catalogue.staged_tombstones().expect("listed").into_iter().map(|t| (t.id, t.segment)).collect();
+    assert_eq!(waiting, rows.iter().map(|row| (row.id, 40)).collect());
+    assert!(catalogue.versions_on(&[platter(1, 0)], None, 10).expect("listed").is_empty());
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [40]);
+}
+
+pub(crate) fn a_deletion_may_be_repeated(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
+    let row = only(&mut *catalogue, "a");
+    for _ in 0..2 {
+        catalogue.commit_delete(&[row.key, VersionKey(999)], &[StagedTombstone { id: row.id, segment: 7 }]).expect("deleted");
+    }
+    let totals = catalogue.totals().expect("counted");
+    assert_eq!((totals.objects, totals.versions, totals.staged.tombstones), (1, 1, 1));
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn a_key_is_never_used_again(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut seen = BTreeSet::new();
+    for seed in 1..5 {
+        catalogue.commit_put(&[version("a", 1, seed, 5)]).expect("put");
+        let key = only(&mut *catalogue, "a").key;
+        assert!(seen.insert(key), "{key:?} was another version's");
+        catalogue.commit_delete(&[key], &[]).expect("deleted");
+        drop(catalogue);
+        catalogue = place.open();
+    }
+}
+
+pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut spread = version("a", 1, 4, 3_000);
+    spread.data[0].place.segment = 2;
+    spread.data[1].place.segment = 3;
+    catalogue.commit_put(&[spread, version("b", 1, 3, 5)]).expect("put");
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [2, 3, 4]);
+    let (a, b) = (only(&mut *catalogue, "a"), only(&mut *catalogue, "b"));
+    catalogue.commit_delete(&[a.key], &[StagedTombstone { id: a.id, segment: 4 }]).expect("deleted");
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [3, 4]);
+    complete(&mut *catalogue, 1, &[(b.key, extent(1, 0, 0, 5))]);
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [4]);
+    catalogue.adopt_tombstones(&[StagedTombstone { id: b.id, segment: i64::MAX as u64 }]).expect("adopted");
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [4, i64::MAX as u64]);
+}
+
+pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Place) {
+    let mut catalogue = place.open();
+    put_odd_names(&mut *catalogue);
+    let state = |catalogue: &mut dyn Catalogue| {
+        (
+            listed(catalogue, b"", Versions::All, 10),
+            catalogue.totals().expect("counted"),
+            catalogue.sets().expect("listed"),
+            catalogue.platters().expect("listed"),
+            catalogue.segments_in_use().expect("listed"),
+        )
+    };
+    let before = state(&mut *catalogue);
+    drop(catalogue);
+    let mut catalogue = place.open();
+    assert_eq!(state(&mut *catalogue), before);
+    catalogue.check().expect("sound");
+}
+
+pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
+    let before = catalogue.totals().expect("counted");
+    let mut too_large = version("b", 2, 3, 5);
+    too_large.record.version = u64::MAX;
+    catalogue.commit_put(&[version("b", 1, 2, 5), too_large]).expect_err("a number too large");
+    catalogue.commit_put(&[version("b", 1, 2, 5), version("b", 1, 2, 5)]).expect_err("the same version twice");
+    assert_eq!(catalogue.totals().expect("counted"), before);
+    assert_eq!(catalogue.segments_in_use().expect("listed"), [1]);
+    catalogue.check().expect("sound");
+    catalogue.commit_put(&[version("b", 1, 2, 5)]).expect("the catalogue goes on working");
+}
+
+pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.check().expect("sound when empty");
+    put_odd_names(&mut *catalogue);
+    catalogue.adopt_tombstones(&[StagedTombstone { id: VersionId([1; 16]), segment: 2 }]).expect("adopted");
+    catalogue.check().expect("sound with something in it");
+    let keys: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 100).iter().map(|row| row.key).collect();
+    catalogue.commit_delete(&keys, &[]).expect("deleted");
+    catalogue.check().expect("sound when everything is deleted");
+    assert_eq!(catalogue.totals().expect("counted").objects, 0);
+}
