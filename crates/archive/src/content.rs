@@ -258,7 +258,7 @@ impl<'a> SetReader<'a> {
         let geometry = set.description.geometry;
         let platter = set.description.platters[usize::from(position)].platter;
         let sector_bytes = u64::from(geometry.sector_bytes);
-        if !self.rebuilt.as_ref().is_some_and(|rebuilt| (rebuilt.platter, rebuilt.index) == (platter, index)) {
+        if self.rebuilt.as_ref().is_none_or(|rebuilt| (rebuilt.platter, rebuilt.index) != (platter, index)) {
             let mut track = self.rebuilt.take().map(|rebuilt| rebuilt.track).filter(|track| track.geometry() == geometry);
             let mut track = track.take().unwrap_or_else(|| Track::new(geometry));
             // Beyond repair as a whole; the sectors wanted may still be there.

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use fulgurite_codec::checksum::Crc64;
+use fulgurite_codec::checksum::{Crc64, combine};
 use fulgurite_codec::{PooledCode, PooledEncoder};
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SetId, TrackIndex, VersionId};
 use fulgurite_format::{Entry, Header, Member, Shard, TableWriter};
@@ -271,7 +271,7 @@ impl SetJob<'_> {
     fn shard_crcs(&self) -> Result<Vec<Vec<u64>>, ArchiveError> {
         let crc = |shard: &Placed| {
             let records = records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes);
-            records.iter().fold(crate::checksum::EMPTY, |crc, data| crate::checksum::combine(crc, data.place.crc64, data.place.bytes.into()))
+            records.iter().fold(Crc64::new().value(), |crc, data| combine(crc, data.place.crc64, data.place.bytes.into()))
         };
         Ok(self.plan.platters.iter().map(|platter| platter.shards.iter().map(crc).collect()).collect())
     }
@@ -598,13 +598,13 @@ impl<'a> ContentCheck<'a> {
             let mut sector = sector;
             while let Some((left, expected)) = &mut self.current {
                 let (now, later) = sector.split_at(sector.len().min(usize::try_from(*left).unwrap_or(usize::MAX)));
-                self.crc = std::mem::take(&mut self.crc).update(now);
+                self.crc.update(now);
                 *left -= now.len() as u64;
                 sector = later;
                 if *left > 0 {
                     break;
                 }
-                if std::mem::take(&mut self.crc).finish() != *expected {
+                if std::mem::take(&mut self.crc).value() != *expected {
                     return Err("a file differs from what was staged".into());
                 }
                 self.current = self.pieces.next();

@@ -5,7 +5,6 @@
 //! over the stores and, when they are verified, releases what was staged; a get reads from either.
 
 mod chance;
-mod checksum;
 mod clock;
 mod flush;
 mod ingest;

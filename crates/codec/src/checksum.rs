@@ -9,9 +9,9 @@ use crc_fast::{CrcAlgorithm, Digest};
 ///
 /// ```
 /// use fulgurite_codec::checksum::{Crc64, crc64};
-/// assert_eq!(Crc64::new().update(b"1234").update(b"56789").finish(), crc64(b"123456789"));
+/// assert_eq!(Crc64::new().update(b"1234").update(b"56789").value(), crc64(b"123456789"));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Crc64(Digest);
 
 impl Crc64 {
@@ -21,14 +21,14 @@ impl Crc64 {
     }
 
     /// Continues over `bytes`. How the bytes are cut into pieces makes no difference.
-    #[must_use]
-    pub fn update(mut self, bytes: &[u8]) -> Self {
+    pub fn update(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.update(bytes);
         self
     }
 
-    /// The checksum of everything fed.
-    pub fn finish(self) -> u64 {
+    /// The checksum of everything fed so far.
+    #[must_use]
+    pub fn value(&self) -> u64 {
         self.0.finalize()
     }
 }
@@ -44,6 +44,12 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }
 
+/// The checksum of one part behind another, from those of the parts and the length of the second.
+#[must_use]
+pub fn combine(first: u64, second: u64, second_bytes: u64) -> u64 {
+    crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, first, second, second_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,15 +57,24 @@ mod tests {
     #[test]
     fn the_check_value_is_the_published_one() {
         assert_eq!(crc64(b"123456789"), 0xAE8B_1486_0A79_9888);
-        assert_eq!(crc64(b""), Crc64::new().finish());
+        assert_eq!(crc64(b""), Crc64::new().value());
     }
 
     #[test]
     fn it_equals_division_bit_by_bit_however_the_bytes_are_cut() {
         let bytes = crate::reference::noise(7, 1000);
         for cut in [0, 1, 15, 16, 17, 255, 256, 999, 1000] {
-            let got = Crc64::new().update(&bytes[..cut]).update(&bytes[cut..]).finish();
+            let got = Crc64::new().update(&bytes[..cut]).update(&bytes[cut..]).value();
             assert_eq!(got, by_division(&bytes), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn parts_give_the_checksum_of_the_whole() {
+        let whole = crate::reference::noise(8, 100_000);
+        for cut in [0, 1, 63, 65_552, 100_000] {
+            let (first, second) = whole.split_at(cut);
+            assert_eq!(combine(crc64(first), crc64(second), second.len() as u64), crc64(&whole), "cut at {cut}");
         }
     }
 

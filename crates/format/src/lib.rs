@@ -9,11 +9,9 @@
 //! handed in; chance (keys, salts) is handed in too. Parsers take any bytes whatsoever: they answer with an error, in bounded memory.
 
 mod cbor;
-mod crc64;
 mod hex;
 mod v1;
 
-pub use crc64::{Crc64, crc64};
 pub use v1::frame::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, TAG_BYTES, content_bytes, frame_count, stored_bytes};
 pub use v1::header::{HEADER_BYTES, Header, HeaderError, Member};
 pub use v1::header_search::{FindHeaderError, FoundHeader, find_header};

@@ -65,7 +65,7 @@ fn a_table_with_a_record_of_any_claimed_length_takes_less_than_three_records() {
         version: VersionId([1; 16]),
         sealed: false,
         tombstone: false,
-        shard: Shard::WHOLE,
+        shard: Shard { index: 0, object_bytes: 1, object_offset: 0 },
         offset: 0,
         stored_bytes: 1,
         crc64: 0,

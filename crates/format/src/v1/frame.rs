@@ -13,7 +13,7 @@ use std::fmt;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fulgurite_domain::VersionId;
 
-use crate::crc64::Crc64;
+use fulgurite_codec::checksum::Crc64;
 use crate::v1::keys::ObjectKey;
 
 /// Content in a full frame.

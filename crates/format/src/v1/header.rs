@@ -11,7 +11,7 @@
 use fulgurite_domain::{ArchiveId, Geometry, GeometryError, PlatterId, SetId, SetShape};
 
 use crate::cbor::{Decoder, Encoder, Malformed};
-use crate::crc64::crc64;
+use fulgurite_codec::checksum::crc64;
 use crate::v1::table::TABLE_HEAD_BYTES;
 use crate::v1::{VERSION, u32_at, u64_at};
 

@@ -12,7 +12,7 @@ use std::io;
 
 use fulgurite_domain::{ArchiveId, VersionId};
 
-use crate::crc64::{Crc64, crc64};
+use fulgurite_codec::checksum::{Crc64, crc64};
 use crate::v1::frame::STORED_FRAME_BYTES;
 use crate::v1::{VERSION, u32_at, u64_at};
 

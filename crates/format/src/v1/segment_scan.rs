@@ -6,7 +6,7 @@
 use std::io;
 use std::ops::Range;
 
-use crate::crc64::Crc64;
+use fulgurite_codec::checksum::Crc64;
 use crate::v1::segment::{HEAD_BYTES, RECORD_MAGIC, RecordHead, SegmentError, SegmentHead};
 
 /// Bytes read at once.
@@ -185,7 +185,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::crc64::crc64;
+    use fulgurite_codec::checksum::crc64;
     use crate::v1::segment::RecordKind;
     use fulgurite_domain::{ArchiveId, VersionId};
     use proptest::prelude::*;

@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use fulgurite_domain::VersionId;
 
 use crate::cbor::{Decoder, Encoder, Malformed, head_bytes};
-use crate::crc64::Crc64;
+use fulgurite_codec::checksum::Crc64;
 use crate::v1::frame::STORED_FRAME_BYTES;
 use crate::v1::record::RECORD_BYTES_MAX;
 use crate::v1::{VERSION, u32_at, u64_at};
@@ -373,7 +373,7 @@ fn decode_prefix(cbor: &mut Decoder<'_>) -> Result<(Entry, u64), Malformed> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::crc64::crc64;
+    use fulgurite_codec::checksum::crc64;
     use proptest::prelude::*;
 
     pub(crate) fn written(entries: &[Entry]) -> (Vec<u8>, TableEnd) {
