@@ -257,6 +257,9 @@ mod tests {
     #[test]
     fn every_pattern_with_enough_symbols_left_is_repaired_in_tiny_codes() {
         for (information, redundancy) in [(1, 1), (4, 2), (2, 4), (3, 3), (6, 3)] {
+            if cfg!(miri) && information > 2 {
+                continue;
+            }
             let code = CauchyCode::new(information, redundancy).unwrap();
             let codeword = encode(&code, &symbols(5, information, 11));
             for pattern in 0u32..1 << (information + redundancy) {
@@ -275,9 +278,10 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
+        #[cfg_attr(miri, ignore = "too much for Miri")]
         fn any_information_many_symbols_restore_the_wanted_ones(
             information in 1usize..200, redundancy in 0usize..55, bytes in 1usize..300, seed: u64,
             lost_part in 0.0..=1.0f64, wanted_part in 0.0..=1.0f64,

@@ -51,8 +51,14 @@ impl PooledPlan {
         let mut targets: Vec<Target> = Vec::new();
         if !wanted.is_empty() {
             let unused = (block..block + (1 << levels)).filter(|row| rows.binary_search(row).is_err());
-            let sums = sums_of_logs(unused.chain(lost.iter().map(|&shard| points + shard)).map(|point| point as u16));
-            row_factors = rows.iter().map(|&row| power(sums[row])).collect();
+            let set: Vec<u16> = unused.chain(lost.iter().map(|&shard| points + shard)).map(|point| point as u16).collect();
+            // The sum of the logarithms of `x + p` over the set, without that of x itself (whose logarithm counts as 0).
+            let table = (set.len() * (rows.len() + wanted.len()) > DIRECT_SUMS).then(|| sums_of_logs(set.iter().copied()));
+            let sum = |x: usize| match &table {
+                Some(sums) => sums[x],
+                None => set.iter().map(|&p| log(p ^ x as u16)).sum::<u32>() % 65535,
+            };
+            row_factors = rows.iter().map(|&row| power(sum(row))).collect();
 
             let mut order: Vec<usize> = (0..wanted.len()).collect();
             order.sort_unstable_by_key(|&i| wanted[i]);
@@ -60,7 +66,7 @@ impl PooledPlan {
                 let point = points + wanted[i];
                 let position = point >> levels << levels;
                 // d = N(w) / (s(w) P'(w)), and N(w) carries the product over the unused rows.
-                let divisor = log((point / points) as u16) + sums[point];
+                let divisor = log((point / points) as u16) + sum(point);
                 let factor = power(2 * 65535 - divisor);
                 if targets.last().is_none_or(|target| target.position != position) {
                     targets.push(Target { position, rows: Vec::new(), shards: Vec::new() });
@@ -154,6 +160,9 @@ impl PooledPlan {
         }
     }
 }
+
+/// Terms that are added up in the time of the transforms of [`sums_of_logs`].
+const DIRECT_SUMS: usize = 2_000_000;
 
 /// Sorts positions below `limit`, each of which may be there once.
 fn rising(positions: &[usize], limit: usize) -> Result<Vec<usize>, CodeError> {
