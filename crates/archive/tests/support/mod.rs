@@ -1,5 +1,6 @@
 //! Archives and trees for tests.
-#![allow(dead_code)]
+// Each test file uses its own part of it.
+#![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
 use std::fs;
