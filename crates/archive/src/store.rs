@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
 
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_glass::PlatterSource;
@@ -197,14 +199,16 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let file = self.volume.create(&part)?;
-        let sink = FolderSink { volume: self.volume.clone(), platter, file, written: 0, committed: false };
-        sink.file.allocate(bytes)?;
-        Ok(Box::new(sink))
+        let file = self.volume.create_passing(&part)?;
+        if let Err(error) = file.allocate(bytes) {
+            let _ = self.volume.remove(&part);
+            return Err(error);
+        }
+        Ok(Box::new(FolderSink::new(self.volume.clone(), platter, file)))
     }
 
     fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
-        match self.volume.open(&file_name(platter)) {
+        match self.volume.open_passing(&file_name(platter)) {
             Ok(file) => Ok(Some(Arc::new(FolderPlatter(file)))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -245,19 +249,67 @@ impl FolderStore {
     }
 }
 
+/// A platter being written. The bytes are handed to a thread that writes them, so that coding goes on meanwhile.
 struct FolderSink {
     volume: Arc<dyn Volume>,
     platter: PlatterId,
-    file: Box<dyn VolumeFile>,
-    written: u64,
+    pieces: Option<SyncSender<Vec<u8>>>,
+    /// Pieces that were written, to be filled again.
+    emptied: Receiver<Vec<u8>>,
+    writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
+    piece: Vec<u8>,
     committed: bool,
+}
+
+/// Bytes handed over at once.
+const PIECE_BYTES: usize = 4 << 20;
+/// Pieces that may wait for the disk.
+const PIECES_BEHIND: usize = 2;
+
+impl FolderSink {
+    fn new(volume: Arc<dyn Volume>, platter: PlatterId, file: Box<dyn VolumeFile>) -> Self {
+        let (pieces, to_write) = sync_channel::<Vec<u8>>(PIECES_BEHIND);
+        let (emptied_in, emptied) = channel();
+        let writer = std::thread::spawn(move || {
+            let mut written = 0;
+            for mut piece in to_write {
+                file.write_at(written, &piece)?;
+                written += piece.len() as u64;
+                piece.clear();
+                let _ = emptied_in.send(piece);
+            }
+            Ok(file)
+        });
+        Self { volume, platter, pieces: Some(pieces), emptied, writer: Some(writer), piece: Vec::new(), committed: false }
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        let next = self.emptied.try_recv().unwrap_or_default();
+        let piece = std::mem::replace(&mut self.piece, next);
+        match self.pieces.as_ref().map(|pieces| pieces.send(piece)) {
+            Some(Ok(())) => Ok(()),
+            // The thread ended early, and says why.
+            _ => Err(self.finish_writing().err().unwrap_or_else(|| io::Error::other("the platter is finished"))),
+        }
+    }
+
+    /// Waits until everything handed over is written.
+    fn finish_writing(&mut self) -> io::Result<Box<dyn VolumeFile>> {
+        self.pieces = None;
+        let writer = self.writer.take().ok_or_else(|| io::Error::other("writing failed before"))?;
+        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
 }
 
 impl Write for FolderSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write_at(self.written, bytes)?;
-        self.written += bytes.len() as u64;
-        Ok(bytes.len())
+        let now = bytes.len().min(PIECE_BYTES - self.piece.len());
+        self.piece.reserve_exact(PIECE_BYTES - self.piece.len());
+        self.piece.extend_from_slice(&bytes[..now]);
+        if self.piece.len() == PIECE_BYTES {
+            self.hand_over()?;
+        }
+        Ok(now)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -267,9 +319,14 @@ impl Write for FolderSink {
 
 impl PlatterSink for FolderSink {
     fn commit(mut self: Box<Self>) -> io::Result<()> {
+        if !self.piece.is_empty() {
+            self.hand_over()?;
+        }
+        let file = self.finish_writing()?;
         // Synced before it has its name, so that a platter with a name is whole whatever happens.
-        self.file.sync()?;
-        self.file.forget_cached();
+        file.sync()?;
+        file.forget_cached();
+        drop(file);
         self.volume.rename(&part_name(self.platter), &file_name(self.platter))?;
         self.volume.sync_directory(PLATTERS)?;
         self.committed = true;
@@ -280,6 +337,7 @@ impl PlatterSink for FolderSink {
 impl Drop for FolderSink {
     fn drop(&mut self) {
         if !self.committed {
+            let _ = self.finish_writing();
             let _ = self.volume.remove(&part_name(self.platter));
         }
     }

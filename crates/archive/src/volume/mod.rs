@@ -6,10 +6,14 @@
 //! - a new, renamed or removed name survives after [`Volume::sync_directory`] of its directory;
 //! - before that, any part of it may have happened, in any order.
 
+mod passing;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use passing::PassingFile;
 
 /// A tree of files. Names are relative, components separated by `/`.
 pub trait Volume: Send + Sync {
@@ -17,6 +21,16 @@ pub trait Volume: Send + Sync {
     fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
     /// Opens a file to be read.
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
+    /// [`create`](Self::create) for a file that is written front to back in large pieces and read back by nobody soon. A volume that can,
+    /// lets it pass by the system's memory.
+    fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        self.create(name)
+    }
+    /// [`open`](Self::open) for a file of which large pieces should come from the disk itself. A volume that can, lets them pass by the
+    /// system's memory.
+    fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        self.open(name)
+    }
     /// Gives a file another name in place of what had that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
@@ -77,6 +91,18 @@ impl Volume for FolderVolume {
 
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         Ok(Box::new(FolderFile(File::open(self.path(name))?)))
+    }
+
+    fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        let path = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Box::new(PassingFile::new(FolderFile(file), OpenOptions::new().write(true), &path)))
+    }
+
+    fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        let path = self.path(name);
+        let file = File::open(&path)?;
+        Ok(Box::new(PassingFile::new(FolderFile(file), OpenOptions::new().read(true), &path)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

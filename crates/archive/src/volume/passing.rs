@@ -1,0 +1,285 @@
+//! Files whose large pieces pass by the system's memory (`O_DIRECT`).
+//!
+//! Platters are written once and read back to be verified: in the system's memory they would only drive out what is used, and a verification
+//! that reads memory proves nothing about the disk. It is also faster, since nothing is copied into pages and written from
+//! there later. Direct pieces must be aligned; what isn't goes the ordinary way, and so does everything where a file system has no direct way.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+
+use super::{FolderFile, VolumeFile};
+
+/// What direct pieces are aligned to: the largest logical block in use.
+const ALIGNMENT: usize = 4_096;
+/// Bytes moved at once: enough to keep a disk busy.
+const PIECE_BYTES: usize = 4 << 20;
+/// Reads shorter than this go the ordinary way: their neighbours are likely to be wanted next.
+const DIRECT_READ_BYTES: usize = 1 << 20;
+
+/// A file with a second, direct way to its bytes.
+pub(super) struct PassingFile {
+    ordinary: FolderFile,
+    direct: Option<File>,
+    /// Bytes that were written and wait for the rest of their piece, and where they go.
+    gathered: Mutex<Gathered>,
+}
+
+struct Gathered {
+    offset: u64,
+    piece: Piece,
+    bytes: usize,
+}
+
+impl PassingFile {
+    pub(super) fn new(ordinary: FolderFile, options: &mut OpenOptions, path: &Path) -> Self {
+        let gathered = Mutex::new(Gathered { offset: 0, piece: Piece::empty(), bytes: 0 });
+        Self { ordinary, direct: open_direct(options, path), gathered }
+    }
+
+    /// Writes what is gathered: whole blocks directly, the rest the ordinary way.
+    fn write_out(&self, gathered: &mut Gathered) -> io::Result<()> {
+        let mut whole = gathered.bytes - gathered.bytes % ALIGNMENT;
+        if let Some(direct) = &self.direct
+            && whole > 0
+            && gathered.offset.is_multiple_of(ALIGNMENT as u64)
+        {
+            match direct.write_all_at(&gathered.piece[..whole], gathered.offset) {
+                Ok(()) => {}
+                Err(error) if is_refusal(&error) => whole = 0,
+                Err(error) => return Err(error),
+            }
+        } else {
+            whole = 0;
+        }
+        self.ordinary.write_at(gathered.offset + whole as u64, &gathered.piece[whole..gathered.bytes])?;
+        gathered.offset += gathered.bytes as u64;
+        gathered.bytes = 0;
+        Ok(())
+    }
+
+    fn finish_writing(&self) -> io::Result<()> {
+        let mut gathered = self.gathered.lock().expect("no panic holds this lock");
+        if gathered.bytes == 0 { Ok(()) } else { self.write_out(&mut gathered) }
+    }
+
+    /// Reads directly into an aligned piece and copies from there. `None` if there is no direct way.
+    fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        thread_local! {
+            static PIECE: RefCell<Piece> = const { RefCell::new(Piece::empty()) };
+        }
+        let direct = self.direct.as_ref().filter(|_| buffer.len() >= DIRECT_READ_BYTES)?;
+        let start = offset - offset % ALIGNMENT as u64;
+        let skip = (offset - start) as usize;
+        PIECE.with_borrow_mut(|piece| {
+            piece.fill();
+            let wanted = (skip + buffer.len()).next_multiple_of(ALIGNMENT).min(PIECE_BYTES);
+            match direct.read_at(&mut piece[..wanted], start) {
+                Ok(read) => {
+                    let bytes = read.saturating_sub(skip).min(buffer.len());
+                    buffer[..bytes].copy_from_slice(&piece[skip..skip + bytes]);
+                    Some(Ok(bytes))
+                }
+                Err(error) if is_refusal(&error) => None,
+                Err(error) => Some(Err(error)),
+            }
+        })
+    }
+}
+
+impl VolumeFile for PassingFile {
+    fn write_at(&self, offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        if self.direct.is_none() {
+            return self.ordinary.write_at(offset, bytes);
+        }
+        let mut gathered = self.gathered.lock().expect("no panic holds this lock");
+        if gathered.bytes > 0 && offset != gathered.offset + gathered.bytes as u64 {
+            self.write_out(&mut gathered)?;
+        }
+        if gathered.bytes == 0 {
+            gathered.offset = offset;
+            gathered.piece.fill();
+        }
+        while !bytes.is_empty() {
+            let at = gathered.bytes;
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - at));
+            gathered.piece[at..at + now.len()].copy_from_slice(now);
+            gathered.bytes += now.len();
+            if gathered.bytes == PIECE_BYTES {
+                self.write_out(&mut gathered)?;
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.read_directly(offset, buffer) {
+            Some(result) => result,
+            None => self.ordinary.read_at(offset, buffer),
+        }
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.ordinary.allocate(bytes)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.finish_writing()?;
+        self.ordinary.set_length(bytes)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.ordinary.length()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.finish_writing()?;
+        self.ordinary.sync()
+    }
+
+    fn forget_cached(&self) {
+        self.ordinary.forget_cached();
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open_direct(options: &mut OpenOptions, path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(path).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_options: &mut OpenOptions, _path: &Path) -> Option<File> {
+    None
+}
+
+/// Whether an error says that this can't be done directly, rather than that it failed.
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+}
+
+/// [`PIECE_BYTES`] of aligned memory, or none yet.
+struct Piece(*mut u8);
+
+// SAFETY: the memory belongs to the piece alone, as that of a `Box` does.
+unsafe impl Send for Piece {}
+
+impl Piece {
+    const fn empty() -> Self {
+        Self(std::ptr::null_mut())
+    }
+
+    fn layout() -> Layout {
+        Layout::from_size_align(PIECE_BYTES, ALIGNMENT).expect("a good layout")
+    }
+
+    /// Takes the memory, if it wasn't taken before.
+    fn fill(&mut self) {
+        if self.0.is_null() {
+            // SAFETY: the layout's size isn't zero.
+            self.0 = unsafe { alloc_zeroed(Self::layout()) };
+            if self.0.is_null() {
+                handle_alloc_error(Self::layout());
+            }
+        }
+    }
+}
+
+impl Deref for Piece {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        if self.0.is_null() {
+            return &[];
+        }
+        // SAFETY: `fill` took that many initialized bytes, and they are borrowed with the piece.
+        unsafe { std::slice::from_raw_parts(self.0, PIECE_BYTES) }
+    }
+}
+
+impl DerefMut for Piece {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        if self.0.is_null() {
+            return &mut [];
+        }
+        // SAFETY: `fill` took that many initialized bytes, and they are borrowed mutably with the piece.
+        unsafe { std::slice::from_raw_parts_mut(self.0, PIECE_BYTES) }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: `fill` took it with the same layout.
+            unsafe { dealloc(self.0, Self::layout()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::volume::{FolderVolume, Volume};
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let step = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        (0..bytes).map(step).collect()
+    }
+
+    #[test]
+    fn pieces_of_any_length_are_written_and_read_like_any_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = FolderVolume::new(folder.path());
+        let content = noise(9_000_123);
+        for piece in [1_000_003, 4_096 * 5, 9_000_123, 6 << 20] {
+            let name = piece.to_string();
+            let file = volume.create_passing(&name).expect("created");
+            file.allocate(content.len() as u64).expect("room");
+            let mut at = 0;
+            for bytes in content.chunks(piece) {
+                file.write_at(at, bytes).expect("written");
+                at += bytes.len() as u64;
+            }
+            file.sync().expect("synced");
+            assert_eq!(std::fs::read(folder.path().join(&name)).expect("read"), content, "pieces of {piece}");
+            let file = volume.open_passing(&name).expect("opened");
+            for (from, bytes) in [(0, 9_000_123), (1, 5_000_000), (70_001, 100), (8_000_000, 1_000_123), (8_999_999, 2_000_000)] {
+                let mut buffer = vec![0; bytes];
+                let mut read = 0;
+                loop {
+                    match file.read_at((from + read) as u64, &mut buffer[read..]).expect("read") {
+                        0 => break,
+                        more => read += more,
+                    }
+                    if read == bytes {
+                        break;
+                    }
+                }
+                let end = (from + bytes).min(content.len());
+                assert_eq!((read, &buffer[..read]), (end - from, &content[from..end]), "{bytes} bytes from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_out_of_order_is_all_there() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = FolderVolume::new(folder.path());
+        let content = noise(300_000);
+        let file = volume.create_passing("x").expect("created");
+        for from in [200_000, 0, 100_000] {
+            file.write_at(from as u64, &content[from..from + 100_000]).expect("written");
+        }
+        file.sync().expect("synced");
+        assert_eq!(std::fs::read(folder.path().join("x")).expect("read"), content);
+    }
+}
