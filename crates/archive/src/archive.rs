@@ -67,7 +67,9 @@ pub enum ArchiveError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The master key's file can't be read or isn't one.
-    #[error("the master key {path} can't be used: {why}. Without it no encrypted object can be read; `fulgurite keys import` brings it back")]
+    #[error(
+        "the master key {path} can't be used: {why}. Without it no encrypted object can be read; `fulgurite keys import` brings it back"
+    )]
     MasterKey {
         /// The file.
         path: PathBuf,
@@ -85,7 +87,9 @@ pub enum ArchiveError {
         why: String,
     },
     /// A platter that was just written reads back wrong.
-    #[error("platter {platter} on store {store} reads back wrong ({what}); the set was given up and everything stays staged. Look after that disk")]
+    #[error(
+        "platter {platter} on store {store} reads back wrong ({what}); the set was given up and everything stays staged. Look after that disk"
+    )]
     Verification {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
@@ -95,7 +99,9 @@ pub enum ArchiveError {
         what: String,
     },
     /// The catalogue speaks of a segment that isn't there.
-    #[error("the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    #[error(
+        "the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging"
+    )]
     SegmentMissing {
         /// Number of the segment.
         segment: u64,
@@ -121,7 +127,9 @@ pub enum ArchiveError {
         other: fulgurite_domain::PlatterId,
     },
     /// Nowhere to write a platter anew.
-    #[error("platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. Add a [[store]] to the settings")]
+    #[error(
+        "platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. Add a [[store]] to the settings"
+    )]
     NoStoreFor {
         /// The platter.
         platter: fulgurite_domain::PlatterId,

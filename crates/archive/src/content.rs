@@ -168,7 +168,15 @@ impl<'a> SetReader<'a> {
     /// A reader that rebuilds with `threads` threads, while nobody else who shares `rebuilding` does.
     #[must_use]
     pub fn new(rebuilding: &'a Mutex<()>, threads: usize) -> Self {
-        Self { rebuilding, threads, sets: HashMap::new(), platters: HashMap::new(), window: None, rebuilt: None, repairs: Repairs::default() }
+        Self {
+            rebuilding,
+            threads,
+            sets: HashMap::new(),
+            platters: HashMap::new(),
+            window: None,
+            rebuilt: None,
+            repairs: Repairs::default(),
+        }
     }
 
     /// What it took so far.

@@ -102,13 +102,19 @@ impl Archive {
             shape: plan.shape,
             geometry: plan.geometry,
             written: now_s(),
-            platters: stores
-                .iter()
-                .map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() })
-                .collect(),
+            platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
         };
         self.catalogue().begin_set(&set)?;
-        let job = SetJob { archive: self, set: &set, plan: &plan, items: &items, staged: &staged, tombstones: &tombstones, stores: &stores, watcher };
+        let job = SetJob {
+            archive: self,
+            set: &set,
+            plan: &plan,
+            items: &items,
+            staged: &staged,
+            tombstones: &tombstones,
+            stores: &stores,
+            watcher,
+        };
         if let Err(error) = job.write() {
             // All of it is staged still. What can't be removed now is removed by the next opening.
             let removed = set.platters.iter().zip(&stores).all(|(place, store)| store.remove(place.platter).is_ok());
@@ -393,7 +399,9 @@ impl SetJob<'_> {
         let sectors = usize::from(geometry.track_information);
         let code = PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors).ok();
         let mut encoder = code.map(|code| {
-            PooledEncoder::new(&code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(self.archive.threads())
+            PooledEncoder::new(&code, geometry.sector_bytes as usize)
+                .expect("sectors are blocks of 64 bytes")
+                .with_threads(self.archive.threads())
         });
         let mut drives = Vec::new();
         for position in shape.information..shape.platters() {

@@ -18,7 +18,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use aws_lc_rs::digest;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, RecordKind, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, encode_record, stored_bytes};
+use fulgurite_format::{
+    FRAME_BYTES, Frames, ObjectKey, RecordKind, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, encode_record, stored_bytes,
+};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{NewVersion, StagedData};
@@ -81,7 +83,13 @@ struct Draft {
 
 /// What workers hand to the writer. The pieces of an object come in order.
 enum Piece {
-    Data { id: VersionId, stored_offset: u64, sealed: bool, payload: Vec<u8>, crc64: u64 },
+    Data {
+        id: VersionId,
+        stored_offset: u64,
+        sealed: bool,
+        payload: Vec<u8>,
+        crc64: u64,
+    },
     Object(Box<Draft>),
     /// The object that these pieces began is given up.
     Abandoned(VersionId),
@@ -128,12 +136,7 @@ impl Archive {
     }
 
     /// Appends pieces to staging, and hands on what can be acknowledged. Consumes `pieces`, so that workers stop when it fails.
-    fn write_pieces(
-        &self,
-        mut writer: SegmentWriter<'_>,
-        pieces: Receiver<Piece>,
-        batches: SyncSender<Batch>,
-    ) -> Result<(), ArchiveError> {
+    fn write_pieces(&self, mut writer: SegmentWriter<'_>, pieces: Receiver<Piece>, batches: SyncSender<Batch>) -> Result<(), ArchiveError> {
         let mut open: HashMap<VersionId, Vec<StagedData>> = HashMap::new();
         let mut numbers = Numbers::default();
         let mut batch = Batch::default();
@@ -318,7 +321,15 @@ impl Worker<'_> {
         let id = VersionId::new(created_ms, random());
         let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
         let frames = Frames::new(id, key.as_ref());
-        let mut content = SealedContent { id, frames: &frames, sealed: key.is_some(), hash: digest::Context::new(&digest::SHA256), size: 0, stored: 0, sent: false };
+        let mut content = SealedContent {
+            id,
+            frames: &frames,
+            sealed: key.is_some(),
+            hash: digest::Context::new(&digest::SHA256),
+            size: 0,
+            stored: 0,
+            sent: false,
+        };
         if let Err(error) = content.send_all(reader, size_hint, self) {
             if content.sent {
                 let _ = self.pieces.send(Piece::Abandoned(id));

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{
-    KeyExportError, KeyExportWriter, MasterKey, ScryptCost, SealedExportError, SealedExportReader, SealedExportWriter, WrappedKey, is_sealed_export,
-    read_key_export,
+    KeyExportError, KeyExportWriter, MasterKey, ScryptCost, SealedExportError, SealedExportReader, SealedExportWriter, WrappedKey,
+    is_sealed_export, read_key_export,
 };
 
 use crate::archive::{Archive, ArchiveError, KEYS_FILE, lock, read_master_key, read_settings, write_new};

@@ -18,9 +18,7 @@ use fulgurite_format::{
     Entry, FindHeaderError, Frames, Header, RecordHead, RecordKind, SegmentHead, TableReader, decode_record, find_header, scan_segment,
 };
 
-use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, folder_stores, lock, read_master_key, read_settings,
-};
+use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, folder_stores, lock, read_master_key, read_settings};
 use crate::catalogue::{
     Extent, FoundVersion, NewVersion, PlatterPlace, SetDescription, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone,
 };
@@ -280,13 +278,14 @@ impl Archive {
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
         for store in self.stores() {
-            let platters = match store.check().map_err(|error| error.to_string()).and_then(|()| store.list().map_err(|error| error.to_string())) {
-                Ok(platters) => platters,
-                Err(why) => {
-                    note(why);
-                    continue;
-                }
-            };
+            let platters =
+                match store.check().map_err(|error| error.to_string()).and_then(|()| store.list().map_err(|error| error.to_string())) {
+                    Ok(platters) => platters,
+                    Err(why) => {
+                        note(why);
+                        continue;
+                    }
+                };
             for platter in platters {
                 let header = store.open(platter).map_err(|error| error.to_string()).and_then(|file| {
                     let file = file.ok_or("it is gone")?;

@@ -120,13 +120,7 @@ impl Archive {
         Ok(target.name().to_owned())
     }
 
-    fn scrub_set(
-        &self,
-        set: &SetDescription,
-        repair: bool,
-        report: &mut ScrubReport,
-        watcher: &dyn Watcher,
-    ) -> Result<(), ArchiveError> {
+    fn scrub_set(&self, set: &SetDescription, repair: bool, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut open = self.open_set(set);
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
@@ -361,9 +355,7 @@ impl Archive {
         if let Some(store) = self.store(own).filter(|store| store.check().is_ok()) {
             return Ok(store.clone());
         }
-        let free = |store: &&Arc<dyn PlatterStore>| {
-            store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name())
-        };
+        let free = |store: &&Arc<dyn PlatterStore>| store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name());
         let store = self.stores().iter().filter(free).max_by_key(|store| store.free_bytes());
         store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
     }
@@ -402,7 +394,11 @@ impl Archive {
         if finding.is_sound() {
             return Ok(());
         }
-        Err(ArchiveError::Verification { platter: place.platter, store: target.name().to_owned(), what: format!("{} bad sectors", finding.lost_sectors) })
+        Err(ArchiveError::Verification {
+            platter: place.platter,
+            store: target.name().to_owned(),
+            what: format!("{} bad sectors", finding.lost_sectors),
+        })
     }
 
     /// A good header of any platter of a set.

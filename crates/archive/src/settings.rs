@@ -184,8 +184,7 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] says where and what.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+        let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, path)
     }
 
@@ -194,8 +193,8 @@ impl Settings {
     /// # Errors
     /// [`SettingsError`] says where and what.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        let settings: Self = toml::from_str(text)
-            .map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
+        let settings: Self =
+            toml::from_str(text).map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
         settings.check(path)?;
         Ok(settings)
     }

@@ -242,7 +242,14 @@ impl SegmentWriter<'_> {
     ///
     /// # Errors
     /// [`StagingError::Write`].
-    pub fn append(&mut self, kind: RecordKind, version: VersionId, offset: u64, sealed: bool, payload: &[u8]) -> Result<StagedPlace, StagingError> {
+    pub fn append(
+        &mut self,
+        kind: RecordKind,
+        version: VersionId,
+        offset: u64,
+        sealed: bool,
+        payload: &[u8],
+    ) -> Result<StagedPlace, StagingError> {
         self.append_checked(kind, version, offset, sealed, payload, crc64(payload))
     }
 

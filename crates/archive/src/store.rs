@@ -28,7 +28,9 @@ pub enum StoreError {
         place: String,
     },
     /// It belongs to another archive, or is another store of this one.
-    #[error("store {store} ({place}) is marked \"{found}\", and \"{expected}\" is expected: another archive's, or two disks changed places")]
+    #[error(
+        "store {store} ({place}) is marked \"{found}\", and \"{expected}\" is expected: another archive's, or two disks changed places"
+    )]
     Foreign {
         /// Name in the settings.
         store: String,

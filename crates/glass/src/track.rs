@@ -92,7 +92,8 @@ impl Track {
         while !bytes.is_empty() {
             let room = sector_bytes - at % sector_bytes;
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.payload_mut(u16::try_from(at / sector_bytes).expect("within the track"))[at % sector_bytes..][..now.len()].copy_from_slice(now);
+            self.payload_mut(u16::try_from(at / sector_bytes).expect("within the track"))[at % sector_bytes..][..now.len()]
+                .copy_from_slice(now);
             at += now.len();
             bytes = later;
         }

@@ -123,7 +123,9 @@ impl<W: Write> WriteDrive<W> {
             let group = geometry.group_of(self.next);
             // The last group may be smaller, and has a code of its own then.
             match &mut self.encoder {
-                Some(encoder) if (group.information, group.redundancy) == (self.group.information, self.group.redundancy) => encoder.reset(),
+                Some(encoder) if (group.information, group.redundancy) == (self.group.information, self.group.redundancy) => {
+                    encoder.reset()
+                }
                 encoder => *encoder = group_encoder(geometry, group, self.threads),
             }
             self.group = group;
@@ -170,6 +172,7 @@ pub(crate) fn group_code(geometry: Geometry, group: Group) -> Option<PooledCode>
 }
 
 fn group_encoder(geometry: Geometry, group: Group, threads: usize) -> Option<PooledEncoder> {
-    let encoder = |code| PooledEncoder::new(&code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(threads);
+    let encoder =
+        |code| PooledEncoder::new(&code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(threads);
     group_code(geometry, group).map(encoder)
 }

@@ -81,10 +81,9 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Puts files given by name and content.
 pub fn put_all(archive: &Archive, files: &BTreeMap<Vec<u8>, Vec<u8>>) -> PutReport {
-    let sources = files.iter().map(|(name, content)| Source::Stream {
-        reader: Box::new(std::io::Cursor::new(content.clone())),
-        name: ObjectName(name.clone()),
-    });
+    let sources = files
+        .iter()
+        .map(|(name, content)| Source::Stream { reader: Box::new(std::io::Cursor::new(content.clone())), name: ObjectName(name.clone()) });
     archive.put(sources.collect::<Vec<_>>().into_iter(), &Unwatched).expect("put")
 }
 
