@@ -335,4 +335,38 @@ mod tests {
             assert!(error.contains(says), "{to}: {error}");
         }
     }
+
+    #[test]
+    fn no_text_makes_the_parser_panic_and_what_it_takes_writes_back_to_the_same() {
+        let good = settings().to_file().into_bytes();
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut below = |bound: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as usize % bound
+        };
+        let mut taken = 0;
+        for _ in 0..3_000 {
+            let mut text = good.clone();
+            for _ in 0..=below(4) {
+                let at = below(text.len());
+                match below(4) {
+                    0 => text[at] = below(256) as u8,
+                    1 => drop(text.remove(at)),
+                    2 => text.insert(at, b"0123456789=\"[]-.e\n"[below(18)]),
+                    _ => {
+                        let from = below(text.len());
+                        let piece = text[from..(from + below(40)).min(text.len())].to_vec();
+                        text.splice(at..at, piece);
+                    }
+                }
+            }
+            if let Ok(settings) = Settings::parse(&String::from_utf8_lossy(&text), Path::new(FILE)) {
+                taken += 1;
+                assert_eq!(Settings::parse(&settings.to_file(), Path::new(FILE)).expect("readable"), settings);
+            }
+        }
+        assert!(taken > 100, "{taken} texts were taken");
+    }
 }

@@ -42,7 +42,8 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     };
     let Some(version) = version.filter(|row| row.record.kind != Kind::Directory) else {
         let below = [&name[..], b"/"].concat();
-        let is_folder = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty() || !archive.catalogue().versions_of(&ObjectName(name.clone()))?.is_empty();
+        let is_folder = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty()
+            || !archive.catalogue().versions_of(&ObjectName(name.clone()))?.is_empty();
         if !is_folder {
             bail!("nothing is stored as {shown}");
         }
@@ -68,7 +69,10 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let repairs = archive.get_to(&version, &destination, existing, &progress).with_context(|| shown.clone())?;
     progress.finish();
     if session.json {
-        println!("{}", json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) }));
+        println!(
+            "{}",
+            json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) })
+        );
     }
     session.say(&format!(
         "Restored {shown} (version {}, {}) to {} ({}).",
@@ -98,7 +102,10 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     let took = start.elapsed();
     progress.finish();
     if session.json {
-        println!("{}", json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) }));
+        println!(
+            "{}",
+            json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) })
+        );
     }
     session.say(&format!(
         "Restored {}, {}, into {} in {:.1} s ({}).",
@@ -116,7 +123,13 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
 }
 
 /// Restores what is below a prefix.
-pub(crate) fn restore_folder(archive: &Archive, prefix: &[u8], folder: &Path, existing: Existing, progress: &Progress) -> Result<GetReport> {
+pub(crate) fn restore_folder(
+    archive: &Archive,
+    prefix: &[u8],
+    folder: &Path,
+    existing: Existing,
+    progress: &Progress,
+) -> Result<GetReport> {
     let total = archive.catalogue().totals()?.content_bytes;
     // What is below a folder is only known when it was listed.
     progress.stage("restoring", prefix.is_empty().then_some(total));

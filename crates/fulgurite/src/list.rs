@@ -160,8 +160,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let totals = archive.catalogue().totals()?;
     let platters = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
-    let on_disk: u64 =
-        sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
+    let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
     let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
     let stores: Vec<(String, String, Option<u64>, Option<String>, u64)> = archive
         .stores()
@@ -202,12 +201,18 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         bytes(on_disk),
         if unsound > 0 { format!("; {unsound} damaged or missing when last read: `fulgurite scrub`") } else { String::new() }
     ));
-    session.say(&format!("new sets  {}, {}", archive.settings().shape(), if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }));
+    session.say(&format!(
+        "new sets  {}, {}",
+        archive.settings().shape(),
+        if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }
+    ));
     for (name, place, free, trouble, held) in stores {
         let free = free.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
         match trouble {
             None => session.say(&format!("store     {name}: {place}, {}{free}", count(held, "platter", "platters"))),
-            Some(trouble) => session.say(&format!("store     {name}: NOT USABLE, {} should be there: {trouble}", count(held, "platter", "platters"))),
+            Some(trouble) => {
+                session.say(&format!("store     {name}: NOT USABLE, {} should be there: {trouble}", count(held, "platter", "platters")))
+            }
         }
     }
     Ok(Outcome::troubled_if(store_trouble || unsound > 0))

@@ -54,7 +54,9 @@ impl Session {
         let found = current.ancestors().find(|folder| folder.join(settings::FILE).is_file());
         match found {
             Some(home) => Ok(home.to_owned()),
-            None => bail!("no archive here or in a folder above: name one with --archive FOLDER or FULGURITE_ARCHIVE, or make one with `fulgurite init`"),
+            None => bail!(
+                "no archive here or in a folder above: name one with --archive FOLDER or FULGURITE_ARCHIVE, or make one with `fulgurite init`"
+            ),
         }
     }
 

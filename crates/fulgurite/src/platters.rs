@@ -87,7 +87,9 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
     }
     match (report.lost_versions, report.unsound.len() as u64 > report.rebuilt) {
         (0, false) => session.say("Nothing is lost."),
-        (0, true) => session.say("Nothing is lost, but there is less redundancy than there should be: `fulgurite scrub` writes those platters anew."),
+        (0, true) => {
+            session.say("Nothing is lost, but there is less redundancy than there should be: `fulgurite scrub` writes those platters anew.")
+        }
         (lost, _) => session.say(&format!("{} lost, named above.", count(lost, "version is", "versions are"))),
     }
 }
@@ -111,7 +113,11 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
         };
         let health = match row.health {
             health if health.missing => "MISSING".to_owned(),
-            health if health.lost_sectors > 0 => format!("{}, {} beyond their code", count(health.lost_sectors, "lost sector", "lost sectors"), count(health.lost_tracks.into(), "track", "tracks")),
+            health if health.lost_sectors > 0 => format!(
+                "{}, {} beyond their code",
+                count(health.lost_sectors, "lost sector", "lost sectors"),
+                count(health.lost_tracks.into(), "track", "tracks")
+            ),
             _ => "sound".to_owned(),
         };
         let read = row.health.verified.map_or_else(|| "never read".to_owned(), |at| format!("read {}", time(at as i64)));
@@ -172,7 +178,11 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
                     .map_or_else(|| "(unreadable record)".to_owned(), |record| record.name.display()),
             };
             printed = match session.json {
-                true => writeln!(out, "{}", json!({ "version": entry.version.to_string(), "stored_bytes": entry.stored_bytes, "offset": entry.offset, "encrypted": entry.sealed, "tombstone": entry.tombstone, "name": name })),
+                true => writeln!(
+                    out,
+                    "{}",
+                    json!({ "version": entry.version.to_string(), "stored_bytes": entry.stored_bytes, "offset": entry.offset, "encrypted": entry.sealed, "tombstone": entry.tombstone, "name": name })
+                ),
                 false => writeln!(out, "{}  {:>14}  {name}", entry.version, entry.stored_bytes),
             };
         }
@@ -203,7 +213,12 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
             geometry.group_redundancy,
             geometry.information_tracks
         )?;
-        writeln!(out, "file      {}{}", bytes(inspection.file_bytes), if inspection.file_bytes == geometry.file_bytes() { "" } else { ", WRONG LENGTH" })?;
+        writeln!(
+            out,
+            "file      {}{}",
+            bytes(inspection.file_bytes),
+            if inspection.file_bytes == geometry.file_bytes() { "" } else { ", WRONG LENGTH" }
+        )?;
         writeln!(out, "headers   {} of 3 copies are good", inspection.found.copies.iter().filter(|good| **good).count())?;
         writeln!(out, "sectors   {} of {} are lost", inspection.lost_sectors, inspection.sectors)?;
         if inspection.lost_sectors > 0 {
@@ -215,7 +230,13 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         }
         match &inspection.entries {
             None => writeln!(out, "files     none: a redundancy platter")?,
-            Some(Ok(_)) => writeln!(out, "files     {} with {}, {}", count(objects, "entry", "entries"), bytes(stored), count(tombstones, "tombstone", "tombstones"))?,
+            Some(Ok(_)) => writeln!(
+                out,
+                "files     {} with {}, {}",
+                count(objects, "entry", "entries"),
+                bytes(stored),
+                count(tombstones, "tombstone", "tombstones")
+            )?,
             Some(Err(why)) => writeln!(out, "files     UNKNOWN, the file table can't be read from this platter alone: {why}")?,
         }
     }

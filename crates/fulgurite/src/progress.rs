@@ -24,7 +24,6 @@ impl Progress {
         !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())
     }
 
-
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar().finish_and_clear();
@@ -48,7 +47,9 @@ impl Watcher for Progress {
                 ProgressBar::with_draw_target(Some(bytes), target),
                 "{msg:22} [{bar:30}] {binary_bytes:>11}/{binary_total_bytes} {binary_bytes_per_sec:>13}  {eta} left {prefix}",
             ),
-            None => (ProgressBar::with_draw_target(None, target), "{msg:22} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13} {prefix}"),
+            None => {
+                (ProgressBar::with_draw_target(None, target), "{msg:22} {spinner} {binary_bytes:>11} {binary_bytes_per_sec:>13} {prefix}")
+            }
         };
         let style = ProgressStyle::with_template(template).expect("a good template").progress_chars("=> ");
         *bar = fresh.with_style(style).with_message(what.to_owned());

@@ -154,7 +154,8 @@ pub(crate) fn put_roots(archive: &Archive, roots: Vec<Root>, progress: &Progress
         }
     };
     progress.stage("storing", if progress.is_shown() { Some(0) } else { None });
-    let paths: Vec<PathBuf> = roots.iter().filter_map(|root| if let Root::Path(path, _) = root { Some(path.clone()) } else { None }).collect();
+    let paths: Vec<PathBuf> =
+        roots.iter().filter_map(|root| if let Root::Path(path, _) = root { Some(path.clone()) } else { None }).collect();
     let mut report = std::thread::scope(|scope| {
         // Counting what is to come reads every folder twice, so only where somebody looks.
         if progress.is_shown() {

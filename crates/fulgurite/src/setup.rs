@@ -1,5 +1,6 @@
 //! Making archives and catalogues.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -47,6 +48,9 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     if redundancy == 0 {
         eprintln!("note: with this set no store may be lost. Give more stores for safety.");
     }
+    for names in on_one_device(&settings.stores) {
+        eprintln!("note: stores {} are on one file system; what takes that takes all of them.", names.join(", "));
+    }
     if settings.archive.encrypt {
         session.say("Objects are encrypted. Without the keys nobody can read them: keep a copy elsewhere (`fulgurite keys export`).");
     }
@@ -79,6 +83,18 @@ fn default_shape(stores: usize) -> (u16, u16) {
         _ => 3,
     };
     (stores.max(1) - redundancy, redundancy)
+}
+
+/// The names of stores that share a file system, by file system.
+fn on_one_device(stores: &[StoreSettings]) -> Vec<Vec<&str>> {
+    use std::os::unix::fs::MetadataExt;
+    let mut devices: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+    for store in stores {
+        if let Ok(metadata) = std::fs::metadata(&store.path) {
+            devices.entry(metadata.dev()).or_default().push(&store.name);
+        }
+    }
+    devices.into_values().filter(|names| names.len() > 1).collect()
 }
 
 pub(crate) fn rebuild(session: &Session) -> Result<Outcome> {
