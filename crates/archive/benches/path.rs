@@ -1,0 +1,285 @@
+//! The whole way of a file, and each stage of it alone, in one run: content bytes per second of wall-clock time.
+//!
+//! `cargo bench -p fulgurite-archive --bench path -- [MIB] [FOLDER]`: MIB of content (default 1,024) as files of 256 MiB, and 15 KB files
+//! of a tenth of that, in a folder (default: the system's temporary one) that has room for five times as much. Every figure is the median of
+//! three rounds. Staging and all stores are on one disk here, so a stage that writes or reads platters moves 1.66 bytes for each byte of content.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use aws_lc_rs::digest;
+use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Access, Archive, Existing, Source};
+use fulgurite_codec::{PooledCode, PooledEncoder};
+use fulgurite_domain::{ArchiveId, Geometry, ObjectName, PlatterId, VersionId};
+use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, TAG_BYTES};
+use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
+
+const ROUNDS: usize = 3;
+const SMALL_BYTES: usize = 15_360;
+const STORES: u16 = 6;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let mib: u64 = arguments.next().map_or(1_024, |text| text.parse().expect("a number of MiB"));
+    let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = tempfile::tempdir_in(folder).expect("a folder");
+    let large = folder.path().join("large");
+    let small = folder.path().join("small");
+    let content = make_files(&large, mib << 20, 256 << 20);
+    let small_files = (mib << 20) / 10 / SMALL_BYTES as u64;
+    let small_content = make_files(&small, small_files * SMALL_BYTES as u64, SMALL_BYTES as u64);
+
+    println!("{} MiB of content in {} files, and {} files of 15 KB", content >> 20, content.div_ceil(256 << 20), small_files);
+    println!("\n{:44} {:>10}", "stage alone", "MB/s");
+    let mut slowest = f64::INFINITY;
+    let mut stage = |name: &str, rate: f64| {
+        slowest = slowest.min(rate);
+        println!("{name:44} {rate:>10.0}");
+    };
+    stage("read the files", measure(content, || read_files(&large)));
+    stage("SHA-256, one thread", measure(content, || hash(content)));
+    stage("AES-256-GCM in frames, one thread", measure(content, || seal(content)));
+    stage("write and sync the same bytes, one file", measure(content, || write_raw(folder.path(), content, 1)));
+    stage("track and group codes, labels", measure(content, || code_platters(content)));
+    stage("set code 4+2", measure(content, || code_set(content)));
+    // 1.5 * 216/200 * 1.021 * 65,600/65,536
+    let platter_bytes = content * 1_656 / 1_000;
+    stage("write and sync what goes on platters, 6 files", measure(content, || write_raw(folder.path(), platter_bytes, STORES)));
+    stage("read it back from the disk", read_back(folder.path(), content, platter_bytes));
+
+    println!("\n{:44} {:>10}  {:>18}", "the way itself", "MB/s", "of slowest stage");
+    let mut put = Vec::new();
+    let mut flush = Vec::new();
+    let mut both = Vec::new();
+    let mut get = Vec::new();
+    for _ in 0..ROUNDS {
+        let home = folder.path().join("archive");
+        let archive = make_archive(&home);
+        let start = Instant::now();
+        archive.put(sources(&large), &Unwatched).expect("put");
+        put.push(start.elapsed().as_secs_f64());
+        let flushing = Instant::now();
+        archive.flush(&Unwatched).expect("flush");
+        flush.push(flushing.elapsed().as_secs_f64());
+        both.push(start.elapsed().as_secs_f64());
+        let out = folder.path().join("out");
+        let start = Instant::now();
+        archive.get_all(b"", 0, &out, Existing::Keep, &Unwatched).expect("get");
+        get.push(start.elapsed().as_secs_f64());
+        fs::remove_dir_all(out).expect("removed");
+        fs::remove_dir_all(home).expect("removed");
+    }
+    for (name, seconds) in [("put", put), ("flush", flush), ("put and flush", both), ("get", get)] {
+        let rate = content as f64 / median(seconds) / 1e6;
+        println!("{name:44} {rate:>10.0}  {:>17.0}%", 100.0 * rate / slowest);
+    }
+
+    println!("\n{:44} {:>10}", "files of 15 KB", "files/s");
+    let (mut put, mut flush, mut get) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let home = folder.path().join("archive");
+        let archive = make_archive(&home);
+        let out = folder.path().join("out");
+        put.push(timed(|| archive.put(sources(&small), &Unwatched).map(drop).expect("put")));
+        flush.push(timed(|| archive.flush(&Unwatched).map(drop).expect("flush")));
+        get.push(timed(|| archive.get_all(b"", 0, &out, Existing::Keep, &Unwatched).map(drop).expect("get")));
+        fs::remove_dir_all(out).expect("removed");
+        fs::remove_dir_all(home).expect("removed");
+    }
+    assert!(small_content > 0);
+    for (name, seconds) in [("put", put), ("flush", flush), ("get", get)] {
+        println!("{name:44} {:>10.0}", small_files as f64 / median(seconds));
+    }
+    let written = measure(small_files * 1_000_000, || write_each(&folder.path().join("each"), small_files));
+    println!("{:44} {written:>10.0}", "peer: cp, each file created and synced");
+}
+
+fn timed(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64()
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+/// MB/s of `content` bytes, median of some rounds.
+fn measure(content: u64, mut run: impl FnMut()) -> f64 {
+    content as f64 / median((0..ROUNDS).map(|_| timed(&mut run)).collect()) / 1e6
+}
+
+/// Bytes that don't compress and don't repeat within a file.
+fn noise(seed: u64, out: &mut [u8]) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    for bytes in out.chunks_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.copy_from_slice(&state.to_le_bytes()[..bytes.len()]);
+    }
+}
+
+fn make_files(folder: &Path, bytes: u64, file_bytes: u64) -> u64 {
+    let mut left = bytes;
+    let mut buffer = vec![0; (1 << 20).min(file_bytes as usize)];
+    let mut index = 0;
+    while left > 0 {
+        let folder = folder.join(format!("{:03}", index / 1_000));
+        fs::create_dir_all(&folder).expect("a folder");
+        let mut file = File::create(folder.join(format!("{index:06}"))).expect("a file");
+        let mut in_file = left.min(file_bytes);
+        left -= in_file;
+        while in_file > 0 {
+            noise(left ^ in_file, &mut buffer);
+            let now = in_file.min(buffer.len() as u64);
+            file.write_all(&buffer[..now as usize]).expect("written");
+            in_file -= now;
+        }
+        index += 1;
+    }
+    bytes
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("a folder")
+        .flat_map(|entry| fs::read_dir(entry.expect("an entry").path()).expect("a folder"))
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn sources(folder: &Path) -> impl Iterator<Item = Source> + Send + use<> {
+    files_in(folder).into_iter().map(|path| {
+        let name = ObjectName(path.file_name().expect("a name").as_encoded_bytes().to_vec());
+        Source::Path { path, name }
+    })
+}
+
+fn make_archive(home: &Path) -> Archive {
+    let settings = Settings {
+        archive: ArchiveSettings { id: ArchiveId([1; 16]), encrypt: true, master_key: "master.key".into() },
+        limits: Limits::default(),
+        staging: StagingSettings::default(),
+        set: SetSettings { information: 4, redundancy: 2, platter_mib: 4_096 },
+        stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: format!("d{i}").into() }).collect(),
+    };
+    Archive::init(home, &settings).expect("an archive");
+    Archive::open(home, Access::Write).expect("it opens")
+}
+
+fn read_files(folder: &Path) {
+    let mut buffer = vec![0; 1 << 20];
+    for path in files_in(folder) {
+        let mut file = File::open(path).expect("opened");
+        while file.read(&mut buffer).expect("read") > 0 {}
+    }
+}
+
+fn hash(bytes: u64) {
+    let buffer = vec![7; 1 << 20];
+    let mut hash = digest::Context::new(&digest::SHA256);
+    (0..bytes >> 20).for_each(|_| hash.update(&buffer));
+    std::hint::black_box(hash.finish());
+}
+
+fn seal(bytes: u64) {
+    let frames = Frames::new(VersionId([1; 16]), Some(&ObjectKey::new([2; 32])));
+    let mut frame = vec![7; FRAME_BYTES + TAG_BYTES];
+    (0..bytes / FRAME_BYTES as u64).for_each(|index| frames.seal(index, &mut frame));
+    std::hint::black_box(frame);
+}
+
+fn geometry(tracks: u32) -> Geometry {
+    Geometry {
+        sector_bytes: 32_768,
+        track_information: 200,
+        track_redundancy: 16,
+        group_information: 240,
+        group_redundancy: 5,
+        information_tracks: tracks,
+    }
+}
+
+fn code_platters(bytes: u64) {
+    let tracks = bytes.div_ceil(geometry(1).track_bytes()) as u32;
+    let header = vec![0; Geometry::HEADER_BYTES as usize];
+    let blank = BlankPlatter { platter: PlatterId([1; 16]), geometry: geometry(tracks), header };
+    let mut drive = WriteDrive::load(blank, std::io::sink(), 2).expect("a sink takes everything");
+    let mut track = Track::new(geometry(tracks));
+    (0..200).for_each(|sector| noise(u64::from(sector), track.payload_mut(sector)));
+    (0..tracks).for_each(|_| drive.write(&mut track).expect("a sink takes everything"));
+}
+
+fn code_set(bytes: u64) {
+    let code = PooledCode::new(800, 400).expect("a code");
+    let mut encoder = PooledEncoder::new(&code, 32_768).expect("a code").with_threads(2);
+    let mut track = Track::new(geometry(1));
+    (0..200).for_each(|sector| noise(u64::from(sector), track.payload_mut(sector)));
+    let shards: Vec<&[u8]> = track.information().collect();
+    for _ in 0..bytes.div_ceil(4 * geometry(1).track_bytes()) {
+        (0..4).for_each(|_| encoder.push(&shards));
+        std::hint::black_box(encoder.finish().row(0)[0]);
+        encoder.reset();
+    }
+}
+
+/// Writes so many bytes to files in turn, and syncs each, the way the system likes best.
+fn write_raw(folder: &Path, bytes: u64, files: u16) {
+    let mut buffer = vec![0; 4 << 20];
+    noise(1, &mut buffer);
+    for index in 0..files {
+        let path = folder.join(format!("raw{index}"));
+        let mut file = File::create(&path).expect("a file");
+        for _ in 0..bytes.div_ceil(u64::from(files)).div_ceil(buffer.len() as u64) {
+            file.write_all(&buffer).expect("written");
+        }
+        file.sync_all().expect("synced");
+    }
+}
+
+fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
+    use fulgurite_archive::volume::{FolderVolume, Volume};
+    write_raw(folder, bytes, STORES);
+    let volume = FolderVolume::new(folder);
+    let mut buffer = vec![0; 14 << 20];
+    measure(content, || {
+        for index in 0..STORES {
+            let file = volume.open_passing(&format!("raw{index}")).expect("opened");
+            file.forget_cached();
+            let mut at = 0;
+            loop {
+                match file.read_at(at, &mut buffer).expect("read") {
+                    0 => break,
+                    read => at += read as u64,
+                }
+            }
+        }
+    })
+}
+
+fn write_each(folder: &Path, files: u64) {
+    fs::create_dir_all(folder).expect("a folder");
+    let mut buffer = vec![0; SMALL_BYTES];
+    noise(1, &mut buffer);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let buffer = &buffer;
+            scope.spawn(move || {
+                for index in (thread..files).step_by(2) {
+                    let mut file = File::create(folder.join(index.to_string())).expect("a file");
+                    file.write_all(buffer).expect("written");
+                    file.sync_all().expect("synced");
+                }
+            });
+        }
+    });
+    fs::remove_dir_all(folder).expect("removed");
+}
