@@ -46,6 +46,7 @@ HEADER_BYTES = 16_384
 LABEL_BYTES = 64
 FRAME_BYTES = 65_536
 STORED_FRAME_BYTES = FRAME_BYTES + 16
+TABLE_HEAD_BYTES = 24
 RECORD_BYTES_MAX = 1 << 20
 FIELD_SYMBOLS = 1 << 16  # of the pooled code
 SEALED, TOMBSTONE = 1, 2  # the flags of an entry: neither, or one of them
@@ -689,6 +690,10 @@ class Geometry:
         return self.track_information * self.sector_bytes
 
     @property
+    def content_bytes(self) -> int:
+        return self.information_tracks * self.track_content_bytes
+
+    @property
     def file_bytes(self) -> int:
         return 3 * HEADER_BYTES + self.tracks * self.track_sectors * self.stride
 
@@ -773,6 +778,8 @@ class Header:
                 and header.set_information >= 1
                 and header.geometry.has_code(header.set_information, header.set_redundancy)
                 and header.members[header.position].identifier == header.platter
+                and len(set(member.identifier for member in header.members)) == len(header.members)
+                and all(header.has_table(position) == (position < header.set_information) for position in range(len(header.members)))
             )
         except (ValueError, KeyError, TypeError, IndexError):
             wellformed = False
@@ -781,6 +788,14 @@ class Header:
         if header.medium != "disk":
             raise Refused(f"is of the medium {shown_name(header.medium.encode())}; this reader knows disk.")
         return header
+
+    def has_table(self, position: int) -> bool:
+        """Whether the platter at `position` has a table within its content. One that is to have none has three zeros."""
+        m = self.members[position]
+        none = (m.table_offset, m.table_bytes, m.table_crc) == (0, 0, 0)
+        if not none and not TABLE_HEAD_BYTES <= m.table_bytes <= self.geometry.content_bytes - m.table_offset:
+            raise ValueError
+        return not none
 
     def at_position_of(self, other: Header) -> Header:
         return replace(self, platter=other.platter, position=other.position)
@@ -1076,7 +1091,7 @@ class PlatterSet:
         """Bytes of the content of a platter of the set, by whichever code it takes."""
         g = self.header.geometry
         end = offset + length
-        if not 0 <= offset <= end <= g.information_tracks * g.track_content_bytes:
+        if not 0 <= offset <= end <= g.content_bytes:
             raise Lost("the file table points outside of the platter's content.")
         pieces = []
         for t in range(offset // g.track_content_bytes, -(-end // g.track_content_bytes)):
@@ -1148,12 +1163,12 @@ class PlatterSet:
             raw = self.content(position, member.table_offset, member.table_bytes)
         except Lost as loss:
             raise Lost(f"{what} is lost: {loss}") from None
-        if crc64(raw) != member.table_crc or raw[:8] != b"FULGTABL" or len(raw) < 24:
+        if crc64(raw) != member.table_crc or raw[:8] != b"FULGTABL":
             raise Lost(f"{what} does not check.")
         version, _, count = struct.unpack_from("<IIQ", raw, 8)
         if version != FORMAT_VERSION:
             raise Lost(f"{what} is of format version {version}; this reader knows version {FORMAT_VERSION}.")
-        entries, at = [], 24
+        entries, at = [], TABLE_HEAD_BYTES
         try:
             for _ in range(count):
                 item, at = cbor(raw, at)

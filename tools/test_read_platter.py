@@ -1027,6 +1027,10 @@ class Looking(PlatterTest):
             lambda item: item["members"][1].append(0),
             lambda item: item["members"][1].pop(),
             lambda item: item["members"].__setitem__(1, [b"short", 0, 0, 0]),
+            lambda item: item["members"].__setitem__(2, item["members"][1]),
+            lambda item: item["members"].__setitem__(1, [item["members"][1][0], 0, 0, 0]),
+            lambda item: item["members"].__setitem__(1, [item["members"][1][0], 1 << 40, 99, 0]),
+            lambda item: item["members"].__setitem__(4, [item["members"][4][0], 0, 99, 0]),
         ]
         for n, change in enumerate(changes):
             status, _, err = self.run_reader("inspect", self.file("changed", self.changed(change)))
@@ -1041,7 +1045,7 @@ class Looking(PlatterTest):
     def test_a_set_beyond_the_field_of_the_pooled_code_is_refused(self) -> None:
         def grow(item: dict, information: int) -> None:
             item["geometry"].update(track_information=255, track_redundancy=0, group_information=1, group_redundancy=1)
-            more = [[n.to_bytes(16, "big"), 0, 0, 0] for n in range(information + 1)]
+            more = [[n.to_bytes(16, "big"), 0, 24 if n < information - 1 else 0, 0] for n in range(information + 1)]
             item.update(members=[item["members"][0], *more], set_information=information, set_redundancy=2)
 
         # 255 * 254 + 512 = 65,282 symbols are within the field, 255 * 255 + 512 = 65,537 are one too many.
