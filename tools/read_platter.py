@@ -400,8 +400,9 @@ class Entry:
             return False
         if self.flags == TOMBSTONE:
             return not any(numbers) and not self.record
-        within = self.start + self.length <= self.object_bytes and self.start % STORED_FRAME_BYTES == 0
-        return self.flags in (0, SEALED) and within and 0 < len(self.record) <= RECORD_BYTES_MAX
+        at_a_frame = self.start % STORED_FRAME_BYTES == 0 and (self.shard > 0 or self.start == 0)
+        within = self.start + self.length <= self.object_bytes
+        return self.flags in (0, SEALED) and at_a_frame and within and 0 < len(self.record) <= RECORD_BYTES_MAX
 
 
 @dataclass

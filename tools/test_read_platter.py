@@ -777,7 +777,7 @@ class Malformed(PlatterTest):
         thing = Thing(b"good", b"content")
         stored = b"".join(thing.frames())
         good = [thing.version, 0, 0, len(stored), 0, 0, len(stored), crc64(stored), thing.record()]
-        changes = [{0: b"short"}, {1: 2}, {1: 3}, {1: 4}, {2: -1}, {2: b""}, {3: len(stored) - 1}, {4: 1}, {4: 65_552}, {8: b""}, {8: 0}, {8: bytes((1 << 20) + 1)}]
+        changes = [{0: b"short"}, {1: 2}, {1: 3}, {1: 4}, {2: -1}, {2: b""}, {3: len(stored) - 1}, {4: 1}, {4: 65_552}, {3: 1 << 20, 4: 65_552}, {8: b""}, {8: 0}, {8: bytes((1 << 20) + 1)}]
         wrong = [[change.get(i, element) for i, element in enumerate(good)] for change in changes]
         wrong += [good[:8], [*good, 0], [thing.version, 2, 0, 0, 0, 0, 0, 1, b""], [thing.version, 2, 0, 0, 0, 0, 0, 0, b"x"], [thing.version, 3, 0, 0, 0, 0, 0, 0, b""]]
         shape = replace(B, n=140)
