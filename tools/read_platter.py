@@ -26,8 +26,10 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import itertools
 import json
 import os
+import re
 import stat
 import struct
 import sys
@@ -35,7 +37,7 @@ import tempfile
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -44,8 +46,10 @@ HEADER_BYTES = 16_384
 LABEL_BYTES = 64
 FRAME_BYTES = 65_536
 STORED_FRAME_BYTES = FRAME_BYTES + 16
-FRAMES_AT_ONCE = 64  # 4 MiB of content in memory, whatever the size of the file
-SEALED, TOMBSTONE = 1, 2
+TABLE_HEAD_BYTES = 24
+RECORD_BYTES_MAX = 1 << 20
+FIELD_SYMBOLS = 1 << 16  # of the pooled code
+SEALED, TOMBSTONE = 1, 2  # the flags of an entry: neither, or one of them
 FILE, LINK, DIRECTORY = 0, 1, 2
 
 EXIT_GOOD, EXIT_LOST, EXIT_REFUSED = 0, 1, 2
@@ -119,9 +123,9 @@ def run_inspect(options: argparse.Namespace) -> int:
             report["table"] = {
                 "bytes": header.members[position].table_bytes,
                 "entries": len(entries),
-                "sealed": sum(bool(entry.flags & SEALED) for entry in entries),
-                "tombstones": sum(bool(entry.flags & TOMBSTONE) for entry in entries),
-                "shards_of_larger_objects": sum(entry.shard_count > 1 for entry in entries),
+                "sealed": sum(entry.flags == SEALED for entry in entries),
+                "tombstones": sum(entry.flags == TOMBSTONE for entry in entries),
+                "shards_of_larger_objects": sum(entry.length < entry.object_bytes for entry in entries),
                 "stored_bytes": sum(entry.length for entry in entries),
             }
         except Lost as loss:
@@ -150,10 +154,10 @@ def run_ls(options: argparse.Namespace) -> int:
     else:
         for o in listed:
             if o.record is None:
-                print(f"{o.version.hex()}  {'sealed':>7} {o.stored_bytes():>15}  (stored bytes; no key)")
+                print(f"{o.version.hex()}  {'sealed':>7} {o.stored_bytes:>15}  (stored bytes; no key)")
                 continue
             when = instant(o.record["mtime"][0]) if o.record.get("mtime") else "-"
-            kind = {FILE: "file", LINK: "link", DIRECTORY: "dir"}.get(o.record.get("kind"), "?")
+            kind = {FILE: "file", LINK: "link", DIRECTORY: "dir"}[o.record["kind"]]
             incomplete = "" if o.is_covered() else "  (shards missing)"
             number, size, name = o.record["version"], o.record["size"], shown_name(o.record["name"])
             print(f"{o.version.hex()}  {kind:>4} v{number} {size:>15}  {when:20}  {name}{incomplete}")
@@ -230,7 +234,7 @@ def describe(o: Object) -> dict[str, Any]:
     shown: dict[str, Any] = {"version_identifier": o.version.hex(), "sealed": o.sealed, "complete": o.is_covered()}
     shown["platters"] = sorted({entry.platter.hex() for entry in o.entries})
     if o.record is None:
-        return shown | {"stored_bytes": o.stored_bytes()}
+        return shown | {"stored_bytes": o.stored_bytes}
     name: bytes = o.record["name"]
     try:
         shown["name"] = name.decode()
@@ -296,10 +300,8 @@ class Extraction:
                 raise Lost("the target of this link is not a path; not written.")
             # Links come after all files, so no file is ever written through one.
             self._links.append((name, target, record))
-        elif kind == FILE:
-            self._put_file(o, name, record)
         else:
-            raise Lost(f"is of kind {kind}, which this reader does not know; not written.")
+            self._put_file(o, name, record)
 
     def _put_file(self, o: Object, name: bytes, record: dict[str, Any]) -> None:
         descriptor, part = tempfile.mkstemp(prefix=b".fulgurite-part-", dir=self.root)
@@ -382,7 +384,7 @@ class Entry:
     version: bytes
     flags: int
     shard: int
-    shard_count: int
+    object_bytes: int  # stored bytes of the whole object
     start: int  # in the stored bytes of the object
     content_start: int  # in the content of the platter
     length: int
@@ -391,6 +393,16 @@ class Entry:
     platter: bytes
     position: int
     platter_set: PlatterSet = field(repr=False)
+
+    def is_as_the_format_says(self) -> bool:
+        numbers = (self.shard, self.object_bytes, self.start, self.content_start, self.length, self.crc)
+        if len(self.version) != 16 or not isinstance(self.record, bytes) or any(not is_uint(n) for n in (self.flags, *numbers)):
+            return False
+        if self.flags == TOMBSTONE:
+            return not any(numbers) and not self.record
+        at_a_frame = self.start % STORED_FRAME_BYTES == 0 and (self.shard > 0 or self.start == 0)
+        within = self.start + self.length <= self.object_bytes
+        return self.flags in (0, SEALED) and at_a_frame and within and 0 < len(self.record) <= RECORD_BYTES_MAX
 
 
 @dataclass
@@ -404,64 +416,47 @@ class Object:
 
     @property
     def sealed(self) -> bool:
-        return bool(self.entries[0].flags & SEALED)
+        return self.entries[0].flags == SEALED
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.entries[0].object_bytes
 
     def place(self) -> tuple[bytes, int, int]:
         return min((entry.platter_set.header.set, entry.position, entry.content_start) for entry in self.entries)
 
-    def stored_bytes(self) -> int:
-        """From the shards at hand: the whole length only if the last shard is among them."""
-        return max(entry.start + entry.length for entry in self.entries)
-
     def is_covered(self) -> bool:
         """Whether the shards at hand say that all stored bytes are there (reading them may still fail)."""
-        if self.record is None:
-            shards = {entry.shard for entry in self.entries}
-            return len(shards) == self.entries[0].shard_count
         reached = 0
         for entry in sorted(self.entries, key=lambda e: e.start):
             if entry.start <= reached:
                 reached = max(reached, entry.start + entry.length)
-        return reached >= stored_length(self.record["size"])
+        return reached == self.stored_bytes
 
     def content(self) -> Iterator[bytes]:
         """The bytes of the object in order, each frame's tag checked; the SHA-256 is checked after the last piece.
 
         So a caller must not believe what it got before the iteration has ended without `Lost`.
         """
-        size = self.record["size"]
-        frame_count = -(-size // FRAME_BYTES)
         digest = hashlib.sha256()
-        frame = 0
-        while frame < frame_count:
-            try:
-                piece, frames = self._frames(frame, FRAMES_AT_ONCE, size)
-            except Lost:
-                # Somewhere in these 4 MiB. One frame at a time, another shard's copy of a frame may help.
-                piece, frames = self._frames(frame, 1, size)
+        for frame in range(-(-self.stored_bytes // STORED_FRAME_BYTES)):
+            piece = self._frame(frame)
             digest.update(piece)
-            frame += frames
             yield piece
         if digest.digest() != self.record["sha256"]:
             raise Lost("every frame checks, but the SHA-256 of the whole is wrong; not written.")
 
-    def _frames(self, first: int, most: int, size: int) -> tuple[bytes, int]:
-        start = first * STORED_FRAME_BYTES
-        end_of_object = stored_length(size)
-        failure = f"content bytes from {first * FRAME_BYTES} on are on no platter at hand; not written."
+    def _frame(self, frame: int) -> bytes:
+        start = frame * STORED_FRAME_BYTES
+        length = min(STORED_FRAME_BYTES, self.stored_bytes - start)
+        failure = f"content bytes from {frame * FRAME_BYTES} on are on no platter at hand; not written."
         for entry in self.entries:
-            length = min(entry.start + entry.length, end_of_object, start + most * STORED_FRAME_BYTES) - start
-            first_frame_end = min(start + STORED_FRAME_BYTES, end_of_object)
-            if not entry.start <= start or start + length < first_frame_end:
-                continue
-            if start + length < end_of_object:
-                length -= length % STORED_FRAME_BYTES
-            try:
-                stored = entry.platter_set.content(entry.position, entry.content_start + start - entry.start, length)
-                frames = [stored[at : at + STORED_FRAME_BYTES] for at in range(0, length, STORED_FRAME_BYTES)]
-                return b"".join(self._open(first + i, frame) for i, frame in enumerate(frames)), len(frames)
-            except Lost as loss:
-                failure = f"{loss} Not written."
+            if entry.start <= start and start + length <= entry.start + entry.length:
+                try:
+                    place = entry.content_start + start - entry.start
+                    return self._open(frame, entry.platter_set.content(entry.position, place, length))
+                except Lost as loss:
+                    failure = f"{loss} Not written."
         raise Lost(failure)
 
     def _open(self, frame: int, stored: bytes) -> bytes:
@@ -493,7 +488,7 @@ class Shelf:
                     continue  # not asked for, and out of reach: no news, the set is simply not all here
                 try:
                     for entry in s.table(position):
-                        if entry.flags & TOMBSTONE:
+                        if entry.flags == TOMBSTONE:
                             buried.add(entry.version)
                         else:
                             entries[entry.version].append(entry)
@@ -513,6 +508,8 @@ class Shelf:
 
     @staticmethod
     def _open_record(o: Object, keys: Keys) -> None:
+        if len({(entry.flags, entry.object_bytes, entry.record) for entry in o.entries}) > 1:
+            raise Lost("its entries contradict each other.")
         raw = o.entries[0].record
         if o.sealed:
             o.key = keys.of(o.version)
@@ -521,15 +518,28 @@ class Shelf:
             nonce = b"\1\0\0\0" + bytes(8)
             raw = open_sealed(o.key, nonce, raw, b"fulgurite record v1" + o.version, "its record")
         try:
-            record, _ = cbor(raw)
+            record, end = cbor(raw)
+            seconds, nanoseconds = record.get("mtime", (0, 0))
             wellformed = (
-                all(isinstance(record[key], int) and record[key] >= 0 for key in ("kind", "size", "version"))
+                end == len(raw)
+                and record["kind"] in (FILE, LINK, DIRECTORY)
                 and isinstance(record["name"], bytes)
+                and record["name"] != b""
+                and is_uint(record["size"])
+                and stored_length(record["size"]) == o.stored_bytes
+                and (record["size"] == 0 or record["kind"] != DIRECTORY)
                 and isinstance(record["sha256"], bytes)
-                and isinstance(record.get("mode", 0), int)
-                and [type(part) for part in record.get("mtime", [0, 0])] == [int, int]
+                and len(record["sha256"]) == 32
+                and is_uint(record["created"])
+                and is_uint(record["version"])
+                and record["version"] >= 1
+                and is_uint(record.get("mode", 0))
+                and record.get("mode", 0) <= 0o7777
+                and type(seconds) is int
+                and is_uint(nanoseconds)
+                and nanoseconds < 1_000_000_000
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             wellformed = False
         if not wellformed:
             raise Lost("its record is not as the format says.")
@@ -549,6 +559,15 @@ def open_sealed(key: bytes, nonce: bytes, sealed: bytes, context: bytes, what: s
         return AESGCM(key).decrypt(nonce, sealed, context)
     except (InvalidTag, ValueError):
         raise Lost(f"{what} does not open with its key: it was changed, or the key is another's.") from None
+
+
+EXPORTED_KEYS = re.compile(
+    rb"fulgurite-keys 1\n"
+    rb"archive [0-9a-fA-F]{32}\n"
+    rb"master (?P<master>[0-9a-fA-F]{64})\n"
+    rb"(?P<keys>(?:key [0-9a-fA-F]{32} [0-9a-fA-F]{80}\n)*)"
+    rb"(?P<end>end (?P<count>[0-9]+) (?P<digest>[0-9a-fA-F]{64})\n)"
+)
 
 
 class Keys:
@@ -587,44 +606,33 @@ class Keys:
                 text = cls._unseal(path, text, passphrase)
         except OSError as error:
             raise Refused(f"{path}: can't be read: {error.strerror}.") from None
-        lines = text.splitlines(keepends=True)
-        words = lines[0].split() if lines else []
-        if len(words) != 2 or words[0] != b"fulgurite-keys":
+        title = re.match(rb"fulgurite-keys ([0-9]+)\n", text)
+        if title is None:
             raise Refused(f"{path}: these are not exported keys of Fulgurite.")
-        if words[1] != b"1":
-            raise Refused(f"{path}: these keys are of format version {shown_name(words[1])}; this reader knows version 1.")
-        try:
-            master, wrapped, ended = b"", {}, False
-            for number, line in enumerate(lines[1:], 1):
-                words = line.split()
-                if words[0] == b"master":
-                    master = bytes.fromhex(words[1].decode())
-                elif words[0] == b"key":
-                    wrapped[bytes.fromhex(words[1].decode())] = bytes.fromhex(words[2].decode())
-                elif words[0] == b"end":
-                    before = hashlib.sha256(b"".join(lines[:number])).hexdigest().encode()
-                    ended = int(words[1]) == len(wrapped) and words[2] == before
-                    break
-        except (ValueError, IndexError, UnicodeDecodeError):
-            ended = False
-        if not ended:
-            # Half of the keys are better than none, and AES-KW finds out each damaged one.
-            say(f"{path}: the keys are incomplete or were changed: the last line does not agree. Using those that are there.")
-        return cls(master, wrapped)
+        if int(title[1]) > FORMAT_VERSION:
+            raise Refused(f"{path}: these keys are of format version {int(title[1])}; this reader knows version 1.")
+        whole = EXPORTED_KEYS.fullmatch(text)
+        if whole is not None:
+            lines = whole["keys"].splitlines()
+            before = hashlib.sha256(text[: whole.start("end")]).digest()
+            if int(whole["count"]) == len(lines) and bytes.fromhex(whole["digest"].decode()) == before:
+                pairs = (bytes.fromhex(line[4:].decode()) for line in lines)
+                return cls(bytes.fromhex(whole["master"].decode()), {pair[:16]: pair[16:] for pair in pairs})
+        raise Refused(f"{path}: the keys are not whole, or were changed: the last line does not agree. Use another copy.")
 
     @staticmethod
     def _unseal(path: str, sealed: bytes, passphrase: bytes) -> bytes:
+        if len(sealed) >= 12 and int.from_bytes(sealed[8:12], "little") > FORMAT_VERSION:
+            version = int.from_bytes(sealed[8:12], "little")
+            raise Refused(f"{path}: these keys are of format version {version}; this reader knows version 1.")
         if len(sealed) < 37:
             raise Refused(f"{path}: the sealed keys are cut short.")
         version, log_n, r, p, salt = struct.unpack_from("<IBII16s", sealed, 8)
-        if version != FORMAT_VERSION:
-            raise Refused(f"{path}: these keys are of format version {version}; this reader knows version 1.")
-        try:
-            memory = 128 * r * ((1 << log_n) + p + 2) + (1 << 20)
-            key = hashlib.scrypt(passphrase, salt=salt, n=1 << log_n, r=r, p=p, maxmem=memory, dklen=32)
-        except (ValueError, OverflowError, MemoryError):
-            numbers = f"log2 N {log_n}, r {r}, p {p}"
-            raise Refused(f"{path}: scrypt's numbers ({numbers}) are wrong, or ask for more than 2 GiB of memory.") from None
+        small = 10 <= log_n <= 20 and r >= 1 and p >= 1 and 128 * r << log_n <= 1 << 28 and r * p << log_n <= 1 << 23
+        if version < 1 or not small:
+            raise Refused(f"{path}: log2 N {log_n}, r {r}, p {p} is beyond what the format allows for scrypt.")
+        memory = 128 * r * ((1 << log_n) + p + 2) + (1 << 20)
+        key = hashlib.scrypt(passphrase, salt=salt, n=1 << log_n, r=r, p=p, maxmem=memory, dklen=32)
         frames = [sealed[at : at + STORED_FRAME_BYTES] for at in range(37, len(sealed), STORED_FRAME_BYTES)]
         text = b""
         for number, frame in enumerate(frames):
@@ -653,13 +661,19 @@ class Geometry:
     @classmethod
     def from_map(cls, numbers: dict[str, Any]) -> Geometry:
         g = cls(**{name: numbers[name] for name in cls.__dataclass_fields__})
-        if not all(type(n) is int for n in g.as_map().values()):
+        if not all(is_uint(n) for n in g.as_map().values()):
             raise ValueError
         if g.sector_bytes not in (1 << bits for bits in range(10, 17)) or g.track_sectors > 255:
             raise ValueError
         if min(g.track_information, g.group_information, g.information_tracks) < 1:
             raise ValueError
+        if max(g.information_tracks, g.tracks) >= 1 << 31 or not g.has_code(g.group_information, g.group_redundancy):
+            raise ValueError
         return g
+
+    def has_code(self, information: int, redundancy: int) -> bool:
+        """Whether there is a pooled code for so many tracks."""
+        return self.track_information * information + power_of_two(self.track_information * redundancy) <= FIELD_SYMBOLS
 
     def as_map(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -675,6 +689,10 @@ class Geometry:
     @property
     def track_content_bytes(self) -> int:
         return self.track_information * self.sector_bytes
+
+    @property
+    def content_bytes(self) -> int:
+        return self.information_tracks * self.track_content_bytes
 
     @property
     def file_bytes(self) -> int:
@@ -733,39 +751,60 @@ class Header:
     geometry: Geometry
 
     @classmethod
-    def parse(cls, block: bytes) -> Header:
-        """A header from a block that `is_header`."""
+    def parse(cls, block: bytes) -> Header | None:
+        """None where no header is, or a damaged one."""
+        if len(block) < HEADER_BYTES or not block.startswith(b"FULGPLAT"):
+            return None
         version, length = struct.unpack_from("<II", block, 8)
-        if version > FORMAT_VERSION:
+        if version > FORMAT_VERSION:  # before the checksum, which such a version may keep elsewhere
             raise Refused(f"is of format version {version}; this reader knows version {FORMAT_VERSION} and none above.")
+        if not is_header(block):
+            return None
         try:
-            item, _ = cbor(block[16 : 16 + length])
+            item, end = cbor(block[16 : 16 + length])
             values = {name: item[name] for name in cls.__dataclass_fields__}
             values["geometry"] = Geometry.from_map(item["geometry"])
-            values["members"] = tuple(Member(*member[:4]) for member in item["members"])
+            values["members"] = tuple(Member(*member) for member in item["members"])
             header = cls(**values)
             identifiers = (header.set, header.archive, *(member.identifier for member in header.members))
-            if any(type(i) is not bytes or len(i) != 16 for i in identifiers):
-                raise ValueError
-            if any(type(n) is not int for m in header.members for n in (m.table_offset, m.table_bytes, m.table_crc)):
-                raise ValueError
-            if len(header.members) != header.set_information + header.set_redundancy or header.set_information < 1:
-                raise ValueError
-            if version < 1 or length > HEADER_BYTES - 24 or header.members[header.position].identifier != header.platter:
-                raise ValueError
+            numbers = [header.position, header.written, header.set_information, header.set_redundancy]
+            numbers += [n for m in header.members for n in (m.table_offset, m.table_bytes, m.table_crc)]
+            wellformed = (
+                version == FORMAT_VERSION
+                and end == length <= HEADER_BYTES - 24
+                and all(type(i) is bytes and len(i) == 16 for i in identifiers)
+                and all(map(is_uint, numbers))
+                and all(type(text) is str for text in (header.medium, header.writer))
+                and len(header.members) == header.set_information + header.set_redundancy
+                and header.set_information >= 1
+                and header.geometry.has_code(header.set_information, header.set_redundancy)
+                and header.members[header.position].identifier == header.platter
+                and len(set(member.identifier for member in header.members)) == len(header.members)
+                and all(header.has_table(position) == (position < header.set_information) for position in range(len(header.members)))
+            )
         except (ValueError, KeyError, TypeError, IndexError):
-            raise Refused("has a header whose checksum is right but which is not as the format says.") from None
+            wellformed = False
+        if not wellformed:
+            raise Refused("has a header whose checksum is right but which is not as the format says.")
         if header.medium != "disk":
-            raise Refused(f"is of the medium {shown_name(str(header.medium).encode())}; this reader knows disk.")
+            raise Refused(f"is of the medium {shown_name(header.medium.encode())}; this reader knows disk.")
         return header
+
+    def has_table(self, position: int) -> bool:
+        """Whether the platter at `position` has a table within its content. One that is to have none has three zeros."""
+        m = self.members[position]
+        none = (m.table_offset, m.table_bytes, m.table_crc) == (0, 0, 0)
+        if not none and not TABLE_HEAD_BYTES <= m.table_bytes <= self.geometry.content_bytes - m.table_offset:
+            raise ValueError
+        return not none
+
+    def at_position_of(self, other: Header) -> Header:
+        return replace(self, platter=other.platter, position=other.position)
 
 
 def is_header(block: bytes) -> bool:
-    return (
-        len(block) == HEADER_BYTES
-        and block.startswith(b"FULGPLAT")
-        and int.from_bytes(block[-8:], "little") == crc64(block[:-8])
-    )
+    right = len(block) == HEADER_BYTES and int.from_bytes(block[-8:], "little") == crc64(block[:-8])
+    return right and block.startswith(b"FULGPLAT")
 
 
 class Copy:
@@ -806,46 +845,36 @@ class Copy:
             at += window
 
     def header(self) -> Header | None:
-        """From any good copy. A copy that is not where it says it should be is the last choice.
+        """From a copy that lies at one of the three places it names itself.
 
-        A platter may hold a file that is itself a platter, so a block that looks like a header need not be this one's.
+        No other is believed: a platter may hold a file that is itself a platter.
         """
-        displaced, refusal = None, None
-        for offset in self._header_places():
-            block = self.read(offset, HEADER_BYTES)
-            if is_header(block):
-                try:
-                    header = Header.parse(block)
-                except Refused as reason:
+        ends = (0, self.size - HEADER_BYTES)
+        refusal = None
+        for offset in itertools.chain(ends, (at for at in self.find(b"FULGPLAT") if at % 64 == 0)):
+            try:
+                header = Header.parse(self.read(offset, HEADER_BYTES))
+            except Refused as reason:
+                if offset in ends:
                     refusal = refusal or reason
-                    if offset in (0, self.size - HEADER_BYTES):
-                        break
-                    continue
-                if offset in header.geometry.header_offsets:
-                    return header
-                displaced = displaced or header
-        if displaced is None and refusal is not None:
+                continue
+            if header is not None and offset in header.geometry.header_offsets:
+                return header
+        if refusal is not None:
             raise refusal
-        return displaced
+        return None
 
-    def _header_places(self) -> Iterator[int]:
-        yield 0
-        yield self.size - HEADER_BYTES
-        # The document says multiples of 64. Any place costs nothing more, and finds headers in a file whose bytes moved.
-        yield from self.find(b"FULGPLAT")
-
-    def platter_by_label(self) -> bytes | None:
-        """Which platter this is, from the first good sector: for files that have lost all headers."""
+    def platters_by_label(self) -> set[bytes]:
+        """Whose good sectors are here: for files that have lost all headers. More than one where platters lie in platters."""
+        found: set[bytes] = set()
         for at in self.find(b"FULGSECT"):
             label = self.read(at, LABEL_BYTES)
-            if len(label) == LABEL_BYTES:
+            if len(label) == LABEL_BYTES and label[8:24] not in found:
                 identifier, _, _, sector_bytes, version = struct.unpack_from("<16sIIII", label, 8)
                 sector = self.read(at - sector_bytes, sector_bytes + LABEL_BYTES) if sector_bytes <= 65_536 else b""
-                if sector and sector_checks(sector):
-                    if version > FORMAT_VERSION:
-                        raise Refused(f"has sectors of format version {version}; this reader knows version 1 and none above.")
-                    return identifier
-        return None
+                if sector and sector_checks(sector) and version == FORMAT_VERSION:
+                    found.add(identifier)
+        return found
 
     def good_sectors(self, g: Geometry, platter: bytes, track: int, wanted: range) -> dict[int, bytes]:
         """Payloads of the sectors that are good at their own places. `wanted` is one run of indices."""
@@ -1063,7 +1092,7 @@ class PlatterSet:
         """Bytes of the content of a platter of the set, by whichever code it takes."""
         g = self.header.geometry
         end = offset + length
-        if not 0 <= offset <= end <= g.information_tracks * g.track_content_bytes:
+        if not 0 <= offset <= end <= g.content_bytes:
             raise Lost("the file table points outside of the platter's content.")
         pieces = []
         for t in range(offset // g.track_content_bytes, -(-end // g.track_content_bytes)):
@@ -1135,19 +1164,20 @@ class PlatterSet:
             raw = self.content(position, member.table_offset, member.table_bytes)
         except Lost as loss:
             raise Lost(f"{what} is lost: {loss}") from None
-        if crc64(raw) != member.table_crc or raw[:8] != b"FULGTABL" or len(raw) < 24:
+        if crc64(raw) != member.table_crc or raw[:8] != b"FULGTABL":
             raise Lost(f"{what} does not check.")
         version, _, count = struct.unpack_from("<IIQ", raw, 8)
         if version != FORMAT_VERSION:
             raise Lost(f"{what} is of format version {version}; this reader knows version {FORMAT_VERSION}.")
-        entries, at = [], 24
+        entries, at = [], TABLE_HEAD_BYTES
         try:
             for _ in range(count):
                 item, at = cbor(raw, at)
-                version, *numbers, record = item[:9]
-                if len(version) != 16 or not isinstance(record, bytes) or any(type(n) is not int or n < 0 for n in numbers):
+                entries.append(Entry(*item, member.identifier, position, self))  # exactly nine, or a TypeError
+                if not entries[-1].is_as_the_format_says():
                     raise ValueError
-                entries.append(Entry(version, *numbers, record, member.identifier, position, self))
+            if at != len(raw):
+                raise ValueError
         except (ValueError, TypeError):
             raise Lost(f"{what} is not as the format says.") from None
         return entries
@@ -1175,24 +1205,21 @@ def open_sets(paths: list[str], tolerant: bool = True) -> list[PlatterSet]:
         if header.set not in sets:
             sets[header.set] = PlatterSet(header)
         first = sets[header.set].header
-        if (header.members, header.geometry) != (first.members, first.geometry):
+        if header.at_position_of(first) != first:
             refusals.append(f"{path}: its header contradicts that of another platter of its set.")
             continue
         sets[header.set].platters[header.position].copies.append(copy)
     for copy in headless:
-        try:
-            identifier = copy.platter_by_label()
-        except Refused as refusal:
-            refusals.append(f"{copy.path}: {refusal}")
-            continue
-        homes = [p for s in sets.values() for p in s.platters.values() if p.identifier == identifier]
-        if homes:
-            homes[0].copies.append(copy)
-        elif identifier is None:
+        identifiers = copy.platters_by_label()
+        homes = [p for s in sets.values() for p in s.platters.values() if p.identifier in identifiers]
+        for platter in homes:
+            platter.copies.append(copy)
+        if not identifiers:
             refusals.append(f"{copy.path}: is not a Fulgurite platter, or nothing of it is left.")
-        else:
+        elif not homes:
+            named = " and ".join(sorted(identifier.hex() for identifier in identifiers))
             refusals.append(
-                f"{copy.path}: no copy of the header is good. It is platter {identifier.hex()}; "
+                f"{copy.path}: no copy of the header is good. It has sectors of platter {named}; "
                 "give another platter of its set with it, whose header tells the rest."
             )
     if refusals and (not sets or not tolerant):
@@ -1261,6 +1288,11 @@ class Field:
         return products
 
 
+def power_of_two(n: int) -> int:
+    """The smallest one not below `n`."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
 def spanned(basis: list[int]) -> list[int]:
     """The sum of the basis elements whose bits are set, for every number."""
     sums = [0]
@@ -1301,10 +1333,8 @@ def track_code(information: int, redundancy: int) -> Code:
 @functools.cache
 def pooled_code(information: int, redundancy: int) -> Code:
     f = gf65536()
-    rounds = (redundancy - 1).bit_length()
-    m = 1 << rounds
-    if information + m > 1 << f.bits:
-        raise Refused("The header asks for a code that is larger than its field.")
+    m = power_of_two(redundancy)
+    rounds = m.bit_length() - 1
     at_bits = [1 << bit for bit in range(f.bits)]  # z_k of every basis element: z_k is linear, the rest follows
     for k in range(rounds):
         pivot = at_bits[k]  # z_k(2^k)
@@ -1464,12 +1494,15 @@ def cbor(data: bytes, at: int = 0, depth: int = 0) -> tuple[Any, int]:
         pairs = {}
         for _ in range(argument):
             key, at = cbor(data, at, depth + 1)
-            value, at = cbor(data, at, depth + 1)
-            pairs[key if not isinstance(key, (list, dict)) else repr(key)] = value
+            pairs[key], at = cbor(data, at, depth + 1)
         return pairs, at
     if major == 6:
         return cbor(data, at, depth + 1)  # a tag says how to read what follows; nobody here asks
     return {20: False, 21: True}.get(short), at  # other simple values and floats stand for nothing here
+
+
+def is_uint(n: Any) -> bool:
+    return type(n) is int and n >= 0
 
 
 if __name__ == "__main__":

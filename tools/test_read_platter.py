@@ -239,18 +239,19 @@ class Space:
     stored: bytearray = field(default_factory=bytearray)
     entries: list[bytes] = field(default_factory=list)
 
-    def shard(self, thing: Thing, index: int, count: int, start: int, stored: bytes) -> None:
-        flags = 0 if thing.key is None else 1
-        self.entries.append(
-            cbor([thing.version, flags, index, count, start, len(self.stored), len(stored), crc64(stored), thing.record()])
-        )
+    def shard(self, thing: Thing, index: int, start: int, stored: bytes) -> None:
+        flags, whole = 0 if thing.key is None else 1, sum(map(len, thing.frames()))
+        self.entry(thing.version, flags, index, whole, start, len(self.stored), len(stored), crc64(stored), thing.record())
         self.stored += stored
 
     def whole(self, thing: Thing) -> None:
-        self.shard(thing, 0, 1, 0, b"".join(thing.frames()))
+        self.shard(thing, 0, 0, b"".join(thing.frames()))
+
+    def entry(self, *elements) -> None:
+        self.entries.append(cbor(elements))
 
     def tombstone(self, version: bytes) -> None:
-        self.entries.append(cbor([version, 2, 0, 0, 0, 0, 0, 0, b""]))
+        self.entry(version, 2, 0, 0, 0, 0, 0, 0, b"")
 
     def table(self) -> bytes:
         return b"FULGTABL" + struct.pack("<IIQ", 1, 0, len(self.entries)) + b"".join(self.entries)
@@ -380,7 +381,7 @@ SEALED_LINK = Thing(b"sealed/link", b"letter", kind=1, key=noise(5, 32))
 KEYLESS = Thing(b"sealed/key is destroyed", b"gone for ever", key=noise(6, 32))
 DELETED = Thing(b"deleted", b"must not come back")
 SEALED_DELETED = Thing(b"deleted too", b"must not come back either", key=noise(7, 32))
-ESCAPES = [Thing(name, b"evil") for name in (b"../evil", b"/tmp/evil-absolute", b"a/../../evil", b"a//b", b"./c", b"", b"trap/evil")]
+ESCAPES = [Thing(name, b"evil") for name in (b"../evil", b"/tmp/evil-absolute", b"a/../../evil", b"a//b", b"./c", b"d/", b"trap/evil")]
 FORGED = Thing(b"forged", b"not what the record says", sha256=bytes(32))
 
 
@@ -388,7 +389,7 @@ def fill_a() -> list[Space]:
     spaces = [Space(), Space(), Space()]
     start = 0
     for index, frame in enumerate(TOWER.frames()):
-        spaces[index].shard(TOWER, index, 3, start, frame)
+        spaces[index].shard(TOWER, index, start, frame)
         start += len(frame)
     for index, thing in [(0, OLDER), (1, NEWER), (0, SMALL), (0, EMPTY), (1, ODD), (1, FOLDER), (1, SHORTCUT), (0, DELETED)]:
         spaces[index].whole(thing)
@@ -664,9 +665,10 @@ class Damage(PlatterTest):
 
     def test_a_file_whose_bytes_all_moved_is_read_by_its_labels(self) -> None:
         self.images[0][:0] = noise(9, 777)
-        status, output, err = self.extract(self.platters([0]), "--name", "photos/small.raw")
-        self.assertEqual(status, 0, err)
-        self.assert_there(output, SMALL)
+        status, _, err = self.extract(self.platters([0]))
+        self.assertEqual(status, 2)  # its headers are not where they say
+        self.assertIn("no copy of the header is good", err)
+        self.assert_all_back(self.platters([0, 3, 4]))
         del self.images[0][:40_000]
         self.assert_all_back(self.platters([0, 1, 2, 4]))
 
@@ -746,7 +748,7 @@ class TooMuch(PlatterTest):
         thing = Thing(b"changed", b"some bytes")
         stored = bytearray(b"".join(thing.frames()))
         stored[0] ^= 1
-        space.shard(thing, 0, 1, 0, bytes(stored))
+        space.shard(thing, 0, 0, bytes(stored))
         (image,) = write_set(replace(B, n=1), b"C" * 16, [space])
         status, output, err = self.extract([self.file("c", image)])
         self.assertEqual((status, self.names_in(output)), (1, set()))
@@ -761,6 +763,80 @@ class TooMuch(PlatterTest):
         status, output, err = self.extract([self.file("b", image)])
         self.assertEqual((status, self.names_in(output)), (1, set()))
         self.assertIn("does not check", err)
+
+
+class Malformed(PlatterTest):
+    """Right checksums, wrong content."""
+
+    def read(self, space: Space, *more: str) -> tuple[int, set[bytes], str]:
+        (image,) = write_set(replace(B, n=1), b"C" * 16, [space])
+        status, output, err = self.extract([self.file("c", image)], *more)
+        return status, self.names_in(output), err
+
+    def test_a_table_with_an_entry_that_is_not_as_the_format_says_is_refused(self) -> None:
+        thing = Thing(b"good", b"content")
+        stored = b"".join(thing.frames())
+        good = [thing.version, 0, 0, len(stored), 0, 0, len(stored), crc64(stored), thing.record()]
+        changes = [{0: b"short"}, {1: 2}, {1: 3}, {1: 4}, {2: -1}, {2: b""}, {3: len(stored) - 1}, {4: 1}, {4: 65_552}, {3: 1 << 20, 4: 65_552}, {8: b""}, {8: 0}, {8: bytes((1 << 20) + 1)}]
+        wrong = [[change.get(i, element) for i, element in enumerate(good)] for change in changes]
+        wrong += [good[:8], [*good, 0], [thing.version, 2, 0, 0, 0, 0, 0, 1, b""], [thing.version, 2, 0, 0, 0, 0, 0, 0, b"x"], [thing.version, 3, 0, 0, 0, 0, 0, 0, b""]]
+        shape = replace(B, n=140)
+        for entry in [good, *wrong]:
+            space = Space(stored=bytearray(stored))
+            space.entry(*entry)
+            large = len(space.entries[0]) > 10_000
+            (image,) = write_set(shape if large else replace(B, n=1), b"C" * 16, [space])
+            status, output, err = self.extract([self.file("c", image)])
+            if entry is good:
+                self.assertEqual((status, self.names_in(output)), (0, {b"good"}), err)
+            else:
+                self.assertEqual((status, self.names_in(output)), (1, set()), entry)
+                self.assertIn("is not as the format says", err)
+
+    def test_bytes_behind_the_last_entry_are_refused(self) -> None:
+        space = Space()
+        space.whole(Thing(b"good"))
+        space.entries[0] += b"\0"
+        self.assertIn("is not as the format says", self.read(space)[2])
+
+    def test_a_record_that_lacks_a_key_or_has_a_wrong_one_is_named_and_the_others_are_read(self) -> None:
+        record, _ = read_platter.cbor(Thing(b"bad", b"content").record())
+        wrong = [{k: v for k, v in record.items() if k != key} for key in ("kind", "name", "size", "sha256", "created", "version")]
+        wrong += [record | change for change in (
+            {"kind": 3}, {"kind": 2}, {"kind": -1}, {"name": b""}, {"name": "text"}, {"size": 8}, {"sha256": bytes(31)}, {"created": -1}, {"version": 0},
+            {"version": b""}, {"mode": -1}, {"mode": 0o10000}, {"mtime": [0]}, {"mtime": [0, 0, 0]}, {"mtime": [0, -1]}, {"mtime": [0, 1_000_000_000]}, {"mtime": 0})]
+        space = Space()
+        for n, item in enumerate([record, *wrong]):
+            thing = Thing(b"bad", b"content", version=n.to_bytes(16, "big"))
+            stored = b"".join(thing.frames())
+            space.entry(thing.version, 0, 0, len(stored), 0, len(space.stored), len(stored), crc64(stored), cbor(item))
+            space.stored += stored
+        status, names, err = self.read(space)
+        self.assertEqual((status, names), (1, {b"bad"}))
+        self.assertEqual(err.count("its record is not as the format says"), len(wrong))
+
+    def test_shards_of_one_version_that_contradict_each_other_are_not_joined(self) -> None:
+        space = Space()
+        thing = Thing(b"contradiction", b"content")
+        space.whole(thing)
+        space.whole(replace(thing, mode=0o777))
+        status, names, err = self.read(space)
+        self.assertEqual((status, names), (1, set()))
+        self.assertIn("contradict", err)
+
+    def test_the_rest_of_an_object_may_lie_on_another_set(self) -> None:
+        thing = Thing(b"over two sets", noise(8, 100_000))
+        first, second = thing.frames()
+        spaces = [Space(), Space()]
+        spaces[0].shard(thing, 0, 0, first)
+        spaces[1].shard(thing, 1, len(first), second)
+        paths = [self.file(str(n), write_set(B, bytes([n]) * 16, [space])[0]) for n, space in enumerate(spaces)]
+        status, output, err = self.extract(paths)
+        self.assertEqual(status, 0, err)
+        self.assert_there(output, thing)
+        status, _, err = self.extract(paths[:1])
+        self.assertEqual(status, 1)
+        self.assertIn("content bytes from 65536 on are on no platter at hand", err)
 
 
 class Extracting(PlatterTest):
@@ -847,12 +923,28 @@ class KeyFiles(PlatterTest):
         status, _, err = self.extract(self.platters(), "--keys", first_frame_only, "--passphrase-file", good)
         self.assertEqual(status, 2)
 
-    def test_a_damaged_key_file_is_reported_and_what_is_left_of_it_used(self) -> None:
-        text = exported_keys([LETTER, SEALED_LINK]).replace(b"\nend ", b"\nend 9")
-        status, output, err = self.extract(self.platters(), "--keys", self.file("cut", text), "--name", "sealed")
-        self.assertEqual(status, 0, err)
-        self.assertIn("incomplete or were changed", err)
-        self.assert_there(output, LETTER)
+    def test_exported_keys_that_are_not_whole_are_refused(self) -> None:
+        text = exported_keys([LETTER, SEALED_LINK])
+        lines = text.splitlines(keepends=True)
+        for cut in (b"".join(lines[:-1]), text[:-1], text.replace(b"\nend ", b"\nend 9"), text.replace(b"key ", b"key  ", 1),
+                    b"".join(lines[:3] + lines[4:]), text + b"\n", text.replace(b"fulgurite-keys 1", b"fulgurite-keys 01")):
+            status, _, err = self.extract(self.platters([0]), "--keys", self.file("cut", cut))
+            self.assertEqual(status, 2)
+            self.assertIn("not whole", err)
+
+    def test_keys_of_a_later_version_are_refused_with_a_sentence(self) -> None:
+        for later in (b"fulgurite-keys 2\nsomething else\n", b"FULGKEYS\2\0\0\0", b"FULGKEYS\2\0\0\0" + bytes(99)):
+            status, _, err = self.extract(self.platters([0]), "--keys", self.file("later", later), "--passphrase-file", self.keys)
+            self.assertEqual(status, 2)
+            self.assertIn("are of format version 2", err)
+
+    def test_a_key_file_that_asks_scrypt_for_more_than_the_format_allows_is_refused(self) -> None:
+        good = sealed_keys(exported_keys([LETTER]), b"p")
+        for log_n, r, p in ((9, 8, 1), (21, 1, 1), (20, 3, 1), (10, 1 << 11 | 1, 1), (20, 2, 5), (10, 0, 1), (10, 8, 0), (10, 8, 1 << 31), (255, 8, 1)):
+            asking = good[:12] + struct.pack("<BII", log_n, r, p) + good[21:]
+            status, _, err = self.extract(self.platters([0]), "--keys", self.file("asking", asking), "--passphrase-file", self.keys)
+            self.assertEqual(status, 2)
+            self.assertIn("beyond what the format allows", err)
 
     def test_the_key_of_another_version_opens_nothing(self) -> None:
         wrong = Thing(LETTER.name, key=noise(99, 32), version=LETTER.version)
@@ -904,11 +996,62 @@ class Looking(PlatterTest):
             (noise(1, 100_000), "is not a Fulgurite platter"),
             (header_block({"anything": 1}, version=2), "is of format version 2"),
             (header_block({"anything": 1}), "not as the format says"),
+            (header_block({"anything": 1}, version=2)[:-8].ljust(H, b"\0"), "is of format version 2"),
+            (self.changed(lambda item: item.update(medium="wax")), "is of the medium wax; this reader knows disk"),
         ):
             status, _, err = self.run_reader("inspect", self.file("foreign", content))
             self.assertEqual(status, 2)
             self.assertIn(sentence, err)
         self.assertEqual(self.run_reader("inspect", os.path.join(self.directory, "nothing here"))[0], 2)
+
+    def changed(self, change, position: int = 0) -> bytes:
+        """A platter of set A whose headers, checksums right, say something else."""
+        item, _ = read_platter.cbor(set_a()[position][16:H])
+        change(item)
+        image = bytearray(set_a()[position])
+        for offset in A.headers():
+            image[offset : offset + H] = header_block(item)
+        return bytes(image)
+
+    def test_headers_that_are_not_as_the_format_says_are_refused(self) -> None:
+        changes = [lambda item, key=key: item.pop(key) for key in ("set", "medium", "writer", "archive", "members", "platter", "written", "geometry")]
+        changes += [lambda item, key=key, value=value: item["geometry"].update({key: value}) for key, value in (
+            ("sector_bytes", 1_000), ("sector_bytes", 512), ("sector_bytes", 1 << 17), ("track_information", 0), ("track_redundancy", 250),
+            ("group_information", 0), ("group_information", 10_922), ("group_redundancy", 5_462), ("information_tracks", 0),
+            ("information_tracks", 1 << 31), ("information_tracks", 1_650_000_000), ("information_tracks", -1), ("information_tracks", b"9"))]
+        changes += [lambda item, position=position: item.update(position=position) for position in (1, 5, -5, b"0")]
+        changes += [
+            lambda item: item.update(set_information=4),
+            lambda item: item.update(set_information=0, set_redundancy=5),
+            lambda item: item["members"].pop(),
+            lambda item: item["members"][1].append(0),
+            lambda item: item["members"][1].pop(),
+            lambda item: item["members"].__setitem__(1, [b"short", 0, 0, 0]),
+            lambda item: item["members"].__setitem__(2, item["members"][1]),
+            lambda item: item["members"].__setitem__(1, [item["members"][1][0], 0, 0, 0]),
+            lambda item: item["members"].__setitem__(1, [item["members"][1][0], 1 << 40, 99, 0]),
+            lambda item: item["members"].__setitem__(4, [item["members"][4][0], 0, 99, 0]),
+        ]
+        for n, change in enumerate(changes):
+            status, _, err = self.run_reader("inspect", self.file("changed", self.changed(change)))
+            self.assertEqual(status, 2, n)
+            self.assertIn("not as the format says", err)
+        # One less is within the limit.
+        for key, value in (("group_information", 10_921), ("group_redundancy", 5_461)):
+            with self.subTest(key):
+                item, _ = read_platter.cbor(self.changed(lambda item: item["geometry"].update({key: value}))[16:H])
+                self.assertIsNotNone(read_platter.Header.parse(header_block(item)))
+
+    def test_a_set_beyond_the_field_of_the_pooled_code_is_refused(self) -> None:
+        def grow(item: dict, information: int) -> None:
+            item["geometry"].update(track_information=255, track_redundancy=0, group_information=1, group_redundancy=1)
+            more = [[n.to_bytes(16, "big"), 0, 24 if n < information - 1 else 0, 0] for n in range(information + 1)]
+            item.update(members=[item["members"][0], *more], set_information=information, set_redundancy=2)
+
+        # 255 * 254 + 512 = 65,282 symbols are within the field, 255 * 255 + 512 = 65,537 are one too many.
+        self.assertIsNotNone(read_platter.Header.parse(self.changed(lambda item: grow(item, 254))[:H]))
+        with self.assertRaises(read_platter.Refused):
+            read_platter.Header.parse(self.changed(lambda item: grow(item, 255))[:H])
 
     def test_a_foreign_file_among_platters_is_left_out_with_a_word(self) -> None:
         paths = [self.file("foreign", noise(1, 50_000)), *self.platters([0, 1, 4])]
@@ -925,6 +1068,19 @@ class Looking(PlatterTest):
         del self.images[0][-5:]
         status, out, err = self.run_reader("inspect", self.platters([0])[0], "--json")
         self.assertEqual(json.loads(out)["set"], (b"A" * 16).hex(), err)
+
+    def test_a_platter_that_holds_only_another_one_s_header_is_not_believed(self) -> None:
+        # Bytes in front, so that the copies lie at multiples of 64, and not where they say.
+        status, _, err = self.run_reader("inspect", self.file("held", bytes(64) + set_b()[0]))
+        self.assertEqual(status, 2)
+        self.assertIn("no copy of the header is good", err)
+
+    def test_a_headless_platter_that_holds_sectors_of_another_is_still_known(self) -> None:
+        for offset in A.headers():
+            self.images[1][offset : offset + H] = bytes(H)
+        held = b"".join(set_a()[4][A.offset(0, n) : A.offset(0, n + 1)] for n in range(3))
+        self.images[1][H : H + len(held)] = held  # in front of all sectors of its own
+        self.assert_all_back(self.platters([0, 1, 3]))
 
     def test_ls_lists_what_is_there_and_sealed_entries_by_version(self) -> None:
         status, out, err = self.run_reader("ls", *self.platters([0, 2, 4]), "--json")

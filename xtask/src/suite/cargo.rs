@@ -4,6 +4,7 @@ use std::env;
 use std::process::{Command, Stdio};
 
 use super::program::{self, Channel};
+use super::python;
 use super::{Lack, Outcome, Session};
 use crate::tally::Tally;
 use crate::workspace;
@@ -19,7 +20,11 @@ pub(super) fn clippy(session: &Session) -> Outcome {
 /// One invocation for all unit, integration and doc tests, so that features are joined once. It goes on after the first test that
 /// fails: a run in CI should tell all of them.
 pub(super) fn tests(session: &Session) -> Outcome {
-    let command = cargo(session, &["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command = cargo(session, &["test", "--workspace", "--locked", "--no-fail-fast"]);
+    // Without it the tests that run the second reader look for a Python themselves, and say what they lack.
+    if let Ok(python) = python::interpreter(session) {
+        command.env(python::VARIABLE, python);
+    }
     program::judge_tests(command, Channel::Output, Tally::read_cargo_test)
 }
 

@@ -1,10 +1,13 @@
 //! The tests of the second reader. It is Python so that it shares nothing with the archive, and its tests need `cryptography`.
 //!
 //! ```text
-//! a Python of 3.11 or later on the path -- has the package -----------------------------> run
-//!                                       \- has not -> target/xtask-venv -- pip install -> run
+//! a Python of 3.11 or later: $FULGURITE_PYTHON, or on the path -- has the package -----------------------------> run
+//!                                                              \- has not -> target/xtask-venv -- pip install -> run
 //! ```
+//!
+//! Tests of the archive that run the second reader get the same Python, in `FULGURITE_PYTHON`.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,26 +23,31 @@ const PACKAGE: &str = "cryptography";
 /// AES-GCM and key wrap have been where the tests import them from since long before.
 const REQUIREMENT: &str = "cryptography>=42";
 
+/// Names the interpreter, to xtask and to the tests of the archive.
+pub(super) const VARIABLE: &str = "FULGURITE_PYTHON";
+
 pub(super) fn tests(session: &Session) -> Outcome {
-    let Some(system) = INTERPRETERS.iter().map(Path::new).find(|python| succeeds(python, &["-c", IS_RECENT])) else {
-        return Outcome::Skipped(Lack::Python);
-    };
-    let python = if has_package(system) {
-        system.to_owned()
-    } else {
-        let target = match Workspace::read_members(&session.root) {
-            Ok(workspace) => workspace.target_directory,
-            Err(error) => return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }),
-        };
-        match environment(system, &target.join("xtask-venv")) {
-            Ok(python) => python,
-            Err(lack) => return Outcome::Skipped(lack),
-        }
+    let python = match interpreter(session) {
+        Ok(python) => python,
+        Err(outcome) => return outcome,
     };
     let mut command = Command::new(python);
     command.args(["-m", "unittest", "discover", "-s", "tools"]).current_dir(&session.root);
     // `unittest` counts on the error channel.
     strict(program::judge_tests(command, Channel::Error, Tally::read_unittest), session.ci)
+}
+
+/// A Python that is recent and has the package; otherwise what is to be said of a step that needs one.
+pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
+    let named = env::var_os(VARIABLE).map(PathBuf::from);
+    let mut candidates = named.into_iter().chain(INTERPRETERS.map(PathBuf::from));
+    let system = candidates.find(|python| succeeds(python, &["-c", IS_RECENT])).ok_or(Outcome::Skipped(Lack::Python))?;
+    if has_package(&system) {
+        return Ok(system);
+    }
+    let workspace = Workspace::read_members(&session.root)
+        .map_err(|error| Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }))?;
+    environment(&system, &workspace.target_directory.join("xtask-venv")).map_err(Outcome::Skipped)
 }
 
 /// A Python test that skips itself does so for something that is missing, and in CI nothing may be.
