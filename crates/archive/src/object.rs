@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use aws_lc_rs::digest;
 use fulgurite_domain::{Digest, PlatterId, VersionId};
-use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES};
+use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stored_bytes};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
@@ -117,6 +117,9 @@ impl<'a> ObjectReader<'a> {
         range: Range<u64>,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ReadError> {
+        if stored_bytes(version.record.size) != version.stored_bytes {
+            return Err(ReadError::Uncovered { from: version.stored_bytes });
+        }
         let range = range.start.min(version.record.size)..range.end.min(version.record.size);
         if range.is_empty() {
             return Ok(());

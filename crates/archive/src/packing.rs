@@ -235,7 +235,7 @@ mod tests {
         let items = [item(1, 10 << 30)];
         let plan = plan_set(&items, bounds(64 << 20));
         let placed = check(&items, &plan);
-        assert!(placed > 4 * 60 << 20, "{placed} of {} bytes are used", 4 * 64 << 20);
+        assert!(placed > (4 * 60) << 20, "{placed} of {} bytes are used", (4 * 64) << 20);
         let rest = Item { start: placed, shard: 4, ..items[0].clone() };
         check(std::slice::from_ref(&rest), &plan_set(std::slice::from_ref(&rest), bounds(64 << 20)));
     }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ObjectRecord, PlatterId, SetId, VersionId};
 use fulgurite_format::{
     Entry, FindHeaderError, Frames, Header, RecordHead, RecordKind, SegmentHead, TableReader, decode_record, find_header, scan_segment,
+    stored_bytes,
 };
 
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, folder_stores, lock, read_master_key, read_settings};
@@ -182,6 +183,12 @@ impl Archive {
                     deleted.insert(entry.version);
                     return Ok(());
                 };
+                if stored_bytes(record.size) != entry.shard.object_bytes {
+                    report.incomplete += 1;
+                    let why = "its record says another length than its entry";
+                    watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
+                    return Ok(());
+                }
                 let extent = Extent {
                     shard: entry.shard.index,
                     object_offset: entry.shard.object_offset,
@@ -386,7 +393,7 @@ impl Archive {
                 report.deleted += 1;
                 continue;
             };
-            if end != Some(head.offset) {
+            if end != Some(head.offset) || stored_bytes(record.size) != head.offset {
                 report.incomplete += 1;
                 let why = "some of its staged bytes are damaged or gone";
                 watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });

@@ -112,9 +112,7 @@ impl Geometry {
             return Err(GeometryError::Track { information, redundancy });
         }
         let symbols = |tracks: u16| u64::from(tracks) * u64::from(information);
-        if self.group_information == 0
-            || symbols(self.group_information) + symbols(self.group_redundancy).next_power_of_two() > 65_536
-        {
+        if self.group_information == 0 || symbols(self.group_information) + symbols(self.group_redundancy).next_power_of_two() > 65_536 {
             return Err(GeometryError::Group {
                 information: self.group_information,
                 redundancy: self.group_redundancy,

@@ -155,6 +155,14 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     Ok(Outcome::troubled_if(troubled))
 }
 
+struct StoreState {
+    name: String,
+    place: String,
+    free: Option<u64>,
+    trouble: Option<String>,
+    platters: u64,
+}
+
 pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let totals = archive.catalogue().totals()?;
@@ -162,19 +170,26 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let sets = archive.catalogue().sets()?;
     let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
     let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
-    let stores: Vec<(String, String, Option<u64>, Option<String>, u64)> = archive
+    let stores: Vec<StoreState> = archive
         .stores()
         .iter()
-        .map(|store| {
-            let held = platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64;
-            (store.name().to_owned(), store.place(), store.free_bytes(), store.check().err().map(|error| error.to_string()), held)
+        .map(|store| StoreState {
+            name: store.name().to_owned(),
+            place: store.place(),
+            free: store.free_bytes(),
+            trouble: store.check().err().map(|error| error.to_string()),
+            platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         })
         .collect();
-    let store_trouble = stores.iter().any(|(_, _, _, trouble, _)| trouble.is_some());
+    let store_trouble = stores.iter().any(|store| store.trouble.is_some());
     if session.json {
         let stores: Vec<Value> = stores
             .iter()
-            .map(|(name, place, free, trouble, held)| json!({ "name": name, "place": place, "free_bytes": free, "trouble": trouble, "platters": held }))
+            .map(|store| {
+                json!({
+                    "name": store.name, "place": store.place, "free_bytes": store.free, "trouble": store.trouble, "platters": store.platters,
+                })
+            })
             .collect();
         println!(
             "{}",
@@ -206,13 +221,12 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         archive.settings().shape(),
         if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }
     ));
-    for (name, place, free, trouble, held) in stores {
+    for StoreState { name, place, free, trouble, platters } in stores {
         let free = free.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
+        let held = count(platters, "platter", "platters");
         match trouble {
-            None => session.say(&format!("store     {name}: {place}, {}{free}", count(held, "platter", "platters"))),
-            Some(trouble) => {
-                session.say(&format!("store     {name}: NOT USABLE, {} should be there: {trouble}", count(held, "platter", "platters")))
-            }
+            None => session.say(&format!("store     {name}: {place}, {held}{free}")),
+            Some(trouble) => session.say(&format!("store     {name}: NOT USABLE, {held} should be there: {trouble}")),
         }
     }
     Ok(Outcome::troubled_if(store_trouble || unsound > 0))

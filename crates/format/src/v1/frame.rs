@@ -13,8 +13,8 @@ use std::fmt;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fulgurite_domain::VersionId;
 
-use fulgurite_codec::checksum::Crc64;
 use crate::v1::keys::ObjectKey;
+use fulgurite_codec::checksum::Crc64;
 
 /// Content in a full frame.
 pub const FRAME_BYTES: usize = 65_536;

@@ -11,9 +11,9 @@
 use fulgurite_domain::{ArchiveId, Geometry, GeometryError, PlatterId, SetId, SetShape};
 
 use crate::cbor::{Decoder, Encoder, Malformed};
-use fulgurite_codec::checksum::crc64;
 use crate::v1::table::TABLE_HEAD_BYTES;
 use crate::v1::{VERSION, u32_at, u64_at};
+use fulgurite_codec::checksum::crc64;
 
 /// Bytes of a header block.
 pub const HEADER_BYTES: usize = Geometry::HEADER_BYTES as usize;

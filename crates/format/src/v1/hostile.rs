@@ -3,9 +3,9 @@
 //! Half of the inputs are random; half are valid ones with a few bytes changed, cut, doubled or put elsewhere, and with their checksums made right
 //! again, since otherwise hardly any would get past them. The seed is fixed: a failure repeats itself.
 
-use fulgurite_codec::checksum::crc64;
 use crate::v1::{header, header_search, key_export, record, sealed_export, segment_scan, table};
 use crate::{HEADER_BYTES, Header, KeyExportError, TableReader, decode_record, find_header, read_key_export};
+use fulgurite_codec::checksum::crc64;
 
 /// xorshift64*, Vigna 2016.
 struct Chance(u64);

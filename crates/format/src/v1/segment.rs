@@ -12,9 +12,9 @@ use std::io;
 
 use fulgurite_domain::{ArchiveId, VersionId};
 
-use fulgurite_codec::checksum::{Crc64, crc64};
 use crate::v1::frame::STORED_FRAME_BYTES;
 use crate::v1::{VERSION, u32_at, u64_at};
+use fulgurite_codec::checksum::{Crc64, crc64};
 
 /// Bytes of a segment's head, and of each record's.
 pub const HEAD_BYTES: usize = 64;

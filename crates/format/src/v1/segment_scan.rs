@@ -6,8 +6,8 @@
 use std::io;
 use std::ops::Range;
 
-use fulgurite_codec::checksum::Crc64;
 use crate::v1::segment::{HEAD_BYTES, RECORD_MAGIC, RecordHead, SegmentError, SegmentHead};
+use fulgurite_codec::checksum::Crc64;
 
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 1 << 16;
@@ -185,8 +185,8 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use fulgurite_codec::checksum::crc64;
     use crate::v1::segment::RecordKind;
+    use fulgurite_codec::checksum::crc64;
     use fulgurite_domain::{ArchiveId, VersionId};
     use proptest::prelude::*;
 

@@ -12,10 +12,10 @@ use std::io::{self, Read, Write};
 use fulgurite_domain::VersionId;
 
 use crate::cbor::{Decoder, Encoder, Malformed, head_bytes};
-use fulgurite_codec::checksum::Crc64;
 use crate::v1::frame::STORED_FRAME_BYTES;
 use crate::v1::record::RECORD_BYTES_MAX;
 use crate::v1::{VERSION, u32_at, u64_at};
+use fulgurite_codec::checksum::Crc64;
 
 /// Bytes before the first entry.
 pub const TABLE_HEAD_BYTES: u64 = 24;
