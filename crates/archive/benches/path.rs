@@ -169,7 +169,7 @@ fn make_archive(home: &Path) -> Archive {
         archive: ArchiveSettings { id: ArchiveId([1; 16]), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
-        set: SetSettings { information: 4, redundancy: 2, platter_mib: 4_096 },
+        set: SetSettings { information: 4, redundancy: 2, platter_mib: 1_024 },
         stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: format!("d{i}").into() }).collect(),
     };
     Archive::init(home, &settings).expect("an archive");

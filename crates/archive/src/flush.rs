@@ -26,10 +26,10 @@ use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescripti
 use crate::chance::random;
 use crate::clock::now_s;
 use crate::content::OpenSet;
-use crate::ingest::RECORD_BYTES;
+use crate::ingest::{PutReport, RECORD_BYTES, Source};
 use crate::packing::{Bounds, Item, Placed, SetPlan, disk_geometry, plan_set};
 use crate::store::{PlatterStore, StoreError};
-use crate::watch::Watcher;
+use crate::watch::{Unwatched, Watcher};
 
 /// Tracks in flight between reading and coding.
 const TRACKS_AHEAD: usize = 2;
@@ -83,14 +83,52 @@ impl Archive {
         Ok(report)
     }
 
+    /// [`put`](Self::put) and [`flush`](Self::flush) at once: whenever a full set is staged, it is written while more comes in. So staging
+    /// needs room for two sets, however much is put.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if putting fails. If flushing does, what was put stays staged, and the report says why.
+    pub fn put_and_flush(
+        &self,
+        sources: impl Iterator<Item = Source> + Send,
+        watcher: &dyn Watcher,
+    ) -> Result<(PutReport, Result<FlushReport, ArchiveError>), ArchiveError> {
+        let (commits_in, commits) = sync_channel(1);
+        std::thread::scope(|scope| {
+            let flusher = scope.spawn(move || -> Result<FlushReport, ArchiveError> {
+                let mut report = FlushReport::default();
+                for () in commits {
+                    while self.catalogue().staged_totals()?.stored_bytes >= self.bounds().capacity() {
+                        match self.flush_set(&Unwatched)? {
+                            Some(set) => report.add(set),
+                            None => break,
+                        }
+                    }
+                }
+                Ok(report)
+            });
+            // A commit that finds the flusher busy is seen with the next, or in the end.
+            let put = self.put_telling(sources, watcher, &|| {
+                let _ = commits_in.try_send(());
+            });
+            drop(commits_in);
+            let flushed = flusher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let put = put?;
+            let flushed = flushed.and_then(|mut report| {
+                report.add(self.flush(watcher)?);
+                Ok(report)
+            });
+            Ok((put, flushed))
+        })
+    }
+
     /// Writes one set of what is staged; `None` if nothing is.
     ///
     /// # Errors
     /// What failed; everything stays staged then.
     pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
         let bounds = self.bounds();
-        let capacity = bounds.platter_bytes * u64::from(bounds.shape.information);
-        let (items, staged) = self.gather(capacity)?;
+        let (items, staged) = self.gather(bounds.capacity())?;
         if items.is_empty() {
             return Ok(None);
         }
@@ -150,8 +188,12 @@ impl Archive {
 
     /// Removes segments that hold nothing staged any more.
     pub(crate) fn release_segments(&self) -> Result<(), ArchiveError> {
+        // In this order: a put that begins after the listing has segments of its own; one that is under way protects what it has not
+        // acknowledged; and what was acknowledged before that was asked is in the catalogue's answer.
+        let there = self.staging().segments()?;
+        let settled_before = self.staging().settled_before();
         let used: HashSet<u64> = self.catalogue().segments_in_use()?.into_iter().collect();
-        let unused: Vec<u64> = self.staging().segments()?.into_iter().filter(|segment| !used.contains(segment)).collect();
+        let unused: Vec<u64> = there.into_iter().filter(|segment| *segment < settled_before && !used.contains(segment)).collect();
         Ok(self.staging().remove(&unused)?)
     }
 

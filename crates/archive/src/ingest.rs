@@ -26,7 +26,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{NewVersion, StagedData};
 use crate::chance::random;
 use crate::clock::now_ms;
-use crate::staging::{SegmentWriter, Unsynced};
+use crate::staging::{SegmentWriter, Unsynced, Writing};
 use crate::watch::{Trouble, Watcher};
 
 /// Frames of one data record. A shard can only be cut between data records, and each costs a catalogue row; 16 frames are 1 MiB.
@@ -101,6 +101,8 @@ struct Batch {
     versions: Vec<NewVersion>,
     keys: Vec<(VersionId, WrappedKey)>,
     unsynced: Option<Unsynced>,
+    /// The first segment that holds something which is not acknowledged with this batch or before.
+    keep_from: u64,
 }
 
 impl Archive {
@@ -109,6 +111,16 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`] if staging, keys or catalogue fail. What was acknowledged before then is safe.
     pub fn put(&self, sources: impl Iterator<Item = Source> + Send, watcher: &dyn Watcher) -> Result<PutReport, ArchiveError> {
+        self.put_telling(sources, watcher, &|| {})
+    }
+
+    /// [`put`](Self::put) that tells of every commit.
+    pub(crate) fn put_telling(
+        &self,
+        sources: impl Iterator<Item = Source> + Send,
+        watcher: &dyn Watcher,
+        committed: &(dyn Fn() + Sync),
+    ) -> Result<PutReport, ArchiveError> {
         let sources = Mutex::new(sources);
         let stop = AtomicBool::new(false);
         let report = Mutex::new(PutReport::default());
@@ -123,7 +135,7 @@ impl Archive {
             }
             drop(pieces_in);
             let committer = scope.spawn(|| {
-                let result = self.commit_batches(batches, &report);
+                let result = self.commit_batches(batches, &writing, &report, committed);
                 stop.store(result.is_err(), Ordering::Relaxed);
                 result
             });
@@ -172,6 +184,8 @@ impl Archive {
             }
             if batch.versions.len() >= COMMIT_OBJECTS || (bytes >= COMMIT_BYTES && !batch.versions.is_empty()) {
                 batch.unsynced = Some(writer.unsynced()?);
+                let begun = open.values().filter_map(|data| data.first()).map(|data| data.place.segment).min();
+                batch.keep_from = begun.unwrap_or(u64::MAX).min(writer.segment_number());
                 numbers.hand_over();
                 bytes = 0;
                 if batches.send(std::mem::take(&mut batch)).is_err() {
@@ -188,7 +202,13 @@ impl Archive {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn commit_batches(&self, batches: Receiver<Batch>, report: &Mutex<PutReport>) -> Result<(), ArchiveError> {
+    fn commit_batches(
+        &self,
+        batches: Receiver<Batch>,
+        writing: &Writing<'_>,
+        report: &Mutex<PutReport>,
+        committed: &(dyn Fn() + Sync),
+    ) -> Result<(), ArchiveError> {
         for batch in batches {
             if let Some(unsynced) = batch.unsynced {
                 unsynced.sync()?;
@@ -200,6 +220,9 @@ impl Archive {
             let mut report = report.lock().expect("no panic holds this lock");
             report.objects += batch.versions.len() as u64;
             report.bytes += batch.versions.iter().map(|version| version.record.size).sum::<u64>();
+            drop(report);
+            writing.keep_from(batch.keep_from);
+            committed();
         }
         Ok(())
     }

@@ -84,6 +84,13 @@ pub(crate) struct Bounds {
     pub sector_bytes_max: u32,
 }
 
+impl Bounds {
+    /// Most content of a full set.
+    pub(crate) fn capacity(self) -> u64 {
+        self.platter_bytes * u64::from(self.shape.information)
+    }
+}
+
 /// Proportions of the `disk` medium.
 ///
 /// 200+16 sectors make a track that fails less than once in 10^24 at a sector failure rate of 10^-3 (binomial tail: 5.9e-27). 240+5 tracks

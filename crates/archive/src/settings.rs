@@ -171,7 +171,7 @@ fn default_master_key() -> PathBuf {
 }
 
 fn default_platter_mib() -> u64 {
-    4_096
+    1_024
 }
 
 fn identifier<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ArchiveId, D::Error> {

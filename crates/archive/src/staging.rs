@@ -143,14 +143,18 @@ impl Staging {
         Ok(())
     }
 
-    /// Removes segments. Only those that the catalogue has no use for (I1). Those of a put in progress stay, since what is in them may be
-    /// acknowledged any moment.
+    /// Segments with lower numbers hold nothing that is yet to be acknowledged.
+    #[must_use]
+    pub fn settled_before(&self) -> u64 {
+        self.writing_from.load(Ordering::Acquire)
+    }
+
+    /// Removes segments. Only [settled](Self::settled_before) ones that the catalogue has no use for (I1).
     ///
     /// # Errors
     /// [`StagingError::Write`].
     pub fn remove(&self, segments: &[u64]) -> Result<(), StagingError> {
-        let writing_from = self.writing_from.load(Ordering::Acquire);
-        for &segment in segments.iter().filter(|segment| **segment < writing_from) {
+        for &segment in segments {
             self.open.lock().expect("no panic holds this lock").remove(&segment);
             match self.volume.remove(&file_name(segment)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error)),
@@ -189,6 +193,13 @@ impl<'a> Writing<'a> {
     #[must_use]
     pub fn writer(&self) -> SegmentWriter<'a> {
         SegmentWriter { staging: self.staging, next: self.first, current: None, unsynced: Vec::new() }
+    }
+}
+
+impl Writing<'_> {
+    /// From here on, only segments from `segment` on may hold something that is yet to be acknowledged.
+    pub fn keep_from(&self, segment: u64) {
+        self.staging.writing_from.fetch_max(segment, Ordering::AcqRel);
     }
 }
 
@@ -283,6 +294,12 @@ impl SegmentWriter<'_> {
             Ok(place)
         };
         append(self).map_err(|source| staging.write_error(source))
+    }
+
+    /// Number of the segment that was appended to last, or would be first.
+    #[must_use]
+    pub fn segment_number(&self) -> u64 {
+        self.current.as_ref().map_or(self.next, |segment| segment.number)
     }
 
     /// Writes out what is in memory and hands over what has to be synced before anything appended so far may be acknowledged.

@@ -39,6 +39,29 @@ fn staged_files_come_back_before_and_after_they_are_on_platters() {
 }
 
 #[test]
+fn what_is_more_than_a_set_is_written_while_it_comes_in() {
+    let home = Home::with(2, 1, |settings| {
+        settings.set.platter_mib = 8;
+        settings.staging.segment_mib = 2;
+    });
+    let archive = home.open();
+    let mut files: BTreeMap<Vec<u8>, Vec<u8>> = (0..40).map(|i| (format!("{i:02}").into_bytes(), noise(i, 1_700_000))).collect();
+    // Larger than a whole set.
+    files.insert(b"large".to_vec(), noise(99, 40_000_000));
+    let sources = files.iter().map(|(name, content)| fulgurite_archive::Source::Stream {
+        reader: Box::new(std::io::Cursor::new(content.clone())),
+        name: fulgurite_domain::ObjectName(name.clone()),
+    });
+    let (put, flushed) = archive.put_and_flush(sources.collect::<Vec<_>>().into_iter(), &Unwatched).expect("put");
+    let flushed = flushed.expect("flushed");
+    assert_eq!((put.objects, flushed.versions), (41, 41));
+    assert!(flushed.sets >= 7, "{} sets", flushed.sets);
+    assert!(archive.staging().segments().expect("segments").is_empty());
+    let (report, found) = get_all(&archive, &Unwatched);
+    assert!(found == files && report.failed == 0);
+}
+
+#[test]
 fn any_two_of_six_platters_may_be_lost() {
     let home = Home::new(4, 2);
     let archive = home.open();

@@ -74,7 +74,7 @@ pub(crate) struct Init {
     #[arg(long)]
     pub(crate) clear_text: bool,
     /// Most content of a platter in MiB
-    #[arg(long, default_value_t = 4_096, value_name = "MIB")]
+    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::watch::{Trouble, Watcher};
-use fulgurite_archive::{Access, Archive, FlushReport, Source};
+use fulgurite_archive::{Access, Archive, ArchiveError, FlushReport, PutReport, Source};
 use fulgurite_domain::ObjectName;
 use serde_json::json;
 use walkdir::WalkDir;
@@ -25,11 +25,12 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
     let progress = Progress::new(session.quiet);
     let start = Instant::now();
-    let report = put_roots(&archive, roots, &progress)?;
+    let (report, flushed) = put_roots(&archive, roots, put.flush, &progress)?;
     let took = start.elapsed();
     progress.finish();
     session.say(&format!(
-        "Stored {}, {} in {:.1} s ({}).",
+        "{} {}, {} in {:.1} s ({}).",
+        if put.flush { "Stored, wrote and verified" } else { "Stored" },
         count(report.objects, "object", "objects"),
         bytes(report.bytes),
         took.as_secs_f64(),
@@ -38,7 +39,10 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     if report.failed > 0 {
         eprintln!("{} not stored, see above.", count(report.failed, "thing was", "things were"));
     }
-    let flushed = if put.flush { Some(flush_all(session, &archive)?) } else { None };
+    let flushed = flushed.transpose()?;
+    if let Some(flushed) = flushed {
+        session.say(&flush_text(flushed));
+    }
     if session.json {
         let mut value = json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "changed": report.changed });
         if let Some(flushed) = flushed {
@@ -69,18 +73,21 @@ fn flush_all(session: &Session, archive: &Archive) -> Result<FlushReport> {
     if report.sets == 0 {
         session.say("Nothing is staged.");
     } else {
-        session.say(&format!(
-            "Wrote and verified {} in {}: {} with {} ({} on disk) in {:.1} s ({}).",
-            count(report.platters, "platter", "platters"),
-            count(report.sets, "set", "sets"),
-            count(report.versions, "object", "objects"),
-            bytes(report.stored_bytes),
-            bytes(report.platter_bytes),
-            took.as_secs_f64(),
-            rate(report.stored_bytes, took)
-        ));
+        session.say(&flush_text(report));
+        session.say(&format!("It took {:.1} s ({}).", took.as_secs_f64(), rate(report.stored_bytes, took)));
     }
     Ok(report)
+}
+
+fn flush_text(report: FlushReport) -> String {
+    format!(
+        "On platters: {} in {}, {} with {} ({} on disk).",
+        count(report.platters, "platter", "platters"),
+        count(report.sets, "set", "sets"),
+        count(report.versions, "object", "objects"),
+        bytes(report.stored_bytes),
+        bytes(report.platter_bytes)
+    )
 }
 
 fn flush_json(report: FlushReport) -> serde_json::Value {
@@ -139,8 +146,13 @@ fn checked(name: &[u8]) -> Result<&[u8]> {
     Ok(name)
 }
 
-/// Puts files and folders, with all below them.
-pub(crate) fn put_roots(archive: &Archive, roots: Vec<Root>, progress: &Progress) -> Result<fulgurite_archive::PutReport> {
+/// Puts files and folders, with all below them, and writes them to platters if that is wanted.
+pub(crate) fn put_roots(
+    archive: &Archive,
+    roots: Vec<Root>,
+    flush: bool,
+    progress: &Progress,
+) -> Result<(PutReport, Option<Result<FlushReport, ArchiveError>>), ArchiveError> {
     // An archive that stores itself would never come to an end.
     let own: HashSet<PathBuf> = std::iter::once(archive.home().to_owned())
         .chain(archive.settings().stores.iter().map(|store| archive.home().join(&store.path)))
@@ -156,15 +168,19 @@ pub(crate) fn put_roots(archive: &Archive, roots: Vec<Root>, progress: &Progress
     progress.stage("storing", if progress.is_shown() { Some(0) } else { None });
     let paths: Vec<PathBuf> =
         roots.iter().filter_map(|root| if let Root::Path(path, _) = root { Some(path.clone()) } else { None }).collect();
-    let mut report = std::thread::scope(|scope| {
+    let (mut report, flushed) = std::thread::scope(|scope| {
         // Counting what is to come reads every folder twice, so only where somebody looks.
         if progress.is_shown() {
             scope.spawn(|| expect(&paths, progress));
         }
-        archive.put(roots.into_iter().flat_map(sources), progress)
+        let sources = roots.into_iter().flat_map(sources);
+        if flush {
+            return archive.put_and_flush(sources, progress).map(|(put, flushed)| (put, Some(flushed)));
+        }
+        archive.put(sources, progress).map(|put| (put, None))
     })?;
     report.failed += failed.load(Ordering::Relaxed);
-    Ok(report)
+    Ok((report, flushed))
 }
 
 fn expect(paths: &[PathBuf], progress: &Progress) {
