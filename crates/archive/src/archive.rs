@@ -223,6 +223,21 @@ impl Archive {
             let path = home.join(&store.path);
             std::fs::create_dir_all(&path).map_err(ArchiveError::io(&path))?;
         }
+        for (i, store) in settings.stores.iter().enumerate() {
+            // Two ways to write one place.
+            let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();
+            if settings.stores[..i].iter().any(|other| place(other) == place(store)) {
+                return Err(SettingsError::StoreTwice { path: file, what: "path", value: store.path.display().to_string() }.into());
+            }
+        }
+        // All of them are looked at before the first is marked: a mark that is left behind would stand in the way of the next try.
+        for store in folder_stores(home, &settings) {
+            match store.check() {
+                Ok(()) | Err(StoreError::Unmarked { .. }) => {}
+                Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
         for store in folder_stores(home, &settings) {
             store.mark()?;
         }
@@ -258,7 +273,7 @@ impl Archive {
         }
         let parts = Parts {
             catalogue: Box::new(SqliteCatalogue::open(&catalogue, settings.archive.id)?),
-            keys: Box::new(SqliteKeyStore::open(&home.join(KEYS_FILE), settings.archive.id)?),
+            keys: Box::new(open_keys(home, settings.archive.id)?),
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
@@ -403,6 +418,19 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
         return Err(ArchiveError::NotAnArchive { path: home.to_owned() });
     }
     Ok(Settings::read(&file)?)
+}
+
+/// Opens the key store of the archive in `home`. One that isn't there is never made anew: without its keys, all that is sealed would be
+/// taken for deleted.
+///
+/// # Errors
+/// [`KeyStoreError`].
+pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
+    let path = home.join(KEYS_FILE);
+    if !path.exists() {
+        return Err(KeyStoreError::Damaged { found: format!("{} is not there", path.display()) });
+    }
+    SqliteKeyStore::open(&path, archive)
 }
 
 /// The stores of an archive in `home`.

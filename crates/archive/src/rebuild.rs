@@ -19,12 +19,11 @@ use fulgurite_format::{
     stored_bytes,
 };
 
-use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, folder_stores, lock, read_master_key, read_settings};
+use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, folder_stores, lock, open_keys, read_master_key, read_settings};
 use crate::catalogue::{
     Extent, FoundVersion, NewVersion, PlatterPlace, SetDescription, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone,
 };
 use crate::content::SetReader;
-use crate::keystore::SqliteKeyStore;
 use crate::scrub::read_exact_at;
 use crate::staging::StagingError;
 use crate::volume::FolderVolume;
@@ -65,10 +64,11 @@ pub fn rebuild_catalogue(home: &Path, watcher: &dyn Watcher) -> Result<RebuildRe
     let _lock = lock(home)?;
     let fresh = home.join(format!("{CATALOGUE_FILE}.rebuilding"));
     remove_database(&fresh)?;
+    // The fresh catalogue last: without keys there is nothing to begin.
     let parts = Parts {
-        catalogue: Box::new(SqliteCatalogue::create(&fresh, settings.archive.id)?),
-        keys: Box::new(SqliteKeyStore::open(&home.join(KEYS_FILE), settings.archive.id)?),
+        keys: Box::new(open_keys(home, settings.archive.id)?),
         master_key: read_master_key(&home.join(&settings.archive.master_key))?,
+        catalogue: Box::new(SqliteCatalogue::create(&fresh, settings.archive.id)?),
         staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
         stores: folder_stores(home, &settings),
         settings,

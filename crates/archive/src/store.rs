@@ -41,6 +41,16 @@ pub enum StoreError {
         /// What it should say.
         expected: String,
     },
+    /// It can't become a store, because it is one.
+    #[error("store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more")]
+    Taken {
+        /// Name in the settings.
+        store: String,
+        /// Where it is.
+        place: String,
+        /// What its mark says.
+        found: String,
+    },
     /// Reading or writing failed.
     #[error("store {store} ({place}): {source}")]
     Io {
