@@ -79,7 +79,7 @@ pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
     let mut account = Account::default();
     let trouble = account.run(session, into, &input, begun)?;
     if session.json {
-        println!("{}", account.to_json(into));
+        session.answer(&account.to_json(into));
     } else if !session.quiet {
         account.say_speed(session);
         say_next(session, into)?;
@@ -165,6 +165,7 @@ impl Account {
         let archive = open(into, Access::Write)?;
 
         let restored = into.join("restored");
+        let progress = Progress::of_restore(session.quiet);
         let start = Instant::now();
         self.restored = restore_folder(&archive, b"", &restored, Existing::Keep, &progress)?;
         self.stage("restore what is damaged", self.restored.bytes, start.elapsed());

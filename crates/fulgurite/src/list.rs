@@ -149,7 +149,7 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         }
     }
     if session.json {
-        println!("{}", json!({ "removed_versions": removed }));
+        session.answer(&json!({ "removed_versions": removed }));
     }
     session.say(&format!("Removed {}.", count(removed, "version", "versions")));
     Ok(Outcome::troubled_if(troubled))
@@ -191,9 +191,8 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
                 })
             })
             .collect();
-        println!(
-            "{}",
-            json!({
+        session.answer(
+            &json!({
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
                 "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound, "stores": stores,

@@ -58,7 +58,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
         if let Some((read, wrong)) = objects {
             value["objects"] = json!({ "read": read, "wrong": wrong });
         }
-        println!("{value}");
+        session.answer(&value);
         return;
     }
     session.say(&format!(
@@ -152,7 +152,7 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
     let store = archive.recover(platter, recover.store.as_deref(), &progress)?;
     progress.finish();
     if session.json {
-        println!("{}", json!({ "platter": platter.to_string(), "store": store }));
+        session.answer(&json!({ "platter": platter.to_string(), "store": store }));
     }
     session.say(&format!("Wrote platter {platter} anew on store {store}, and read it back."));
     Ok(Outcome::Good)

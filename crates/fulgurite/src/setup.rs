@@ -34,7 +34,7 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     };
     Archive::init(&home, &settings)?;
     if session.json {
-        println!("{}", json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": settings.shape().to_string() }));
+        session.answer(&json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": settings.shape().to_string() }));
     }
     session.say(&format!("Made archive {} in {}.", settings.archive.id, home.display()));
     session.say(&format!(
@@ -103,13 +103,10 @@ pub(crate) fn rebuild(session: &Session) -> Result<Outcome> {
     let report = rebuild_catalogue(&home, &progress)?;
     progress.finish();
     if session.json {
-        println!(
-            "{}",
-            json!({
-                "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
-                "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
-            })
-        );
+        session.answer(&json!({
+            "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
+            "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
+        }));
     }
     session.say(&format!(
         "Read {} of {}; {} not found.",
