@@ -207,6 +207,8 @@ impl PlatterStore for FolderStore {
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
+        // It may be lost with all that was in it, and a platter be written anew for that.
+        self.volume.create_directory(PLATTERS)?;
         match self.volume.remove(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -228,7 +230,7 @@ impl PlatterStore for FolderStore {
     }
 
     fn list(&self) -> io::Result<Vec<PlatterId>> {
-        let names = self.volume.list(PLATTERS)?;
+        let names = self.names()?;
         Ok(names.iter().filter_map(|name| name.strip_suffix(".platter")?.parse().ok()).collect())
     }
 
@@ -237,11 +239,14 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        self.volume.sync_directory(PLATTERS)
+        match self.volume.sync_directory(PLATTERS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            synced => synced,
+        }
     }
 
     fn sweep(&self) -> io::Result<()> {
-        for name in self.volume.list(PLATTERS)? {
+        for name in self.names()? {
             if name.ends_with(".part") {
                 self.volume.remove(&format!("{PLATTERS}/{name}"))?;
             }
@@ -255,6 +260,14 @@ impl PlatterStore for FolderStore {
 }
 
 impl FolderStore {
+    /// What is in the folder of platters; nothing if that is lost, which its mark doesn't depend on.
+    fn names(&self) -> io::Result<Vec<String>> {
+        match self.volume.list(PLATTERS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names,
+        }
+    }
+
     fn foreign(&self, found: String, expected: String) -> StoreError {
         let line = |text: String| text.trim().replace('\n', ", ");
         StoreError::Foreign { store: self.name.clone(), place: self.place(), found: line(found), expected: line(expected) }
