@@ -20,7 +20,10 @@ const PLATTERS: &str = "platters";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It has no mark: not mounted, or never set up.
-    #[error("store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted?")]
+    #[error(
+        "store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted? \
+         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
+    )]
     Unmarked {
         /// Name in the settings.
         store: String,
@@ -42,7 +45,9 @@ pub enum StoreError {
         expected: String,
     },
     /// It can't become a store, because it is one.
-    #[error("store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more")]
+    #[error(
+        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more"
+    )]
     Taken {
         /// Name in the settings.
         store: String,

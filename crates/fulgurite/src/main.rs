@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use fulgurite_archive::{Access, Archive, settings};
 
-use args::{Catalogue, Cli, Command, Keys};
+use args::{Catalogue, Cli, Command, Keys, Stores};
 
 /// How a command ended that could be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +109,8 @@ fn main() -> ExitCode {
         Command::Recover(recover) => platters::recover(&session, &recover),
         Command::Catalogue(Catalogue::Rebuild) => setup::rebuild(&session),
         Command::Catalogue(Catalogue::Check) => setup::check(&session),
+        Command::Store(Stores::Add(add)) => setup::add_store(&session, &add),
+        Command::Store(Stores::Replace(replace)) => setup::replace_store(&session, &replace),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
         Command::Demo(demo) => demo::demo(&session, &demo),

@@ -70,6 +70,47 @@ fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
+fn a_new_disk_takes_the_place_of_one_that_is_gone() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d2")).expect("removed");
+    place.run(&["scrub"]).fails_with(1, "store replace d2");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "d2: No such file");
+    place.write("d2/something", b"of somebody");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "is not empty");
+    fs::remove_file(place.path("d2/something")).expect("removed");
+    fs::create_dir(place.path("d2/lost+found")).expect("made");
+    place.run(&["store", "replace", "nix"]).fails_with(1, "no store is called nix");
+    place.good(&["store", "replace", "d2"]);
+    place.good(&["store", "replace", "d2", "--json"]).json();
+    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    place.good(&["verify", "--objects"]);
+    // The disk of another store is not overwritten.
+    fs::remove_dir_all(place.path("d1")).expect("removed");
+    fs::rename(place.path("d3"), place.path("d1")).expect("renamed");
+    place.run(&["store", "replace", "d1"]).fails_with(1, "two disks changed places");
+}
+
+#[test]
+fn one_more_store_takes_the_platters_of_one_that_is_gone() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d2")).expect("removed");
+    let settings = place.read("a/fulgurite.toml");
+    place.run(&["store", "add", "d1"]).fails_with(1, "same path");
+    place.run(&["store", "add", "./x/../d1"]).fails_with(1, "same path");
+    place.run(&["store", "add", "d1=new"]).fails_with(1, "same name");
+    place.init("b", "e", 1, &[]);
+    place.run(&["store", "add", "e1"]).fails_with(1, "can't be set up");
+    assert_eq!(place.read("a/fulgurite.toml"), settings);
+    place.good(&["store", "add", "spare=d5", "--json"]).json();
+    assert!(place.read("a/fulgurite.toml").starts_with(settings.trim_ascii_end()), "comments stay");
+    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    assert!(place.platters().iter().any(|platter| platter.store == "spare"));
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+    place.good(&["verify", "--objects"]);
+    assert!(place.good(&["store", "add", "d6"]).text().contains("Set up store d6"));
+}
+
+#[test]
 fn another_archives_disk_is_refused() {
     let place = archive();
     place.init("b", "e", 4, &["--set", "2+2"]);
