@@ -77,7 +77,9 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
                 count(finding.bad_headers.into(), "bad header copy", "bad header copies")
             ),
         };
-        session.say(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
+        let text = format!("platter {} on store {}: {what}", finding.platter, finding.store);
+        // Quiet is for summaries; what is wrong is told by whatever runs this at night.
+        if session.quiet { eprintln!("{text}") } else { session.say(&text) }
     }
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));

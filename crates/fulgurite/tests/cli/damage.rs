@@ -32,6 +32,8 @@ fn as_many_platters_as_a_set_has_redundancy_may_go() {
         assert!(verified.text().contains(&format!("platter {} on store {}: missing", platter.id, platter.store)), "{verified:?}");
     }
     assert!(verified.text().contains("Nothing is lost") && verified.text().contains("0 differ"), "{verified:?}");
+    let quiet = place.run(&["verify", "-q"]);
+    assert_eq!((&quiet.out[..], quiet.err.lines().count()), (&b""[..], 2), "{quiet:?}");
     assert!(place.good(&["platters"]).text().contains("MISSING"));
     let status = place.run(&["status"]);
     assert!(status.status == 1 && status.text().contains("2 damaged or missing"), "{status:?}");
