@@ -49,8 +49,8 @@ pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
         bail!("{} is there already: remove it (rm -r {shown}), or name another folder with --into", into.display());
     }
     let mut input = Input::choose(demo.folder.as_deref(), into)?;
-    // Staging and platters hold it during the flush, platters and the restored copy later; platters of a 4+2 set take some 1.7 times the content.
-    let needed = input.bytes * 14 / 5 + (64 << 20);
+    // During the flush staging holds it, and platters of 4+2 with 1.8 times the content; what is made for it is there once more.
+    let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_ours { input.bytes } else { 0 };
     std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
     let stopped = |why: String| {
         // Only what was just made, which is empty.
@@ -92,7 +92,8 @@ fn settings() -> Settings {
     Settings {
         archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
-        staging: StagingSettings::default(),
+        // Room is reserved for a segment at a time; a demonstration should not take more than it needs.
+        staging: StagingSettings { segment_mib: 64, ..StagingSettings::default() },
         set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 4_096 },
         stores: (1..=DISKS).map(disk).collect(),
     }
@@ -227,6 +228,7 @@ impl Account {
                 rate(stage.bytes, stage.took)
             ));
         }
+        session.say("  (what was written a moment ago is read from the system's memory; disks are slower)");
     }
 
     fn to_json(&self, into: &Path) -> serde_json::Value {
@@ -321,22 +323,27 @@ fn say_next(session: &Session, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The name of a short text, which can be typed as it is.
+/// The name of a short text, which can be typed as it is: of one written for people, if there is one.
 fn something_to_read(archive: &Archive) -> Result<Option<String>> {
+    let mut found = None;
     let mut after = None;
     loop {
         let page = archive.catalogue().list(b"", Versions::Newest, after.as_ref(), 1_000)?;
-        let Some(last) = page.last() else { return Ok(None) };
+        let Some(last) = page.last() else { return Ok(found) };
         after = Some(After::row(last));
-        let text = |row: &&VersionRow| {
+        let short = |row: &&VersionRow| row.record.kind == Kind::File && (1..16_384).contains(&row.record.size);
+        for row in page.iter().filter(short) {
             let name = &row.record.name.0;
-            row.record.kind == Kind::File
-                && (1..16_384).contains(&row.record.size)
-                && [&b".md"[..], b".txt", b".toml", b".rs", b".py"].iter().any(|end| name.ends_with(end))
-                && name.iter().all(|byte| matches!(byte, b' '..=b'~'))
-        };
-        if let Some(row) = page.iter().find(text) {
-            return Ok(Some(row.record.name.display()));
+            if !name.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+                continue;
+            }
+            let ends = |endings: [&str; 3]| endings.iter().any(|end| name.ends_with(end.as_bytes()));
+            if ends([".md", ".txt", ".rst"]) {
+                return Ok(Some(row.record.name.display()));
+            }
+            if found.is_none() && ends([".toml", ".rs", ".py"]) {
+                found = Some(row.record.name.display());
+            }
         }
     }
 }
