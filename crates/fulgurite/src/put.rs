@@ -30,7 +30,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     progress.finish();
     session.say(&format!(
         "{} {}, {} in {:.1} s ({}).",
-        if put.flush { "Stored, wrote and verified" } else { "Stored" },
+        if put.flush { "Stored on platters" } else { "Stored" },
         count(report.objects, "object", "objects"),
         bytes(report.bytes),
         took.as_secs_f64(),
@@ -82,7 +82,7 @@ fn flush_all(session: &Session, archive: &Archive) -> Result<FlushReport> {
 
 fn flush_text(report: FlushReport) -> String {
     format!(
-        "On platters: {} in {}, {} with {} ({} on disk).",
+        "Wrote and verified {} in {}: {} with {} ({} on disk).",
         count(report.platters, "platter", "platters"),
         count(report.sets, "set", "sets"),
         count(report.versions, "object", "objects"),
