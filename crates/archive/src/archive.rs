@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use fulgurite_domain::{ArchiveId, SetShape};
 use fulgurite_format::{KeyTextError, MasterKey};
 
-use crate::catalogue::{Catalogue, CatalogueError, SetState, SqliteCatalogue};
+use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, SqliteCatalogue};
 use crate::chance::random;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::settings::{self, Settings, SettingsError};
@@ -105,6 +105,14 @@ pub enum ArchiveError {
     SegmentMissing {
         /// Number of the segment.
         segment: u64,
+    },
+    /// Staging holds a segment of another archive.
+    #[error("staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one")]
+    ForeignSegment {
+        /// Number of the segment.
+        segment: u64,
+        /// The archive it belongs to.
+        found: ArchiveId,
     },
     /// The catalogue does not know a platter.
     #[error("the catalogue does not know platter {platter}; `fulgurite catalogue rebuild` makes it anew from platters and staging")]
@@ -306,39 +314,55 @@ impl Archive {
     }
 
     /// Brings stores and staging in line with the catalogue after a crash: a set that was being written is given up, since all of
-    /// its content is still staged; segments that nothing needs are removed.
+    /// its content is still staged; removals are completed; puts that were durable in all but the catalogue are acknowledged; segments that
+    /// nothing needs are removed. What can't be done while a store is not there is left for the next time.
     ///
     /// # Errors
-    /// [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes that aren't there: then nothing is changed.
+    /// [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes that aren't there, and [`ArchiveError::ForeignSegment`] if staging is
+    /// another archive's: then nothing is changed.
     pub fn settle(&self) -> Result<(), ArchiveError> {
         let there = self.staging.segments()?;
         let used = self.catalogue().segments_in_use()?;
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
             return Err(ArchiveError::SegmentMissing { segment });
         }
+        // Before anything goes: the catalogue may be an old copy that never heard of what is staged now.
+        let unused: Vec<u64> = there.iter().copied().filter(|segment| used.binary_search(segment).is_err()).collect();
+        if !unused.is_empty() {
+            self.adopt_staged(&unused, &there)?;
+        }
         let sets = self.catalogue().sets()?;
         for set in sets.iter().filter(|set| set.state == SetState::Writing) {
-            for place in &set.description.platters {
-                // A store that isn't there keeps its platter, which belongs to no set then, and which a scrub names.
-                if let Some(store) = self.store(&place.store).filter(|store| store.check().is_ok()) {
-                    let store_error = |source| StoreError::Io { store: place.store.clone(), place: store.place(), source };
-                    store.remove(place.platter).map_err(store_error)?;
-                }
+            if self.drop_platters(&set.description)? {
+                self.catalogue().abandon_set(set.description.id)?;
             }
-            self.catalogue().abandon_set(set.description.id)?;
         }
-        // A removal that was cut short after the catalogue's part of it.
-        let deleted: Vec<_> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
-        self.keys().destroy(&deleted)?;
         for store in &self.stores {
             if store.check().is_ok() {
                 let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
                 store.sweep().map_err(store_error)?;
             }
         }
-        let unused: Vec<u64> = there.into_iter().filter(|segment| used.binary_search(segment).is_err()).collect();
-        self.staging.remove(&unused)?;
-        Ok(())
+        let deleted: Vec<_> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+        self.finish_removals(&deleted)?;
+        self.release_segments()
+    }
+
+    /// Removes the platters of a set that is given up. `false` if one may be left on a store that can't be used now: then the set must not be forgotten,
+    /// or that platter would be nobody's, and a rebuild would believe it.
+    fn drop_platters(&self, set: &SetDescription) -> Result<bool, ArchiveError> {
+        let mut all = true;
+        for place in &set.platters {
+            // A store that is no longer in the settings is gone for good.
+            let Some(store) = self.store(&place.store) else { continue };
+            if store.check().is_err() {
+                all = false;
+                continue;
+            }
+            let store_error = |source| StoreError::Io { store: place.store.clone(), place: store.place(), source };
+            store.remove(place.platter).map_err(store_error)?;
+        }
+        Ok(all)
     }
 
     /// The archive's folder.

@@ -22,12 +22,13 @@ use fulgurite_format::{Entry, Header, Member, Shard, TableWriter};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace};
+use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone};
 use crate::chance::random;
 use crate::clock::now_s;
 use crate::content::OpenSet;
 use crate::ingest::{PutReport, RECORD_BYTES, Source};
 use crate::packing::{Bounds, Item, Placed, SetPlan, disk_geometry, plan_set};
+use crate::scrub::read_exact_at;
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::{Unwatched, Watcher};
 
@@ -133,7 +134,11 @@ impl Archive {
             return Ok(None);
         }
         let plan = plan_set(&items, bounds);
-        let tombstones: Vec<VersionId> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+        let staged_tombstones = self.catalogue().staged_tombstones()?;
+        let tombstones: Vec<VersionId> = staged_tombstones.iter().map(|tombstone| tombstone.id).collect();
+        // A removal may have been cut short behind the catalogue's part of it. When its tombstone is on a platter, nobody remembers that any more: so
+        // what is left of it is done first.
+        self.finish_removals(&tombstones)?;
         let stores = self.choose_stores(&plan)?;
         let set = SetDescription {
             id: SetId(random()),
@@ -173,8 +178,9 @@ impl Archive {
                 },
             })
         });
-        self.catalogue().complete_set(set.id, &mut extents, &tombstones, now_s())?;
+        self.catalogue().complete_set(set.id, &mut extents, now_s())?;
         self.release_segments()?;
+        self.forget_tombstones(&staged_tombstones)?;
         let finished = |shard: &&Placed| shard.object_offset + shard.bytes == items[shard.item].object_bytes;
         let shards = || plan.platters.iter().flat_map(|platter| &platter.shards);
         Ok(Some(FlushReport {
@@ -186,15 +192,24 @@ impl Archive {
         }))
     }
 
+    /// Takes tombstones out of staging that are on platters now, as far as no segment is left that their versions may be staged in. The others go onto
+    /// the next set again.
+    fn forget_tombstones(&self, tombstones: &[StagedTombstone]) -> Result<(), ArchiveError> {
+        // Such segments hold nothing but tombstones, and come after what they remove.
+        let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
+        let oldest = self.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
+        let done = tombstones.iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
+        let done: Vec<VersionId> = done.map(|tombstone| tombstone.id).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.catalogue().forget_tombstones(&done)?;
+        self.release_segments()
+    }
+
     /// Removes segments that hold nothing staged any more.
     pub(crate) fn release_segments(&self) -> Result<(), ArchiveError> {
-        // In this order: a put that begins after the listing has segments of its own; one that is under way protects what it has not
-        // acknowledged; and what was acknowledged before that was asked is in the catalogue's answer.
-        let there = self.staging().segments()?;
-        let settled_before = self.staging().settled_before();
-        let used: HashSet<u64> = self.catalogue().segments_in_use()?.into_iter().collect();
-        let unused: Vec<u64> = there.into_iter().filter(|segment| *segment < settled_before && !used.contains(segment)).collect();
-        Ok(self.staging().remove(&unused)?)
+        self.staging().release(|| Ok(self.catalogue().segments_in_use()?))
     }
 
     /// What a set may be, by settings and memory.
@@ -539,8 +554,13 @@ impl SetJob<'_> {
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
-            let read = file.read_at(offset, &mut copy).map_err(store_error)?;
-            if read < copy.len() || copy != expected {
+            let read = read_exact_at(&*file, offset, &mut copy);
+            if let Err(error) = read
+                && error.kind() != io::ErrorKind::UnexpectedEof
+            {
+                return Err(store_error(error).into());
+            }
+            if copy != expected {
                 return Err(self.wrong(position, format!("the header at byte {offset} is not what was written")));
             }
         }

@@ -125,7 +125,7 @@ impl Archive {
         let stop = AtomicBool::new(false);
         let report = Mutex::new(PutReport::default());
         let writing = self.staging().begin()?;
-        std::thread::scope(|scope| {
+        let result = std::thread::scope(|scope| {
             let (pieces_in, pieces) = sync_channel(QUEUE);
             let (batches_in, batches) = sync_channel(1);
             for _ in 0..self.threads() {
@@ -143,7 +143,13 @@ impl Archive {
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
-        })?;
+        });
+        drop(writing);
+        if let Err(error) = result {
+            // What was not acknowledged must not come back one day. If it can't go now, the next opening decides.
+            let _ = self.release_segments();
+            return Err(error);
+        }
         Ok(report.into_inner().expect("no panic holds this lock"))
     }
 

@@ -13,7 +13,6 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::content::{BeyondRepair, ContentError, ContentReader, Repairs};
 use crate::ingest::RECORD_FRAMES;
-use crate::staging::StagingError;
 
 /// Why an object can't be given back.
 #[derive(Debug, thiserror::Error)]
@@ -171,14 +170,11 @@ impl<'a> ObjectReader<'a> {
         match places {
             Places::Archived(extents) => self.read_extents(extents, from, out),
             Places::Staged(data) => match self.read_staged(data, from, out) {
-                Err(ReadError::Archive(ArchiveError::Staging(StagingError::Read { segment, source, place })))
-                    if source.kind() == io::ErrorKind::NotFound =>
-                {
-                    match self.places(version)? {
-                        Places::Archived(extents) => self.read_extents(&extents, from, out),
-                        Places::Staged(_) => Err(ArchiveError::from(StagingError::Read { segment, source, place }).into()),
-                    }
-                }
+                // A flush may have archived the version since, and its segment be gone.
+                Err(ReadError::Archive(ArchiveError::Staging(error))) => match self.places(version)? {
+                    Places::Archived(extents) => self.read_extents(&extents, from, out),
+                    Places::Staged(_) => Err(ArchiveError::from(error).into()),
+                },
                 result => result,
             },
         }

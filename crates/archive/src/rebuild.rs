@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::{ObjectRecord, PlatterId, SetId, VersionId};
 use fulgurite_format::{
-    Entry, FindHeaderError, Frames, Header, RecordHead, RecordKind, SegmentHead, TableReader, decode_record, find_header, scan_segment,
-    stored_bytes,
+    Entry, FindHeaderError, Frames, Header, RecordHead, RecordKind, SegmentError, SegmentHead, TableReader, decode_record, find_header,
+    scan_segment, stored_bytes,
 };
 
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, folder_stores, lock, open_keys, read_master_key, read_settings};
@@ -27,7 +27,7 @@ use crate::content::SetReader;
 use crate::scrub::read_exact_at;
 use crate::staging::StagingError;
 use crate::volume::FolderVolume;
-use crate::watch::{Trouble, Watcher};
+use crate::watch::{Trouble, Unwatched, Watcher};
 
 /// Versions handed to the catalogue in one transaction.
 const BATCH: usize = 1_000;
@@ -77,13 +77,27 @@ pub fn rebuild_catalogue(home: &Path, watcher: &dyn Watcher) -> Result<RebuildRe
     let report = archive.rebuild(watcher)?;
     // Closing the last connection brings everything from the write-ahead log into the file.
     drop(archive);
-    let old = home.join(CATALOGUE_FILE);
-    for suffix in ["-wal", "-shm"] {
-        remove_if_there(&with_suffix(&old, suffix))?;
-    }
-    std::fs::rename(&fresh, &old).map_err(ArchiveError::io(&old))?;
-    std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home))?;
+    replace_database(home, &fresh, &home.join(CATALOGUE_FILE))?;
     Ok(report)
+}
+
+/// Puts a database in the place of another, so that a crash at any instant leaves one of them, or none and its absence is told.
+///
+/// A database without its log is an old state that looks like a good one, and a log beside another database would be read into it. So first of all the
+/// old one has its name taken, log and all.
+fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
+    let sync = || std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home));
+    let aside = with_suffix(old, ".old");
+    remove_database(&aside)?;
+    if old.exists() {
+        std::fs::rename(old, &aside).map_err(ArchiveError::io(old))?;
+    }
+    sync()?;
+    remove_database(old)?;
+    sync()?;
+    std::fs::rename(fresh, old).map_err(ArchiveError::io(old))?;
+    sync()?;
+    remove_database(&aside)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> std::path::PathBuf {
@@ -100,6 +114,26 @@ fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(path)(error)),
         _ => Ok(()),
+    }
+}
+
+/// A set of which platters were found.
+struct FoundSet {
+    /// Of any of its platters.
+    header: Header,
+    description: SetDescription,
+    /// How many of its platters were not found.
+    missing: usize,
+}
+
+impl FoundSet {
+    /// Whether more is missing than its redundancy makes good. Then it was never finished, most likely, and what is on it was put on another set later.
+    fn is_doubtful(&self) -> bool {
+        self.missing > usize::from(self.header.shape.redundancy)
+    }
+
+    fn has_one_of(&self, extents: &[Extent]) -> bool {
+        self.description.platters.iter().any(|place| extents.iter().any(|extent| extent.platter == place.platter))
     }
 }
 
@@ -126,29 +160,35 @@ impl Archive {
     pub fn rebuild(&self, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
         let mut report = RebuildReport::default();
         watcher.stage("reading staging", None);
-        let (staged, mut tombstones) = self.scan_staging(&mut report, watcher)?;
+        let (staged, mut tombstones) = self.scan_staging(&self.staging().segments()?, &mut report, watcher)?;
         let staged_tombstones: Vec<StagedTombstone> = tombstones.iter().map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
         watcher.stage("reading headers", None);
         let sets = self.find_sets(&mut report, watcher);
         let rebuilding = Mutex::new(());
         let mut reader = SetReader::new(&rebuilding, self.threads());
         let mut tables = Vec::new();
-        for (header, description) in &sets {
-            self.catalogue().adopt_set(description)?;
-            reader.introduce(Arc::new(self.open_set(description)));
-            tables.extend((0..header.shape.information).map(|position| header.for_position(position)));
+        for found in &sets {
+            if !found.is_doubtful() {
+                self.adopt_set(found, &mut report)?;
+            }
+            reader.introduce(Arc::new(self.open_set(&found.description)));
+            tables.extend((0..found.header.shape.information).map(|position| (found, found.header.for_position(position))));
         }
-        watcher.stage("reading tables", Some(tables.iter().map(|header| 2 * header.member().table_bytes).sum()));
+        watcher.stage("reading tables", Some(tables.iter().map(|(_, header)| 2 * header.member().table_bytes).sum()));
         // Tombstones first: one may be on any platter, and outweighs entries everywhere.
         let mut readable = Vec::new();
-        for header in &tables {
+        // Versions that have been found in doubtful sets, and nowhere else so far.
+        let mut wanted: HashSet<VersionId> = HashSet::new();
+        for (found, header) in &tables {
             match read_table(&mut reader, header, watcher, &mut |entry| {
                 if entry.tombstone {
                     tombstones.entry(entry.version).or_insert(0);
+                } else if found.is_doubtful() {
+                    wanted.insert(entry.version);
                 }
                 Ok(())
             }) {
-                Ok(()) => readable.push(header),
+                Ok(()) => readable.push((*found, header)),
                 Err(TableTrouble::Archive(error)) => return Err(error),
                 Err(TableTrouble::Unreadable(why)) => {
                     report.lost_tables += 1;
@@ -164,78 +204,132 @@ impl Archive {
                 continue;
             }
             report.staged += 1;
+            wanted.remove(&id);
             batch.push(FoundVersion::Staged(version));
             self.adopt_full(&mut batch, BATCH)?;
         }
         self.adopt_full(&mut batch, 1)?;
         let mut parted: HashMap<VersionId, Parted> = HashMap::new();
         let mut deleted: HashSet<VersionId> = HashSet::new();
-        for header in readable {
-            let read = read_table(&mut reader, header, watcher, &mut |entry| {
-                if entry.tombstone {
-                    return Ok(());
-                }
-                if tombstones.contains_key(&entry.version) {
-                    deleted.insert(entry.version);
-                    return Ok(());
-                }
-                let Some(record) = self.open_record(&entry, watcher)? else {
-                    deleted.insert(entry.version);
-                    return Ok(());
-                };
-                if stored_bytes(record.size) != entry.shard.object_bytes {
-                    report.incomplete += 1;
-                    let why = "its record says another length than its entry";
-                    watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
-                    return Ok(());
-                }
-                let extent = Extent {
-                    shard: entry.shard.index,
-                    object_offset: entry.shard.object_offset,
-                    platter: header.platter,
-                    offset: entry.offset,
-                    bytes: entry.stored_bytes,
-                };
-                if entry.stored_bytes == entry.shard.object_bytes {
-                    let (id, sealed, stored_bytes) = (entry.version, entry.sealed, entry.stored_bytes);
-                    batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes, extents: vec![extent] });
-                    report.archived += 1;
-                    return self.adopt_full(&mut batch, BATCH);
-                }
-                let parts = parted.entry(entry.version).or_insert_with(|| Parted {
-                    record,
-                    sealed: entry.sealed,
-                    object_bytes: entry.shard.object_bytes,
-                    extents: Vec::new(),
+        let mut needed: HashSet<SetId> = HashSet::new();
+        // Sets that can be relied upon come first, so that what is in one of them needs none of the others.
+        for doubtful in [false, true] {
+            for (found, header) in readable.iter().filter(|(found, _)| found.is_doubtful() == doubtful) {
+                let read = read_table(&mut reader, header, watcher, &mut |entry| {
+                    if entry.tombstone || (doubtful && !wanted.contains(&entry.version)) {
+                        return Ok(());
+                    }
+                    if tombstones.contains_key(&entry.version) {
+                        deleted.insert(entry.version);
+                        return Ok(());
+                    }
+                    let Some(record) = self.open_record(&entry, watcher)? else {
+                        deleted.insert(entry.version);
+                        return Ok(());
+                    };
+                    if stored_bytes(record.size) != entry.shard.object_bytes {
+                        report.incomplete += 1;
+                        let why = "its record says another length than its entry";
+                        watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
+                        return Ok(());
+                    }
+                    let extent = Extent {
+                        shard: entry.shard.index,
+                        object_offset: entry.shard.object_offset,
+                        platter: header.platter,
+                        offset: entry.offset,
+                        bytes: entry.stored_bytes,
+                    };
+                    if entry.stored_bytes == entry.shard.object_bytes {
+                        let (id, sealed, stored_bytes) = (entry.version, entry.sealed, entry.stored_bytes);
+                        wanted.remove(&id);
+                        if doubtful && needed.insert(found.description.id) {
+                            self.adopt_set(found, &mut report)?;
+                        }
+                        batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes, extents: vec![extent] });
+                        report.archived += 1;
+                        return self.adopt_full(&mut batch, BATCH);
+                    }
+                    let parts = parted.entry(entry.version).or_insert_with(|| Parted {
+                        record,
+                        sealed: entry.sealed,
+                        object_bytes: entry.shard.object_bytes,
+                        extents: Vec::new(),
+                    });
+                    parts.extents.push(extent);
+                    Ok(())
                 });
-                parts.extents.push(extent);
-                Ok(())
-            });
-            match read {
-                Err(TableTrouble::Archive(error)) => return Err(error),
-                Err(TableTrouble::Unreadable(why)) => {
-                    watcher.trouble(Trouble::Note { text: &format!("the file table of platter {}: {why}", header.platter) });
-                    report.lost_tables += 1;
+                match read {
+                    Err(TableTrouble::Archive(error)) => return Err(error),
+                    Err(TableTrouble::Unreadable(why)) => {
+                        watcher.trouble(Trouble::Note { text: &format!("the file table of platter {}: {why}", header.platter) });
+                        report.lost_tables += 1;
+                    }
+                    Ok(()) => {}
                 }
-                Ok(()) => {}
             }
+            for (id, parts) in std::mem::take(&mut parted) {
+                if !cover(&parts.extents, parts.object_bytes) {
+                    parted.insert(id, parts);
+                    continue;
+                }
+                for found in sets.iter().filter(|found| doubtful && found.is_doubtful() && found.has_one_of(&parts.extents)) {
+                    if needed.insert(found.description.id) {
+                        self.adopt_set(found, &mut report)?;
+                    }
+                }
+                let Parted { record, sealed, object_bytes, extents } = parts;
+                wanted.remove(&id);
+                report.archived += 1;
+                batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes: object_bytes, extents });
+                self.adopt_full(&mut batch, BATCH)?;
+            }
+            self.adopt_full(&mut batch, 1)?;
         }
-        for (id, parts) in parted {
-            let Parted { record, sealed, object_bytes, extents } = parts;
-            let Some(extents) = cover(extents, object_bytes) else {
-                report.incomplete += 1;
-                let why = "only some of its shards are on the platters that were found";
-                watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
-                continue;
-            };
-            report.archived += 1;
-            batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes: object_bytes, extents });
-            self.adopt_full(&mut batch, BATCH)?;
+        for Parted { record, .. } in parted.values() {
+            report.incomplete += 1;
+            let why = "only some of its shards are on the platters that were found";
+            watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
         }
-        self.adopt_full(&mut batch, 1)?;
+        for found in sets.iter().filter(|found| found.is_doubtful() && !needed.contains(&found.description.id)) {
+            let text = format!(
+                "set {} has {} of its {} platters, and nothing needs it: it was never finished, or all on it was removed. It is left out of the catalogue",
+                found.description.id,
+                found.header.members.len() - found.missing,
+                found.header.members.len(),
+            );
+            watcher.trouble(Trouble::Note { text: &text });
+        }
         self.catalogue().adopt_tombstones(&staged_tombstones)?;
         report.deleted += deleted.len() as u64;
         Ok(report)
+    }
+
+    /// Acknowledges what is wholly staged in segments that the catalogue has no use for, and unknown to it: a put that a crash cut short between its last
+    /// sync and the catalogue, or, when the catalogue is an old copy, all that was put since. What was removed has its tombstone in the catalogue
+    /// for as long as its segment may be there, and no key. A tombstone that the catalogue doesn't know is of a removal that never was acknowledged.
+    pub(crate) fn adopt_staged(&self, unused: &[u64], there: &[u64]) -> Result<(), ArchiveError> {
+        let mut report = RebuildReport::default();
+        let (mut staged, mut tombstones) = self.scan_staging(unused, &mut report, &Unwatched)?;
+        if report.incomplete > 0 {
+            // The rest may be in segments that are in use for something else.
+            (staged, tombstones) = self.scan_staging(there, &mut RebuildReport::default(), &Unwatched)?;
+        }
+        tombstones.extend(self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| (tombstone.id, tombstone.segment)));
+        let mut batch = Vec::new();
+        for (id, version) in staged {
+            if !tombstones.contains_key(&id) {
+                batch.push(FoundVersion::Staged(version));
+                self.adopt_full(&mut batch, BATCH)?;
+            }
+        }
+        self.adopt_full(&mut batch, 1)
+    }
+
+    fn adopt_set(&self, found: &FoundSet, report: &mut RebuildReport) -> Result<(), ArchiveError> {
+        report.sets += 1;
+        report.missing += found.missing as u64;
+        Ok(self.catalogue().adopt_set(&found.description)?)
     }
 
     /// Hands over a batch that has at least `full` versions.
@@ -280,7 +374,7 @@ impl Archive {
     }
 
     /// The sets that platters were found of, with a header and the description of each.
-    fn find_sets(&self, report: &mut RebuildReport, watcher: &dyn Watcher) -> Vec<(Header, SetDescription)> {
+    fn find_sets(&self, report: &mut RebuildReport, watcher: &dyn Watcher) -> Vec<FoundSet> {
         let note = |text: String| watcher.trouble(Trouble::Note { text: &text });
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
@@ -314,7 +408,6 @@ impl Archive {
                 }
             }
         }
-        report.sets = sets.len() as u64;
         let describe = |header: Header| {
             let place = |platter: PlatterId| {
                 let store = places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned());
@@ -327,11 +420,11 @@ impl Archive {
                 written: header.written,
                 platters: header.members.iter().map(|member| place(member.platter)).collect(),
             };
-            report.missing += description.platters.iter().filter(|place| place.store == NOWHERE).count() as u64;
-            (header, description)
+            let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
+            FoundSet { header, description, missing }
         };
         let mut sets: Vec<_> = sets.into_values().map(describe).collect();
-        sets.sort_by_key(|(header, _)| header.written);
+        sets.sort_by_key(|found| found.header.written);
         sets
     }
 
@@ -339,12 +432,13 @@ impl Archive {
     #[allow(clippy::type_complexity)]
     fn scan_staging(
         &self,
+        segments: &[u64],
         report: &mut RebuildReport,
         watcher: &dyn Watcher,
     ) -> Result<(Vec<(VersionId, NewVersion)>, HashMap<VersionId, u64>), ArchiveError> {
         let mut parts: BTreeMap<VersionId, StagedParts> = BTreeMap::new();
         let mut tombstones = HashMap::new();
-        for segment in self.staging().segments()? {
+        for &segment in segments {
             let file = self.staging().open(segment)?;
             let read_error = |source| StagingError::Read { place: self.staging().place(), segment, source };
             let length = file.length().map_err(read_error)?;
@@ -377,6 +471,7 @@ impl Archive {
                     watcher.trouble(Trouble::Note { text: &text });
                 }
                 Ok(_) => {}
+                Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
                 Err(error) => watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") }),
             }
         }
@@ -405,18 +500,12 @@ impl Archive {
     }
 }
 
-/// Chooses extents that make up an object of `bytes`, end to end.
-fn cover(mut extents: Vec<Extent>, bytes: u64) -> Option<Vec<Extent>> {
-    extents.sort_by_key(|extent| (extent.object_offset, std::cmp::Reverse(extent.bytes)));
-    let mut chosen: Vec<Extent> = Vec::new();
-    let mut end = 0;
-    for extent in extents {
-        if extent.object_offset == end && extent.bytes > 0 {
-            end += extent.bytes;
-            chosen.push(extent);
-        }
-    }
-    (end == bytes).then_some(chosen)
+/// Whether extents, which may overlap, are all of an object of `bytes`.
+fn cover(extents: &[Extent], bytes: u64) -> bool {
+    let mut sorted: Vec<&Extent> = extents.iter().collect();
+    sorted.sort_by_key(|extent| extent.object_offset);
+    let reach = |end: u64, extent: &&Extent| (extent.object_offset <= end).then(|| end.max(extent.object_offset.saturating_add(extent.bytes)));
+    sorted.iter().try_fold(0, reach) == Some(bytes)
 }
 
 enum TableTrouble {

@@ -20,6 +20,16 @@ impl Archive {
         if versions.is_empty() {
             return Ok(());
         }
+        let forgotten = self.forget(versions);
+        let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
+        let removed = forgotten.and_then(|()| Ok(self.keys().destroy(&sealed)?));
+        // Whether it worked or not: a tombstone without the catalogue's word for it must not be found by a rebuild one day.
+        let released = self.release_segments();
+        removed.and(released)
+    }
+
+    /// Stages tombstones and takes the versions out of the catalogue.
+    fn forget(&self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
         let writing = self.staging().begin()?;
         let mut writer = writing.writer();
         let mut tombstones = Vec::with_capacity(versions.len());
@@ -29,11 +39,15 @@ impl Archive {
         }
         writer.unsynced()?.sync()?;
         let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
-        self.catalogue().commit_delete(&keys, &tombstones)?;
-        let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
-        self.keys().destroy(&sealed)?;
-        drop(writer);
-        drop(writing);
+        Ok(self.catalogue().commit_delete(&keys, &tombstones)?)
+    }
+
+    /// Does what is left to do for versions that the catalogue has forgotten: their keys are destroyed, and the segments they were staged in go.
+    pub(crate) fn finish_removals(&self, tombstones: &[VersionId]) -> Result<(), ArchiveError> {
+        if tombstones.is_empty() {
+            return Ok(());
+        }
+        self.keys().destroy(tombstones)?;
         self.release_segments()
     }
 }

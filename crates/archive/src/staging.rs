@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{ArchiveId, VersionId};
@@ -60,15 +60,30 @@ pub struct Staging {
     archive: ArchiveId,
     segment_bytes: u64,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
-    /// The first segment that a put in progress may have written to; `u64::MAX` if there is none.
+    /// Held by whoever writes.
+    writer: Mutex<()>,
+    /// The first segment that the writer may have written to; `u64::MAX` if there is none.
     writing_from: AtomicU64,
+    /// Numbers below this were given out. None is given out twice while a reader may have a place in the old segment of that number.
+    next: AtomicU64,
+    /// Held by whoever removes segments.
+    releaser: Mutex<()>,
 }
 
 impl Staging {
     /// Staging of `archive` in a volume, in segments of about `segment_bytes`.
     #[must_use]
     pub fn new(volume: Arc<dyn Volume>, archive: ArchiveId, segment_bytes: u64) -> Self {
-        Self { volume, archive, segment_bytes, open: Mutex::new(HashMap::new()), writing_from: AtomicU64::new(u64::MAX) }
+        Self {
+            volume,
+            archive,
+            segment_bytes,
+            open: Mutex::new(HashMap::new()),
+            writer: Mutex::new(()),
+            writing_from: AtomicU64::new(u64::MAX),
+            next: AtomicU64::new(1),
+            releaser: Mutex::new(()),
+        }
     }
 
     /// Where it is, for people.
@@ -94,14 +109,15 @@ impl Staging {
         Ok(numbers)
     }
 
-    /// Begins to write: segments from here on belong to the put in progress, until the guard goes. There is one at a time.
+    /// Begins to write: segments from here on belong to the writer, until the guard goes. Waits for the writer before, if there is one.
     ///
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
-        let first = self.segments()?.last().map_or(1, |last| last + 1);
-        self.writing_from.store(first, Ordering::Release);
-        Ok(Writing { staging: self, first })
+        let alone = self.writer.lock().expect("no panic holds this lock");
+        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst));
+        self.writing_from.store(first, Ordering::SeqCst);
+        Ok(Writing { staging: self, first, _alone: alone })
     }
 
     /// Opens a segment to be read.
@@ -143,23 +159,29 @@ impl Staging {
         Ok(())
     }
 
-    /// Segments with lower numbers hold nothing that is yet to be acknowledged.
-    #[must_use]
-    pub fn settled_before(&self) -> u64 {
-        self.writing_from.load(Ordering::Acquire)
-    }
-
-    /// Removes segments. Only [settled](Self::settled_before) ones that the catalogue has no use for (I1).
+    /// Removes the segments that the catalogue has no use for (I1); `used` asks it, and gives their numbers in order. Those of a put in progress
+    /// stay, since what is in them may be acknowledged any moment.
     ///
     /// # Errors
-    /// [`StagingError::Write`].
-    pub fn remove(&self, segments: &[u64]) -> Result<(), StagingError> {
-        for &segment in segments {
-            self.open.lock().expect("no panic holds this lock").remove(&segment);
+    /// [`StagingError::Write`], or what `used` says.
+    pub fn release<E: From<StagingError>>(&self, used: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<(), E> {
+        let _alone = self.releaser.lock().expect("no panic holds this lock");
+        // In this order. A put that begins from here on writes to segments that are not on the list; one that goes on protects its own; and one
+        // that has ended is in what the catalogue says.
+        let there = self.segments()?;
+        let writing_from = self.writing_from.load(Ordering::SeqCst);
+        let used = used()?;
+        let unused: Vec<u64> = there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
+        for &segment in &unused {
             match self.volume.remove(&file_name(segment)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error)),
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error).into()),
                 _ => {}
             }
+            self.open.lock().expect("no panic holds this lock").remove(&segment);
+        }
+        if !unused.is_empty() {
+            // A segment that came back would be taken for what is staged, by a rebuild of the catalogue.
+            self.volume.sync_directory("").map_err(|source| self.write_error(source))?;
         }
         Ok(())
     }
@@ -186,6 +208,7 @@ fn parse_name(name: &str) -> Option<u64> {
 pub struct Writing<'a> {
     staging: &'a Staging,
     first: u64,
+    _alone: MutexGuard<'a, ()>,
 }
 
 impl<'a> Writing<'a> {
@@ -205,7 +228,7 @@ impl Writing<'_> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.staging.writing_from.store(u64::MAX, Ordering::Release);
+        self.staging.writing_from.store(u64::MAX, Ordering::SeqCst);
     }
 }
 
@@ -333,13 +356,13 @@ impl SegmentWriter<'_> {
             let number = self.next;
             let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create(&file_name(number))?);
             self.next += 1;
+            self.staging.next.fetch_max(self.next, Ordering::SeqCst);
             // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it.
             let allocated = self.staging.segment_bytes;
-            if let Err(error) = file.allocate(allocated) {
+            if let Err(error) = file.allocate(allocated).and_then(|()| self.staging.volume.sync_directory("")) {
                 let _ = self.staging.volume.remove(&file_name(number));
                 return Err(error);
             }
-            self.staging.volume.sync_directory("")?;
             let head = SegmentHead { archive: self.staging.archive, number };
             self.current = Some(Segment { number, file, written: 0, buffer: head.to_bytes().to_vec(), dirty: true, allocated });
         }

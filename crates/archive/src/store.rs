@@ -161,7 +161,13 @@ impl FolderStore {
         };
         // Longer than any mark, so that a foreign file isn't read whole.
         let mut bytes = vec![0; 4_096];
-        let read = file.read_at(0, &mut bytes).map_err(|error| self.io(error))?;
+        let mut read = 0;
+        while read < bytes.len() {
+            match file.read_at(read as u64, &mut bytes[read..]).map_err(|error| self.io(error))? {
+                0 => break,
+                more => read += more,
+            }
+        }
         Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
     }
 }
@@ -193,9 +199,16 @@ impl PlatterStore for FolderStore {
         }
         let write = || {
             self.volume.create_directory(PLATTERS)?;
-            let file = self.volume.create(MARK)?;
+            let part = format!("{MARK}.part");
+            match self.volume.remove(&part) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = self.volume.create(&part)?;
             file.write_at(0, self.mark_text().as_bytes())?;
             file.sync()?;
+            // Whole or not at all, so that what was cut short can be tried again.
+            self.volume.rename(&part, MARK)?;
             self.volume.sync_directory("")
         };
         write().map_err(|error| self.io(error))

@@ -50,7 +50,7 @@ macro_rules! conformance {
             an_object_in_parts_stays_staged_until_the_last_part
             a_part_that_was_written_twice_counts_once
             a_version_deleted_while_its_set_is_written_is_passed_over
-            tombstones_leave_staging_with_the_set
+            tombstones_stay_staged_until_they_are_forgotten
             versions_on_platters_are_those_with_an_extent_there
             platters_remember_their_health_and_store
             sets_are_in_order_of_writing
@@ -140,7 +140,7 @@ pub(crate) fn only(catalogue: &mut dyn Catalogue, name: impl AsRef<[u8]>) -> Ver
 pub(crate) fn complete(catalogue: &mut dyn Catalogue, seed: u8, extents: &[(VersionKey, Extent)]) {
     catalogue.begin_set(&set(seed, 3)).expect("begun");
     let mut extents = extents.iter().map(|&(version, extent)| ArchivedExtent { version, extent });
-    catalogue.complete_set(SetId([seed; 16]), &mut extents, &[], 77).expect("completed");
+    catalogue.complete_set(SetId([seed; 16]), &mut extents, 77).expect("completed");
 }
 
 /// All rows of a listing, `page` at a time.

@@ -346,8 +346,7 @@ pub trait Catalogue: Send {
 
     /// Records that a set is about to be written.
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
-    /// Records that all platters of a set were found good at `verified` (seconds since 1970), where these extents lie on them, and that these
-    /// tombstones are not staged any more.
+    /// Records that all platters of a set were found good at `verified` (seconds since 1970), and where these extents lie on them.
     ///
     /// A version is archived, and not staged any more, when the extents recorded for it, by this set and earlier ones, are all of its
     /// stored bytes; until then all of it stays staged. One without stored bytes needs an extent of no bytes. A version that was deleted
@@ -356,9 +355,13 @@ pub trait Catalogue: Send {
         &mut self,
         set: SetId,
         extents: &mut dyn Iterator<Item = ArchivedExtent>,
-        tombstones: &[VersionId],
         verified: u64,
     ) -> Result<(), CatalogueError>;
+    /// Records that these tombstones are on platters of complete sets, and not staged any more.
+    ///
+    /// Only when the segments that their versions were staged in are gone for good. Until then a segment that comes back after a crash must
+    /// find its tombstones here.
+    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError>;
     /// Forgets a set in state [`SetState::Writing`]. What was to go on it is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
     /// All sets, in order of writing.

@@ -196,10 +196,13 @@ impl Catalogue for SqliteCatalogue {
         &mut self,
         set: SetId,
         extents: &mut dyn Iterator<Item = ArchivedExtent>,
-        tombstones: &[VersionId],
         verified: u64,
     ) -> Result<(), CatalogueError> {
-        self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, tombstones, verified))
+        self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, verified))
+    }
+
+    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {
+        self.change("forget tombstones", |connection| put::forget_tombstones(connection, tombstones))
     }
 
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {

@@ -43,10 +43,10 @@ pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Pla
     let not_writing =
         |result: Result<(), CatalogueError>| assert!(matches!(result, Err(CatalogueError::SetNotWriting { set }) if set == id));
     not_writing(catalogue.abandon_set(id));
-    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), &[], 5));
+    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), 5));
     complete(&mut *catalogue, 1, &[]);
     not_writing(catalogue.abandon_set(id));
-    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), &[], 5));
+    not_writing(catalogue.complete_set(id, &mut std::iter::empty(), 5));
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Place
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
     let mut extents =
         [(a, extent(1, 0, 0, 5)), (b, extent(2, 0, 0, 5))].into_iter().map(|(version, extent)| ArchivedExtent { version, extent });
-    let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect_err("refused");
+    let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect_err("refused");
     assert!(matches!(refused, CatalogueError::UnknownPlatter { platter: found } if found == platter(2, 0)), "{refused}");
     assert!(!only(&mut *catalogue, "a").archived, "nothing of it was kept");
     assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
@@ -155,20 +155,22 @@ pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &
     let extents = [extent(1, 0, 0, 5), extent(1, 1, 0, 5), extent(1, 1, 0, 1_000), extent(1, 0, 1_000, 1_000)];
     let mut extents =
         [keys[0], keys[1], keys[2], keys[2]].into_iter().zip(extents).map(|(version, extent)| ArchivedExtent { version, extent });
-    catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect("completed");
+    catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     assert_eq!(names(&listed(&mut *catalogue, b"", Versions::All, 10)), [(b"a".to_vec(), 1), (b"d".to_vec(), 1)]);
     assert!(only(&mut *catalogue, "a").archived && !only(&mut *catalogue, "d").archived);
     assert!(catalogue.extents(keys[1]).expect("looked up").is_empty());
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn tombstones_leave_staging_with_the_set(place: &dyn Place) {
+pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Place) {
     let mut catalogue = place.open();
     let tombstones = [1, 2, 3].map(|seed| StagedTombstone { id: VersionId([seed; 16]), segment: seed.into() });
     catalogue.commit_delete(&[], &tombstones).expect("deleted");
     catalogue.begin_set(&set(1, 3)).expect("begun");
     let written = [tombstones[0].id, tombstones[2].id, VersionId([9; 16])];
-    catalogue.complete_set(SetId([1; 16]), &mut std::iter::empty(), &written, 5).expect("completed");
+    catalogue.complete_set(SetId([1; 16]), &mut std::iter::empty(), 5).expect("completed");
+    assert_eq!(catalogue.staged_tombstones().expect("listed"), tombstones);
+    catalogue.forget_tombstones(&written).expect("forgotten");
     assert_eq!(catalogue.staged_tombstones().expect("listed"), [tombstones[1]]);
     assert_eq!(catalogue.staged_totals().expect("counted").tombstones, 1);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);

@@ -161,7 +161,8 @@ pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, t
 }
 
 /// Takes tombstones out of staging that are on platters now.
-pub(super) fn remove_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, ids: &[VersionId]) -> Result<(), Fault> {
+pub(super) fn forget_tombstones(connection: &Connection, ids: &[VersionId]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
     let mut delete = connection.prepare_cached("DELETE FROM tombstone WHERE id = ?1 RETURNING segment")?;
     for id in ids {
         if let Some(segment) = delete.query_row([id.0], |row| row.get(0)).optional()? {
@@ -169,7 +170,7 @@ pub(super) fn remove_tombstones(connection: &Connection, ledger: &mut Ledger<'_>
             ledger.segment(segment, -1);
         }
     }
-    Ok(())
+    ledger.close()
 }
 
 pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, Fault> {

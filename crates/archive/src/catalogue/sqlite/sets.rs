@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape};
 use rusqlite::{Connection, Row, params};
 
 use super::counters::Ledger;
@@ -237,7 +237,6 @@ pub(super) fn complete(
     connection: &Connection,
     set: SetId,
     extents: &mut dyn Iterator<Item = ArchivedExtent>,
-    tombstones: &[VersionId],
     verified: u64,
 ) -> Result<(), Fault> {
     let cells = writing(connection, set)?;
@@ -270,7 +269,6 @@ pub(super) fn complete(
     for key in in_parts {
         settle(connection, &mut ledger, key)?;
     }
-    put::remove_tombstones(connection, &mut ledger, tombstones)?;
     ledger.close()
 }
 

@@ -203,7 +203,7 @@ fn others_read_while_one_writes() {
     let key = only(&mut *writer, "a").key;
     let mut extents = std::iter::once(ArchivedExtent { version: key, extent: extent(1, 0, 0, 2_000) })
         .inspect(|_| assert!(!only(&mut reader, "a").archived, "what is not committed is not seen"));
-    writer.complete_set(SetId([1; 16]), &mut extents, &[], 5).expect("completed");
+    writer.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     drop(extents);
     assert!(only(&mut reader, "a").archived, "what is committed is seen");
     let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("a reader can gather, too");
@@ -225,7 +225,7 @@ fn a_crash_within_a_transaction_leaves_nothing_of_it() {
             assert_eq!(all_of(&mut *crash.open()).expect("sound"), before);
             panic!("and this is how it would end in the program")
         }));
-    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| catalogue.complete_set(SetId([1; 16]), &mut extents, &[], 5)));
+    let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| catalogue.complete_set(SetId([1; 16]), &mut extents, 5)));
     end.expect_err("it panicked");
     assert_eq!(all_of(&mut *catalogue).expect("sound"), before);
     catalogue.check().expect("sound");
@@ -332,7 +332,7 @@ fn work_does_not_grow_with_the_catalogue() {
             ("totals", &|c| done(c.totals())),
             ("page of versions_on", &|c| done(c.versions_on(&[platter(1, 0)], Some(&after), 20))),
             ("put", &|c| done(c.commit_put(&[version("3/x", 1, round.into(), 10)]))),
-            ("complete_set", &|c| done(c.complete_set(SetId([round + 10; 16]), &mut std::iter::once(extent), &[], 5))),
+            ("complete_set", &|c| done(c.complete_set(SetId([round + 10; 16]), &mut std::iter::once(extent), 5))),
             ("delete", &|c| done(c.commit_delete(&[archived], &[]))),
         ];
         let now: Vec<_> = works.into_iter().map(|(what, work)| (what, steps(&mut catalogue, work))).collect();

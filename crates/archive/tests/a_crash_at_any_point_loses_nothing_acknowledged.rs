@@ -1,0 +1,120 @@
+//! The power goes before, within and after every single step of a workload, and nothing that was acknowledged is lost.
+//!
+//! ```text
+//! one run of the workload -> a photograph before each step -> for each kind of survival: reboot, settle, check, go on working
+//!                                                                                     \-> rebuild the catalogue, check
+//! ```
+//!
+//! The fault model is in `sim/disk.rs` and `sim/world.rs`.
+
+mod sim;
+mod support;
+
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use fulgurite_archive::ArchiveError;
+use fulgurite_archive::watch::Unwatched;
+use sim::Scene;
+use sim::disk::Survival;
+use sim::world::{Photograph, World};
+
+/// Random survivals tried at each step, besides nothing and everything.
+const RANDOM_SURVIVALS: u64 = 2;
+
+/// Objects small and empty, with several data records and over several segments, new versions, removals before and after a flush, a platter lost
+/// and repaired, and one recovered on a store that is not its own.
+fn workload(scene: &mut Scene) -> Result<(), ArchiveError> {
+    scene.put(&[("small", 1_000), ("empty", 0), ("folder/large", 1_200_000)])?;
+    scene.put(&[("small", 2_000), ("doomed early", 500), ("doomed late", 70_000)])?;
+    scene.remove("doomed early")?;
+    scene.flush()?;
+    scene.put(&[("later", 5_000), ("small", 3_000)])?;
+    scene.remove("doomed late")?;
+    scene.flush()?;
+    let lost = scene.world.platter_files()[1].clone();
+    let (store, name) = lost.split_once('/').expect("a store and a name");
+    let disk = 1 + store.strip_prefix('d').and_then(|digits| digits.parse::<usize>().ok()).expect("a store's name");
+    scene.world.disk(disk, |disk| disk.lose(&format!("platters/{name}")));
+    let report = scene.archive.scrub(true, &Unwatched)?;
+    assert_eq!((report.rebuilt, report.lost_versions), (1, 0));
+    let platter = scene.archive.catalogue().platters()?[0].place.platter;
+    scene.archive.recover(platter, Some("spare"), &Unwatched)?;
+    scene.put(&[("last", 10)])
+}
+
+fn world(encrypt: bool) -> Arc<World> {
+    World::with(encrypt, |settings| {
+        settings.stores.push(fulgurite_archive::settings::StoreSettings { name: "spare".into(), path: "stores/spare".into() });
+    })
+}
+
+fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), String> {
+    let mut scene = Scene::open(photograph.reboot(survival))?;
+    scene.count_from(1_000);
+    scene.check()?;
+    scene.check_tidy()?;
+    scene.archive.settle().map_err(|error| format!("settling twice: {error}"))?;
+    scene.check_tidy()?;
+    scene.check_usable()?;
+
+    // The same crash, and the catalogue is gone with it. What was on its way may come out differently.
+    let world = photograph.reboot(survival);
+    let archive = world.rebuild()?;
+    let expected = world.expected.lock().expect("not poisoned").clone();
+    expected.check(&archive).map_err(|why| format!("with the catalogue rebuilt after the crash: {why}"))?;
+    drop(archive);
+    let mut scene = Scene::open(world).map_err(|why| format!("with the catalogue rebuilt after the crash: {why}"))?;
+    scene.count_from(2_000);
+    scene.check_usable().map_err(|why| format!("with the catalogue rebuilt: {why}"))
+}
+
+/// Checks photographs as they come; collects what is wrong, and counts them.
+fn check_all(photographs: &Mutex<Receiver<Photograph>>, failures: &Mutex<Vec<String>>, check: impl Fn(&Photograph, Survival) -> Result<(), String>) -> u64 {
+    let mut checked = 0;
+    loop {
+        let next = photographs.lock().expect("not poisoned").recv();
+        let Ok(photograph) = next else { return checked };
+        checked += 1;
+        let random = (0..RANDOM_SURVIVALS).map(|round| Survival::Some(photograph.step * 1_000 + round));
+        for survival in [Survival::Nothing, Survival::Everything].into_iter().chain(random) {
+            if let Err(why) = check(&photograph, survival) {
+                let text = format!("crash before step {} ({}), of what was not synced {survival:?} survives: {why}", photograph.step, photograph.what);
+                failures.lock().expect("not poisoned").push(text);
+            }
+        }
+    }
+}
+
+fn walk(encrypt: bool, check: impl Fn(&Photograph, Survival) -> Result<(), String> + Sync) {
+    let (photographer, photographs) = sync_channel(8);
+    let (photographs, failures) = (Mutex::new(photographs), Mutex::new(Vec::new()));
+    let mut scene = Scene::open(world(encrypt)).expect("a new archive opens");
+    let mut opened = 0;
+    let checked: u64 = std::thread::scope(|scope| {
+        let checkers: Vec<_> = (0..2).map(|_| scope.spawn(|| check_all(&photographs, &failures, &check))).collect();
+        scene.world.photograph_to(Some(photographer));
+        opened = scene.world.steps();
+        let worked = workload(&mut scene);
+        scene.world.photograph_to(None);
+        worked.expect("nothing fails in this run");
+        checkers.into_iter().map(|checker| checker.join().expect("no panic")).sum()
+    });
+    let steps = scene.world.steps() - opened;
+    scene.check().expect("without a crash");
+    assert_eq!(checked, steps, "each step was a crash");
+    assert!(checked > 150, "the workload has only {checked} steps");
+    let failures = failures.into_inner().expect("not poisoned");
+    assert!(failures.is_empty(), "{} of {checked} crashes, for example:\n{}", failures.len(), failures[..failures.len().min(12)].join("\n"));
+    println!("{checked} steps");
+}
+
+#[test]
+fn a_crash_at_any_point_loses_nothing_acknowledged_when_objects_are_sealed() {
+    walk(true, after_a_crash);
+}
+
+#[test]
+fn a_crash_at_any_point_loses_nothing_acknowledged_when_objects_are_in_the_clear() {
+    walk(false, after_a_crash);
+}

@@ -1,0 +1,199 @@
+//! What a crash, a person or a race may leave behind: an old copy of the catalogue, platters of a set that was never finished, a store that
+//! is away when the archive is opened, another archive's staging, several things done at once.
+
+mod sim;
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+
+use fulgurite_archive::catalogue::SetState;
+use fulgurite_archive::settings::StoreSettings;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Archive, ArchiveError, Source};
+use fulgurite_domain::{ArchiveId, ObjectName};
+use fulgurite_format::SegmentHead;
+use sim::Scene;
+use sim::disk::{Disk, Survival};
+use sim::expected::{read, rows};
+use sim::world::{Fault, Photograph, World};
+use support::{Troubles, noise};
+
+const CATALOGUE: [&str; 3] = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
+
+#[test]
+fn an_old_copy_of_the_catalogue_does_not_cost_what_was_staged_since() {
+    for encrypt in [true, false] {
+        let mut scene = Scene::open(World::new(encrypt)).expect("opens");
+        scene.put(&[("before", 1_000)]).expect("put");
+        let old = scene.world.photograph("copy").reboot(Survival::Everything);
+        scene.put(&[("since", 2_000), ("before", 3_000), ("since, large", 2_500_000)]).expect("put");
+        drop(scene.archive);
+        for file in CATALOGUE {
+            let _ = std::fs::remove_file(scene.world.path(file));
+            if let Ok(bytes) = std::fs::read(old.path(file)) {
+                std::fs::write(scene.world.path(file), bytes).expect("written");
+            }
+        }
+        let mut scene = Scene::open(scene.world).expect("opens with the old catalogue");
+        scene.count_from(100);
+        scene.check().expect("all is there");
+        scene.check_tidy().expect("tidy");
+        scene.check_usable().expect("usable");
+    }
+}
+
+#[test]
+fn segments_of_another_archive_are_told_and_left_alone() {
+    let head = SegmentHead { archive: ArchiveId([0x77; 16]), number: 1 }.to_bytes();
+    let world = World::new(true);
+    world.disk(0, |disk| {
+        let file = disk.create("0000000000000001.segment").expect("created");
+        disk.write(file, 0, &head);
+    });
+    let archive = world.assemble().expect("assembled");
+    assert!(matches!(archive.settle(), Err(ArchiveError::ForeignSegment { segment: 1, found }) if found == ArchiveId([0x77; 16])));
+    assert_eq!(world.disk(0, |disk| disk.names()), ["0000000000000001.segment"]);
+}
+
+/// A world that crashed in a flush, with two platters written of three.
+fn in_the_middle_of_a_flush(encrypt: bool) -> Photograph {
+    let (photographer, photographs) = sync_channel(1_000);
+    let world = World::with(encrypt, |settings| {
+        settings.stores.extend(["e0", "e1", "e2"].map(|name| StoreSettings { name: name.into(), path: name.into() }));
+    });
+    let mut scene = Scene::open(world).expect("opens");
+    scene.put(&[("one", 150_000), ("two", 150_000), ("three", 10)]).expect("put");
+    scene.world.photograph_to(Some(photographer));
+    scene.flush().expect("flush");
+    scene.world.photograph_to(None);
+    let photographs: Vec<Photograph> = photographs.try_iter().collect();
+    let renamings: Vec<&Photograph> = photographs.iter().filter(|photograph| photograph.what.starts_with("rename")).collect();
+    assert_eq!(renamings.len(), 3, "a set of three platters");
+    renamings[2].clone()
+}
+
+#[test]
+fn a_store_that_is_away_when_the_archive_is_opened_is_tidied_when_it_is_back() {
+    let world = in_the_middle_of_a_flush(true).reboot(Survival::Everything);
+    let away = world.disk(1, |disk| std::mem::replace(disk, Disk::new()));
+    let mut scene = Scene::open(world).expect("opens without the store");
+    scene.count_from(100);
+    scene.check().expect("all is there");
+    scene.check_usable().expect("the other stores are enough");
+    assert_eq!(scene.archive.catalogue().sets().expect("sets").iter().filter(|set| set.state == SetState::Writing).count(), 1);
+    scene.world.disk(1, |disk| *disk = away);
+    let scene = scene.reopen().expect("opens");
+    scene.check().expect("all is there");
+    scene.check_tidy().expect("nothing is left of the set that was given up");
+}
+
+#[test]
+fn platters_of_a_set_that_was_never_finished_are_not_taken_for_an_archive() {
+    for encrypt in [true, false] {
+        let crashed = in_the_middle_of_a_flush(encrypt);
+        let world = crashed.reboot(Survival::Everything);
+        // One of its platters is left over: its store was away for good, and is back.
+        let leftover = world.disk(1, |disk| std::mem::replace(disk, Disk::new()));
+        let mut scene = Scene::open(world).expect("opens without the store");
+        scene.count_from(100);
+        scene.check_usable().expect("flushed anew, on other stores");
+        scene.world.disk(1, |disk| *disk = leftover);
+        drop(scene.archive);
+        let archive = scene.world.rebuild().expect("rebuilt");
+        scene.world.expected.lock().expect("not poisoned").check(&archive).expect("all is there");
+        let sets = archive.catalogue().sets().expect("sets");
+        let platters: Vec<_> = sets.iter().flat_map(|set| &set.description.platters).collect();
+        assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
+        // So each version has the redundancy that it was promised.
+        for lost in 0..platters.len() {
+            let photograph = scene.world.photograph("lose");
+            let world = photograph.reboot(Survival::Everything);
+            let disk = 1 + world.settings().stores.iter().position(|store| store.name == platters[lost].store).expect("a store");
+            world.disk(disk, |disk| disk.lose(&format!("platters/{}.platter", platters[lost].platter)));
+            let archive = world.open().expect("opens");
+            world.expected.lock().expect("not poisoned").check(&archive).expect("without any one platter");
+        }
+    }
+}
+
+#[test]
+fn a_mark_cut_short_anywhere_can_be_made_again() {
+    let steps = 8;
+    for at in 0..steps {
+        for survival in [Survival::Nothing, Survival::Everything, Survival::Some(at), Survival::Some(100 + at)] {
+            let world = World::new(true);
+            world.disk(1, |disk| *disk = Disk::new());
+            world.strike(at, Fault::Crash);
+            let marked = world.store(0).mark();
+            let Some(photograph) = world.crash() else {
+                assert!(at >= 5 && marked.is_ok(), "marking takes more than {at} steps");
+                continue;
+            };
+            let world = photograph.reboot(survival);
+            world.store(0).mark().unwrap_or_else(|error| panic!("crash before step {at}, {survival:?}: {error}"));
+            world.store(0).check().expect("marked");
+        }
+    }
+}
+
+#[test]
+fn puts_removals_and_flushes_at_once_lose_nothing() {
+    const PUTS: usize = 40;
+    let world = World::new(true);
+    let archive = Arc::new(world.open().expect("opens"));
+    let done = AtomicBool::new(false);
+    let put = |thread: usize, index: usize| {
+        let name = ObjectName(format!("{thread}/{index}").into_bytes());
+        let content = noise((thread * 1_000 + index) as u64, 100 + index);
+        let source = Source::Stream { reader: Box::new(std::io::Cursor::new(content)), name };
+        archive.put(std::iter::once(source), &Unwatched).expect("put");
+    };
+    let remove = |archive: &Archive, name: &str| {
+        let row = archive.catalogue().versions_of(&ObjectName(name.as_bytes().to_vec())).expect("versions").remove(0);
+        archive.remove(&[row]).expect("removed");
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..2)
+            .map(|thread| {
+                let (put, remove, archive) = (&put, &remove, &archive);
+                scope.spawn(move || {
+                    for index in 0..PUTS {
+                        put(thread, index);
+                        if index % 3 == 0 {
+                            remove(archive, &format!("{thread}/{index}"));
+                        }
+                    }
+                })
+            })
+            .collect();
+        let flusher = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // A version that goes while it is being written makes the set be given up, and that is all it does.
+                let _ = archive.flush_set(&Unwatched);
+            }
+        });
+        let worked: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        flusher.join().expect("no panic");
+        worked.into_iter().for_each(|worked| worked.expect("no panic"));
+    });
+    let check = |archive: &Archive| {
+        let rows = rows(archive).expect("rows");
+        assert_eq!(rows.len(), 2 * (PUTS - PUTS.div_ceil(3)));
+        for row in rows {
+            let name = row.record.name.display().to_string();
+            let (thread, index) = name.split_once('/').expect("two numbers");
+            let (thread, index): (usize, usize) = (thread.parse().expect("number"), index.parse().expect("number"));
+            assert_eq!(read(archive, &row).expect("readable"), noise((thread * 1_000 + index) as u64, 100 + index));
+        }
+    };
+    check(&archive);
+    archive.flush(&Unwatched).expect("flush");
+    check(&archive);
+    drop(archive);
+    let archive = world.open().expect("opens");
+    check(&archive);
+    archive.scrub(false, &Troubles::default()).expect("scrub");
+}

@@ -1,0 +1,165 @@
+//! Catalogue and key store with faults: every change is two steps of the world, one before it, when nothing has happened, and one behind it, when
+//! it is done for good and the caller never learns.
+//!
+//! What SQLite does within a transaction is SQLite's to test; here are the real engines on real files.
+
+use std::sync::Arc;
+
+use fulgurite_archive::catalogue::{
+    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow, SqliteCatalogue,
+    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
+};
+use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
+use fulgurite_format::WrappedKey;
+
+use super::world::World;
+
+pub struct FaultyCatalogue {
+    pub world: Arc<World>,
+    pub engine: SqliteCatalogue,
+}
+
+impl FaultyCatalogue {
+    fn change<T>(
+        &mut self,
+        action: &'static str,
+        change: impl FnOnce(&mut SqliteCatalogue) -> Result<T, CatalogueError>,
+    ) -> Result<T, CatalogueError> {
+        let fault = |source| CatalogueError::Engine { action, source: Box::new(source) };
+        let _gate = self.world.gate();
+        self.world.step_in_gate(action).map_err(fault)?;
+        let result = change(&mut self.engine)?;
+        self.world.step_in_gate("learn that the catalogue is changed").map_err(fault)?;
+        Ok(result)
+    }
+}
+
+impl Catalogue for FaultyCatalogue {
+    fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError> {
+        self.engine.latest_number(name)
+    }
+    fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
+        self.change("commit_put", |engine| engine.commit_put(versions))
+    }
+    fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("commit_delete", |engine| engine.commit_delete(versions, tombstones))
+    }
+    fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.engine.versions_of(name)
+    }
+    fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.engine.list(prefix, versions, after, limit)
+    }
+    fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError> {
+        self.engine.extents(version)
+    }
+    fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError> {
+        self.engine.staged(version)
+    }
+    fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.engine.versions_on(platters, after, limit)
+    }
+    fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError> {
+        self.engine.staged_totals()
+    }
+    fn totals(&mut self) -> Result<Totals, CatalogueError> {
+        self.engine.totals()
+    }
+    fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
+        self.engine.staged_versions(after, limit)
+    }
+    fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError> {
+        self.engine.staged_tombstones()
+    }
+    fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError> {
+        self.engine.segments_in_use()
+    }
+    fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
+        self.change("begin_set", |engine| engine.begin_set(set))
+    }
+    fn complete_set(
+        &mut self,
+        set: SetId,
+        extents: &mut dyn Iterator<Item = ArchivedExtent>,
+        verified: u64,
+    ) -> Result<(), CatalogueError> {
+        self.change("complete_set", |engine| engine.complete_set(set, extents, verified))
+    }
+    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {
+        self.change("forget_tombstones", |engine| engine.forget_tombstones(tombstones))
+    }
+    fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
+        self.change("abandon_set", |engine| engine.abandon_set(set))
+    }
+    fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError> {
+        self.engine.sets()
+    }
+    fn set_of(&mut self, platter: PlatterId) -> Result<Option<SetRow>, CatalogueError> {
+        self.engine.set_of(platter)
+    }
+    fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError> {
+        self.engine.platters()
+    }
+    fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError> {
+        self.change("record_health", |engine| engine.record_health(platter, health))
+    }
+    fn move_platter(&mut self, platter: PlatterId, store: &str) -> Result<(), CatalogueError> {
+        self.change("move_platter", |engine| engine.move_platter(platter, store))
+    }
+    fn adopt_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
+        self.change("adopt_set", |engine| engine.adopt_set(set))
+    }
+    fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError> {
+        self.change("adopt_versions", |engine| engine.adopt_versions(versions))
+    }
+    fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("adopt_tombstones", |engine| engine.adopt_tombstones(tombstones))
+    }
+    fn check(&mut self) -> Result<(), CatalogueError> {
+        self.engine.check()
+    }
+}
+
+pub struct FaultyKeys {
+    pub world: Arc<World>,
+    pub engine: SqliteKeyStore,
+}
+
+impl FaultyKeys {
+    fn change(
+        &mut self,
+        action: &'static str,
+        change: impl FnOnce(&mut SqliteKeyStore) -> Result<(), KeyStoreError>,
+    ) -> Result<(), KeyStoreError> {
+        let fault = |source| KeyStoreError::Engine { action, source: Box::new(source) };
+        let _gate = self.world.gate();
+        self.world.step_in_gate(action).map_err(fault)?;
+        change(&mut self.engine)?;
+        self.world.step_in_gate("learn that the key store is changed").map_err(fault)
+    }
+}
+
+impl KeyStore for FaultyKeys {
+    fn insert(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<(), KeyStoreError> {
+        self.change("insert keys", |engine| engine.insert(keys))
+    }
+    fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError> {
+        self.engine.get(id)
+    }
+    fn get_many(&mut self, ids: &[VersionId]) -> Result<Vec<Option<WrappedKey>>, KeyStoreError> {
+        self.engine.get_many(ids)
+    }
+    fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError> {
+        self.change("destroy keys", |engine| engine.destroy(ids))
+    }
+    fn page(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError> {
+        self.engine.page(after, limit)
+    }
+    fn len(&mut self) -> Result<u64, KeyStoreError> {
+        self.engine.len()
+    }
+    fn check(&mut self) -> Result<(), KeyStoreError> {
+        self.engine.check()
+    }
+}

@@ -1,0 +1,151 @@
+//! What an archive owes its users: the model that every test of faults checks against.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::object::ObjectReader;
+use fulgurite_domain::VersionId;
+
+use crate::support::noise;
+
+/// One put of one object. Its content follows from its number, so that each version can be told from all others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Put {
+    pub name: String,
+    /// Counts the puts of a test.
+    pub number: u64,
+    pub bytes: usize,
+}
+
+impl Put {
+    pub fn content(&self) -> Vec<u8> {
+        noise(self.number, self.bytes)
+    }
+}
+
+/// What must be there, what may be there, and what must not.
+#[derive(Clone, Default)]
+pub struct Expected {
+    /// Acknowledged and not removed.
+    must: BTreeSet<Put>,
+    /// Being put or being removed when the lights went out: there as a whole, or not at all.
+    may: BTreeSet<Put>,
+    /// All that was ever put, with its content.
+    all: BTreeMap<Put, Arc<Vec<u8>>>,
+    /// Versions of which the removal has begun and was not acknowledged.
+    removing: BTreeMap<Put, VersionId>,
+    /// Versions that are gone, although their removal was not acknowledged: their keys may be there until the archive is opened again.
+    gone: BTreeSet<VersionId>,
+    /// Versions whose removal was acknowledged, or completed by an opening: their keys are gone.
+    removed: BTreeSet<VersionId>,
+}
+
+impl Expected {
+    pub fn begin_put(&mut self, puts: &[Put]) {
+        for put in puts {
+            self.may.insert(put.clone());
+            self.all.insert(put.clone(), Arc::new(put.content()));
+        }
+    }
+
+    pub fn put(&mut self, puts: &[Put]) {
+        for put in puts {
+            self.may.remove(put);
+            self.must.insert(put.clone());
+        }
+    }
+
+    /// A version is being removed; from here on it may be gone.
+    pub fn begin_removal(&mut self, put: &Put, id: VersionId) {
+        self.must.remove(put);
+        self.may.insert(put.clone());
+        self.removing.insert(put.clone(), id);
+    }
+
+    pub fn removed(&mut self, put: &Put, id: VersionId) {
+        self.may.remove(put);
+        self.removing.remove(put);
+        self.removed.insert(id);
+    }
+
+    /// After a fault it is known what became of what was on its way.
+    pub fn found(&mut self, found: &BTreeSet<Put>) {
+        self.must.extend(self.may.intersection(found).cloned());
+        self.may.clear();
+        let gone = std::mem::take(&mut self.removing).into_iter().filter(|(put, _)| !found.contains(put));
+        self.gone.extend(gone.map(|(_, id)| id));
+    }
+
+    /// The archive was opened since removals failed, and so has completed those that had taken effect.
+    pub fn opened(&mut self) {
+        self.removed.append(&mut self.gone);
+    }
+
+    pub fn must(&self) -> &BTreeSet<Put> {
+        &self.must
+    }
+
+    /// Reads everything there is and compares. Gives what is there.
+    pub fn check(&self, archive: &Archive) -> Result<BTreeSet<Put>, String> {
+        let mut found = BTreeSet::new();
+        let mut newest: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
+        for row in rows(archive)? {
+            let name = row.record.name.display().to_string();
+            let content = read(archive, &row)?;
+            let put = self.all.iter().find(|(put, expected)| put.name == name && ***expected == content).map(|(put, _)| put);
+            let put = put.ok_or_else(|| format!("{name} version {} has {} bytes that were never put", row.record.version, content.len()))?;
+            if !self.must.contains(put) && !self.may.contains(put) {
+                return Err(format!("{name} (put {}, id {}) is there and must not be", put.number, row.id));
+            }
+            // Newest first.
+            let last = newest.entry(row.record.name.0.clone()).or_default();
+            if last.is_some_and(|last| last < put.number) {
+                return Err(format!("the versions of {name} are not in the order they were put in"));
+            }
+            *last = Some(put.number);
+            if !found.insert(put.clone()) {
+                return Err(format!("{name} (put {}) is there twice", put.number));
+            }
+        }
+        if let Some(lost) = self.must.difference(&found).next() {
+            return Err(format!("{} (put {}) was acknowledged and is lost", lost.name, lost.number));
+        }
+        self.check_keys(archive)?;
+        Ok(found)
+    }
+
+    /// Whether the keys of what was removed are gone.
+    pub fn check_keys(&self, archive: &Archive) -> Result<(), String> {
+        for &id in &self.removed {
+            if archive.keys().get(id).map_err(|error| error.to_string())?.is_some() {
+                return Err(format!("the key of version {id}, which was removed, is there"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All versions in the catalogue.
+pub fn rows(archive: &Archive) -> Result<Vec<VersionRow>, String> {
+    let mut rows: Vec<VersionRow> = Vec::new();
+    loop {
+        let after = rows.last().map(After::row);
+        let page = archive.catalogue().list(b"", Versions::All, after.as_ref(), 100).map_err(|error| error.to_string())?;
+        if page.is_empty() {
+            return Ok(rows);
+        }
+        rows.extend(page);
+    }
+}
+
+pub fn read(archive: &Archive, row: &VersionRow) -> Result<Vec<u8>, String> {
+    let mut content = Vec::new();
+    let read = ObjectReader::new(archive).read(row, &mut |bytes| {
+        content.extend_from_slice(bytes);
+        Ok(())
+    });
+    read.map_err(|error| format!("{} version {} can't be read: {error}", row.record.name.display(), row.record.version))?;
+    Ok(content)
+}

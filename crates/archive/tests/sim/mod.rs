@@ -1,0 +1,129 @@
+//! A world in which disks, catalogue and key store fail as they are told, for tests of what an archive survives.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod disk;
+pub mod engines;
+pub mod expected;
+pub mod world;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use fulgurite_archive::catalogue::SetState;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Archive, ArchiveError, Source};
+use fulgurite_domain::ObjectName;
+
+use expected::{Expected, Put, rows};
+use world::World;
+
+/// An archive in a world, and what it owes.
+pub struct Scene {
+    pub world: Arc<World>,
+    pub archive: Archive,
+    puts: u64,
+    /// Whether no removal has failed since the archive was opened.
+    fresh: Cell<bool>,
+}
+
+impl Scene {
+    pub fn open(world: Arc<World>) -> Result<Self, String> {
+        let archive = world.open()?;
+        Ok(Self { archive, world, puts: 0, fresh: Cell::new(true) })
+    }
+
+    /// Opens the archive again, as after its process has ended.
+    pub fn reopen(self) -> Result<Self, String> {
+        let Self { world, archive, puts, .. } = self;
+        drop(archive);
+        Ok(Self { puts, ..Self::open(world)? })
+    }
+
+    pub fn expected(&self) -> Expected {
+        self.world.expected.lock().expect("not poisoned").clone()
+    }
+
+    /// Puts objects of these names and lengths in one go.
+    pub fn put(&mut self, objects: &[(&str, usize)]) -> Result<(), ArchiveError> {
+        let puts: Vec<Put> = (self.puts + 1..)
+            .zip(objects)
+            .map(|(number, &(name, bytes))| Put { name: name.to_owned(), number, bytes })
+            .collect();
+        self.puts += puts.len() as u64;
+        self.world.expected.lock().expect("not poisoned").begin_put(&puts);
+        let sources: Vec<Source> = puts.iter().map(source).collect();
+        let report = self.archive.put(sources.into_iter(), &Unwatched)?;
+        assert_eq!((report.objects, report.failed), (puts.len() as u64, 0), "a put that succeeds puts everything");
+        self.world.expected.lock().expect("not poisoned").put(&puts);
+        Ok(())
+    }
+
+    /// Puts go on counting from here, so that no two have one content.
+    pub fn count_from(&mut self, puts: u64) {
+        self.puts = puts;
+    }
+
+    /// Removes the newest version of a name, if there is one.
+    pub fn remove(&self, name: &str) -> Result<(), ArchiveError> {
+        let Some(row) = self.archive.catalogue().versions_of(&ObjectName(name.as_bytes().to_vec()))?.into_iter().next() else { return Ok(()) };
+        let newest = self.expected().must().iter().filter(|put| put.name == name).max_by_key(|put| put.number).cloned();
+        let newest = newest.expect("what the catalogue has is expected to be there, once a failed put was looked into");
+        self.world.expected.lock().expect("not poisoned").begin_removal(&newest, row.id);
+        let fresh = self.fresh.replace(false);
+        self.archive.remove(&[row.clone()])?;
+        self.fresh.set(fresh);
+        self.world.expected.lock().expect("not poisoned").removed(&newest, row.id);
+        Ok(())
+    }
+
+    pub fn flush(&self) -> Result<(), ArchiveError> {
+        self.archive.flush(&Unwatched).map(drop)
+    }
+
+    /// Whether all that is owed can be read, and nothing else is there: no platter of a set that was given up, no segment that nothing needs.
+    pub fn check(&self) -> Result<(), String> {
+        let found = self.expected().check(&self.archive)?;
+        // From here on it is known what became of what was on its way.
+        let mut expected = self.world.expected.lock().expect("not poisoned");
+        expected.found(&found);
+        if self.fresh.get() {
+            expected.opened();
+        }
+        expected.check_keys(&self.archive)
+    }
+
+    pub fn check_tidy(&self) -> Result<(), String> {
+        let platters = self.archive.catalogue().platters().map_err(|error| error.to_string())?;
+        for file in self.world.platter_files() {
+            if !platters.iter().any(|row| row.state == SetState::Complete && file.ends_with(&format!("/{}.platter", row.place.platter))) {
+                return Err(format!("{file} is there, and belongs to no set"));
+            }
+        }
+        if let Some(row) = platters.iter().find(|row| row.state != SetState::Complete) {
+            return Err(format!("set {} is still being written", row.set));
+        }
+        let used = self.archive.catalogue().segments_in_use().map_err(|error| error.to_string())?;
+        let there = self.archive.staging().segments().map_err(|error| error.to_string())?;
+        if there != used {
+            return Err(format!("segments {there:?} are there, and {used:?} are needed"));
+        }
+        self.archive.catalogue().check().map_err(|error| error.to_string())?;
+        self.archive.keys().check().map_err(|error| error.to_string())
+    }
+
+    /// Whether the archive still does its work.
+    pub fn check_usable(&mut self) -> Result<(), String> {
+        let says = |what: &str, error: ArchiveError| format!("{what} afterwards: {error}");
+        self.put(&[("afterwards", 3_000)]).map_err(|error| says("put", error))?;
+        self.flush().map_err(|error| says("flush", error))?;
+        let staged: Vec<_> = rows(&self.archive)?.into_iter().filter(|row| !row.archived).collect();
+        if !staged.is_empty() {
+            return Err(format!("{} versions are still staged after a flush", staged.len()));
+        }
+        self.check()
+    }
+}
+
+fn source(put: &Put) -> Source {
+    Source::Stream { reader: Box::new(std::io::Cursor::new(put.content())), name: ObjectName(put.name.clone().into_bytes()) }
+}
