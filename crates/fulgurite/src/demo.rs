@@ -94,7 +94,7 @@ fn settings() -> Settings {
         limits: Limits::default(),
         // Room is reserved for a segment at a time; a demonstration should not take more than it needs.
         staging: StagingSettings { segment_mib: 64, ..StagingSettings::default() },
-        set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 4_096 },
+        set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 1_024 },
         stores: (1..=DISKS).map(disk).collect(),
     }
 }
