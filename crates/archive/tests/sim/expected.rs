@@ -95,7 +95,8 @@ impl Expected {
             let name = row.record.name.display().to_string();
             let content = read(archive, &row)?;
             let put = self.all.iter().find(|(put, expected)| put.name == name && ***expected == content).map(|(put, _)| put);
-            let put = put.ok_or_else(|| format!("{name} version {} has {} bytes that were never put", row.record.version, content.len()))?;
+            let put =
+                put.ok_or_else(|| format!("{name} version {} has {} bytes that were never put", row.record.version, content.len()))?;
             if !self.must.contains(put) && !self.may.contains(put) {
                 return Err(format!("{name} (put {}, id {}) is there and must not be", put.number, row.id));
             }
