@@ -231,7 +231,11 @@ impl PlatterStore for FolderStore {
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
         // It may be lost with all that was in it, and a platter be written anew for that.
-        self.volume.create_directory(PLATTERS)?;
+        if matches!(self.volume.list(PLATTERS), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            self.volume.create_directory(PLATTERS)?;
+            // Or the folder could be gone after a crash, with every platter that is in it.
+            self.volume.sync_directory("")?;
+        }
         match self.volume.remove(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
