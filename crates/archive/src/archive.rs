@@ -98,6 +98,18 @@ pub enum ArchiveError {
         /// What was wrong.
         what: String,
     },
+    /// A platter that was written anew reads back wrong.
+    #[error(
+        "written anew on store {store}, platter {platter} reads back wrong ({what}); what was there before is left as it was. Look after that disk"
+    )]
+    NotReplaced {
+        /// The platter.
+        platter: fulgurite_domain::PlatterId,
+        /// The store it was written to.
+        store: String,
+        /// What was wrong.
+        what: String,
+    },
     /// The catalogue speaks of a segment that isn't there.
     #[error(
         "the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging"

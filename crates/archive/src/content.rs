@@ -81,7 +81,7 @@ pub struct OpenSet {
 }
 
 /// A platter file as a read drive wants it.
-struct Source(Arc<dyn PlatterFile>);
+pub(crate) struct Source(pub(crate) Arc<dyn PlatterFile>);
 
 impl PlatterSource for Source {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {

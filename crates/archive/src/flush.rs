@@ -133,9 +133,11 @@ impl Archive {
         if items.is_empty() {
             return Ok(None);
         }
-        let plan = plan_set(&items, bounds);
         let staged_tombstones = self.catalogue().staged_tombstones()?;
-        let tombstones: Vec<VersionId> = staged_tombstones.iter().map(|tombstone| tombstone.id).collect();
+        // Those that find no room go onto a set after this.
+        let now = staged_tombstones.len().min(bounds.most_tombstones());
+        let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
+        let plan = plan_set(&items, now, bounds);
         // A removal may have been cut short behind the catalogue's part of it. When its tombstone is on a platter, nobody remembers that any more: so
         // what is left of it is done first.
         self.finish_removals(&tombstones)?;
@@ -180,7 +182,7 @@ impl Archive {
         });
         self.catalogue().complete_set(set.id, &mut extents, now_s())?;
         self.release_segments()?;
-        self.forget_tombstones(&staged_tombstones)?;
+        self.forget_tombstones(&staged_tombstones, now)?;
         let finished = |shard: &&Placed| shard.object_offset + shard.bytes == items[shard.item].object_bytes;
         let shards = || plan.platters.iter().flat_map(|platter| &platter.shards);
         Ok(Some(FlushReport {
@@ -192,13 +194,13 @@ impl Archive {
         }))
     }
 
-    /// Takes tombstones out of staging that are on platters now, as far as no segment is left that their versions may be staged in. The others go onto
-    /// the next set again.
-    fn forget_tombstones(&self, tombstones: &[StagedTombstone]) -> Result<(), ArchiveError> {
+    /// Takes tombstones out of staging that are on platters now, which the first `written` of them are, as far as no segment is left that their versions
+    /// may be staged in. The others go onto the next set again.
+    fn forget_tombstones(&self, tombstones: &[StagedTombstone], written: usize) -> Result<(), ArchiveError> {
         // Such segments hold nothing but tombstones, and come after what they remove.
         let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
         let oldest = self.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
-        let done = tombstones.iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
+        let done = tombstones[..written].iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
         let done: Vec<VersionId> = done.map(|tombstone| tombstone.id).collect();
         if done.is_empty() {
             return Ok(());

@@ -92,10 +92,29 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
+    // A header of a few bytes can speak of a platter that would take years to read.
+    let is_beyond_end = |physical| geometry.track_offset(physical) >= metadata.len();
     let mut track = Track::new(geometry);
     for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
+        if is_beyond_end(group.physical) {
+            let tracks = geometry.physical_tracks() - group.physical.0;
+            inspection.lost_tracks += tracks;
+            inspection.lost_sectors += u64::from(tracks) * u64::from(geometry.track_sectors());
+            inspection.lost_information_tracks += geometry.information_tracks - group.first.0;
+            break;
+        }
         let mut lost = Vec::new();
+        let mut gone = 0;
         for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
+            if is_beyond_end(physical) {
+                inspection.lost_sectors += u64::from(geometry.track_sectors());
+                inspection.lost_tracks += 1;
+                if index < group.information as usize {
+                    gone += 1;
+                    lost.push(fulgurite_domain::TrackIndex(group.first.0 + index as u32));
+                }
+                continue;
+            }
             match drive.read(physical, &mut track) {
                 Ok(Rebuilt::Nothing) => {}
                 Ok(Rebuilt::ByTrack { sectors }) => {
@@ -112,7 +131,8 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
             }
         }
         inspection.lost_information_tracks += lost.len() as u32;
-        if !lost.is_empty() && drive.repair_group(group, &[]).is_ok() {
+        // Where whole tracks are gone, their code's redundancy behind them is gone too.
+        if !lost.is_empty() && gone == 0 && drive.repair_group(group, &[]).is_ok() {
             inspection.tracks_by_group += lost.len() as u32;
         }
     }

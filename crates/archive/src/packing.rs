@@ -18,6 +18,8 @@ const SHARD_ROOM_BYTES: u64 = 4 << 20;
 const ENTRY_BYTES: u64 = 1 + 17 + 1 + 7 * 9;
 /// Head of a file table.
 const TABLE_HEAD_BYTES: u64 = 24;
+/// A tombstone in a table: the array's head, the identifier, and eight numbers or heads of one byte.
+const TOMBSTONE_BYTES: u64 = 1 + 17 + 8;
 
 /// Something to be packed: a version, or what of it isn't on platters yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +91,11 @@ impl Bounds {
     pub(crate) fn capacity(self) -> u64 {
         self.platter_bytes * u64::from(self.shape.information)
     }
+
+    /// How many tombstones the first table of a set may take: half of a platter is left for what else there is.
+    pub(crate) fn most_tombstones(self) -> usize {
+        usize::try_from(self.platter_bytes / 2 / TOMBSTONE_BYTES).unwrap_or(usize::MAX)
+    }
 }
 
 /// Proportions of the `disk` medium.
@@ -106,15 +113,16 @@ const TRACKS_WANTED: u64 = 40;
 /// The smallest sector of a platter that is written.
 const SECTOR_BYTES_MIN: u32 = 1_024;
 
-/// Lays as many of `items` as fit on the platters of one set. Returns the plan, and how many items are on it; the last of those may be
-/// there only in part.
+/// Lays as many of `items` as fit on the platters of one set, with room for `tombstones` in the first table. The last of the items that are
+/// there may be there only in part.
 ///
 /// # Panics
 /// If `items` is empty.
 #[must_use]
-pub(crate) fn plan_set(items: &[Item], bounds: Bounds) -> SetPlan {
+pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> SetPlan {
     assert!(!items.is_empty(), "a set holds something");
-    let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + TABLE_HEAD_BYTES;
+    let first_table = TABLE_HEAD_BYTES + tombstones as u64 * TOMBSTONE_BYTES;
+    let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + first_table;
     // With little to write, sectors are small, and a set that would have mostly empty platters has fewer of them.
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
     let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
@@ -127,7 +135,7 @@ pub(crate) fn plan_set(items: &[Item], bounds: Bounds) -> SetPlan {
     let mut tracks = (total.div_ceil(u64::from(information)).div_ceil(track(sector_bytes))).clamp(1, most_tracks);
     loop {
         let geometry = disk_geometry(sector_bytes, tracks as u32);
-        let (platters, complete) = fill(items, geometry.content_bytes(), information);
+        let (platters, complete) = fill(items, first_table, geometry.content_bytes(), information);
         if complete || tracks == most_tracks {
             return SetPlan { geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
@@ -141,16 +149,21 @@ fn entry_bytes(item: &Item) -> u64 {
     ENTRY_BYTES + u64::from(item.record_bytes)
 }
 
-/// Lays items on `information` platters of `content_bytes`. Says whether all of them are there.
-fn fill(items: &[Item], content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
+/// Lays items on `information` platters of `content_bytes`, of which the first has a table of `first_table` bytes before any item is on it.
+/// Says whether all of them are there.
+fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
+    if first_table > content_bytes {
+        return (Vec::new(), false);
+    }
     let mut platters = Vec::new();
     let mut platter = PlatterPlan::default();
-    let mut table = TABLE_HEAD_BYTES;
+    let mut table = first_table;
     for (index, item) in items.iter().enumerate() {
         let (mut start, mut shard) = (item.start, item.shard);
         loop {
-            let room = content_bytes.saturating_sub(platter.table_offset + table + entry_bytes(item));
-            let bytes = shard_bytes(item, start, room, platter.shards.is_empty());
+            // An object without bytes needs room for its entry all the same.
+            let room = content_bytes.checked_sub(platter.table_offset + table + entry_bytes(item));
+            let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty()));
             if let Some(bytes) = bytes {
                 platter.shards.push(Placed { item: index, shard, object_offset: start, offset: platter.table_offset, bytes });
                 platter.table_offset += bytes;
@@ -232,7 +245,7 @@ mod tests {
                     item(i, (seed >> 33) % (1 << (8 + seed % 18)))
                 })
                 .collect();
-            let plan = plan_set(&items, bounds(1 << 30));
+            let plan = plan_set(&items, 0, bounds(1 << 30));
             assert_eq!(check(&items, &plan), items.iter().map(|item| item.object_bytes).sum::<u64>());
         }
     }
@@ -240,17 +253,17 @@ mod tests {
     #[test]
     fn a_file_larger_than_the_set_fills_it_and_goes_on_later() {
         let items = [item(1, 10 << 30)];
-        let plan = plan_set(&items, bounds(64 << 20));
+        let plan = plan_set(&items, 0, bounds(64 << 20));
         let placed = check(&items, &plan);
         assert!(placed > (4 * 60) << 20, "{placed} of {} bytes are used", (4 * 64) << 20);
         let rest = Item { start: placed, shard: 4, ..items[0].clone() };
-        check(std::slice::from_ref(&rest), &plan_set(std::slice::from_ref(&rest), bounds(64 << 20)));
+        check(std::slice::from_ref(&rest), &plan_set(std::slice::from_ref(&rest), 0, bounds(64 << 20)));
     }
 
     #[test]
     fn a_small_file_is_never_cut() {
         let items: Vec<Item> = (0..500).map(|i| item(i, 300_000)).collect();
-        let plan = plan_set(&items, bounds(1 << 30));
+        let plan = plan_set(&items, 0, bounds(1 << 30));
         assert!(plan.platters.iter().flat_map(|platter| &platter.shards).all(|shard| shard.bytes == 300_000));
         assert_eq!(plan.shape.information, 4);
     }
@@ -259,7 +272,7 @@ mod tests {
     fn padding_stays_below_two_tracks_a_platter() {
         for size in [3_000, 50_000, 2_000_000] {
             let items: Vec<Item> = (0..3_000).map(|i| item(i, size)).collect();
-            let plan = plan_set(&items, bounds(4 << 30));
+            let plan = plan_set(&items, 0, bounds(4 << 30));
             let placed = check(&items, &plan) + 3_000 * entry_bytes(&items[0]);
             let content = plan.geometry.content_bytes() * u64::from(plan.shape.information);
             assert!(content - placed <= 8 * plan.geometry.track_bytes(), "{size}: {placed} of {content}");
@@ -269,8 +282,39 @@ mod tests {
     #[test]
     fn an_empty_object_takes_a_table_entry_and_nothing_else() {
         let items = [item(1, 0)];
-        let plan = plan_set(&items, bounds(1 << 30));
+        let plan = plan_set(&items, 0, bounds(1 << 30));
         assert_eq!(plan.platters[0].shards, [Placed { item: 0, shard: 0, object_offset: 0, offset: 0, bytes: 0 }]);
         assert_eq!((plan.shape.information, plan.geometry.information_tracks), (1, 1));
+    }
+
+    #[test]
+    fn many_empty_objects_are_spread_as_their_table_entries_need() {
+        for count in [1_000, 5_000, 20_000] {
+            let items: Vec<Item> = (0..count).map(|i| item(i, 0)).collect();
+            let plan = plan_set(&items, 0, bounds(1 << 30));
+            check(&items, &plan);
+            assert_eq!(plan.platters.iter().map(|platter| platter.shards.len()).sum::<usize>(), items.len());
+        }
+        // More than one set has room for: the rest stays for the next.
+        let items: Vec<Item> = (0..200_000).map(|i| item(i, 0)).collect();
+        let plan = plan_set(&items, 0, bounds(8 << 20));
+        check(&items, &plan);
+        assert!(plan.platters.iter().map(|platter| platter.shards.len()).sum::<usize>() < items.len());
+    }
+
+    #[test]
+    fn tombstones_have_their_room_in_the_first_table() {
+        for tombstones in [10_000, 100_000, bounds(8 << 20).most_tombstones()] {
+            for items in [vec![item(1, 5)], vec![item(1, 90 << 20)], (0..3_000).map(|i| item(i, 700)).collect()] {
+                let plan = plan_set(&items, tombstones, bounds(8 << 20));
+                assert!(check(&items, &plan) > 0);
+                let first = &plan.platters[0];
+                let entries: u64 = first.shards.iter().map(|shard| entry_bytes(&items[shard.item])).sum();
+                let table = TABLE_HEAD_BYTES + tombstones as u64 * TOMBSTONE_BYTES + entries;
+                assert!(first.table_offset + table <= plan.geometry.content_bytes());
+            }
+        }
+        let tombstone = fulgurite_format::Entry::tombstone(VersionId([0xff; 16]));
+        assert_eq!(tombstone.encoded_bytes(), TOMBSTONE_BYTES);
     }
 }

@@ -180,7 +180,7 @@ fn restore(
         match there {
             Some(metadata) if metadata.is_dir() => {}
             Some(_) => return Err(RestoreError::Exists(path)),
-            None => fs::create_dir(&path)?,
+            None => make_directory(&path)?,
         }
         return Ok(path);
     }
@@ -225,15 +225,24 @@ fn make_parents<'n>(root: &Path, name: &'n ObjectName) -> Result<(PathBuf, &'n O
             Ok(metadata) if metadata.is_dir() => {}
             Ok(metadata) if metadata.is_symlink() => return Err(RestoreError::Link(path)),
             Ok(_) => return Err(RestoreError::Exists(path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::create_dir(&path) {
-                // Another worker was faster.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make_directory(&path)?,
             Err(error) => return Err(error.into()),
         }
     }
     Err(RestoreError::Name)
+}
+
+/// Makes a directory where nothing was a moment ago. Another worker may have been faster: then it has to be a directory that it made, and not
+/// a link that would lead elsewhere. (What is there stays: no worker puts anything in the place of a directory.)
+fn make_directory(path: &Path) -> Result<(), RestoreError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::symlink_metadata(path)? {
+            metadata if metadata.is_dir() => Ok(()),
+            metadata if metadata.is_symlink() => Err(RestoreError::Link(path.to_owned())),
+            _ => Err(RestoreError::Exists(path.to_owned())),
+        },
+        made => Ok(made?),
+    }
 }
 
 fn restore_link(reader: &mut ObjectReader<'_>, version: &VersionRow, part: &Path) -> Result<(), RestoreError> {
@@ -296,4 +305,22 @@ fn set_attributes(file: &File, version: &VersionRow) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_another_worker_was_faster_only_a_directory_will_do() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("directory")).expect("a directory");
+        std::os::unix::fs::symlink(folder.path(), at("link")).expect("a link");
+        fs::write(at("file"), b"").expect("a file");
+        assert!(make_directory(&at("new")).is_ok() && at("new").is_dir());
+        assert!(make_directory(&at("directory")).is_ok());
+        assert!(matches!(make_directory(&at("link")), Err(RestoreError::Link(_))));
+        assert!(matches!(make_directory(&at("file")), Err(RestoreError::Exists(_))));
+    }
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use fulgurite_format::{Header, find_header};
-use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
+use fulgurite_glass::{BlankPlatter, ReadDrive, Track, WriteDrive};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, Health, SetDescription, SetState, VersionRow};
 use crate::clock::now_s;
-use crate::content::{OpenSet, Repairs, SetReader};
+use crate::content::{OpenSet, Repairs, SetReader, Source};
 use crate::object::ObjectReader;
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::watch::{Trouble, Watcher};
@@ -43,6 +43,21 @@ pub struct PlatterFinding {
 }
 
 impl PlatterFinding {
+    /// Of a platter that wasn't looked at yet.
+    fn new(set: &SetDescription, position: u16) -> Self {
+        let place = &set.platters[usize::from(position)];
+        Self {
+            platter: place.platter,
+            position,
+            store: place.store.clone(),
+            missing: true,
+            lost_sectors: 0,
+            lost_tracks: 0,
+            bad_headers: 0,
+            lost: BTreeMap::new(),
+        }
+    }
+
     /// Whether the platter is whole.
     #[must_use]
     pub fn is_sound(&self) -> bool {
@@ -167,23 +182,24 @@ impl Archive {
 
     /// Reads a platter in full.
     fn read_platter(&self, set: &OpenSet, position: u16, report: &mut ScrubReport, watcher: &dyn Watcher) -> PlatterFinding {
-        let geometry = set.description.geometry;
-        let place = &set.description.platters[usize::from(position)];
-        let mut finding = PlatterFinding {
-            platter: place.platter,
-            position,
-            store: place.store.clone(),
-            missing: true,
-            lost_sectors: 0,
-            lost_tracks: 0,
-            bad_headers: 0,
-            lost: BTreeMap::new(),
-        };
+        let mut finding = PlatterFinding::new(&set.description, position);
         let Some(drive) = &set.drives[usize::from(position)] else {
-            watcher.done(0, geometry.file_bytes());
+            watcher.done(0, set.description.geometry.file_bytes());
             return finding;
         };
+        Self::read_tracks(drive, &mut finding, report, watcher);
+        let place = &set.description.platters[usize::from(position)];
+        finding.bad_headers = match self.store(&place.store).map(|store| store.open(place.platter)) {
+            Some(Ok(Some(file))) => bad_headers(&*file, &set.description, position),
+            _ => 3,
+        };
+        finding
+    }
+
+    /// Reads all tracks of a platter that is there.
+    fn read_tracks(drive: &ReadDrive, finding: &mut PlatterFinding, report: &mut ScrubReport, watcher: &dyn Watcher) {
         finding.missing = false;
+        let geometry = drive.geometry();
         let mut track = Track::new(geometry);
         for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
             for physical in group.information_tracks().chain(group.redundancy_tracks()) {
@@ -204,21 +220,6 @@ impl Archive {
                 watcher.done(0, geometry.track_stride() as u64);
             }
         }
-        finding.bad_headers = self.bad_headers(&set.description, position);
-        finding
-    }
-
-    /// Counts copies of the header that don't say what they should.
-    fn bad_headers(&self, set: &SetDescription, position: u16) -> u32 {
-        let place = &set.platters[usize::from(position)];
-        let Some(Ok(Some(file))) = self.store(&place.store).map(|store| store.open(place.platter)) else { return 3 };
-        let bad = |offset: &u64| {
-            let mut block = vec![0; Geometry::HEADER_BYTES as usize];
-            read_exact_at(&*file, *offset, &mut block).is_err()
-                || Header::from_block(&block).map_or(true, |header| header.platter != place.platter || header.set != set.id)
-        };
-        let length_is_wrong = file.length().is_ok_and(|length| length != set.geometry.file_bytes());
-        (set.geometry.header_offsets().iter().filter(|offset| bad(offset)).count() as u32).max(length_is_wrong.into())
     }
 
     fn record(&self, finding: &PlatterFinding) -> Result<(), ArchiveError> {
@@ -384,21 +385,25 @@ impl Archive {
             drive.write(&mut track).map_err(store_error)?;
             watcher.done(0, geometry.track_bytes());
         }
-        drive.finish().map_err(store_error)?.sink.commit().map_err(store_error)?;
+        let mut sink = drive.finish().map_err(store_error)?.sink;
+        // Read back before it takes the place of what is there: that may be damaged, and still be what the set's other platters need.
+        let file = sink.finish().map_err(store_error)?;
+        let mut finding = PlatterFinding::new(set, position);
+        let written = ReadDrive::load(place.platter, geometry, Arc::new(Source(file.clone())));
+        Self::read_tracks(&written, &mut finding, &mut ScrubReport::default(), &crate::watch::Unwatched);
+        finding.bad_headers = bad_headers(&*file, set, position);
+        if !finding.is_sound() {
+            return Err(ArchiveError::NotReplaced {
+                platter: place.platter,
+                store: target.name().to_owned(),
+                what: format!("{} bad sectors, {} bad header copies", finding.lost_sectors, finding.bad_headers),
+            });
+        }
+        sink.commit().map_err(store_error)?;
         if target.name() != place.store {
             self.catalogue().move_platter(place.platter, target.name())?;
         }
-        let moved = self.catalogue().set_of(place.platter)?.map_or_else(|| set.clone(), |row| row.description);
-        let finding = self.read_platter(&self.open_set(&moved), position, &mut ScrubReport::default(), &crate::watch::Unwatched);
-        self.record(&finding)?;
-        if finding.is_sound() {
-            return Ok(());
-        }
-        Err(ArchiveError::Verification {
-            platter: place.platter,
-            store: target.name().to_owned(),
-            what: format!("{} bad sectors", finding.lost_sectors),
-        })
+        self.record(&finding)
     }
 
     /// A good header of any platter of a set.
@@ -414,6 +419,18 @@ impl Archive {
         }
         Err(ArchiveError::NoHeader { set: set.id })
     }
+}
+
+/// Counts copies of the header that don't say what they should.
+fn bad_headers(file: &dyn PlatterFile, set: &SetDescription, position: u16) -> u32 {
+    let platter = set.platters[usize::from(position)].platter;
+    let bad = |offset: &u64| {
+        let mut block = vec![0; Geometry::HEADER_BYTES as usize];
+        read_exact_at(file, *offset, &mut block).is_err()
+            || Header::from_block(&block).map_or(true, |header| header.platter != platter || header.set != set.id)
+    };
+    let length_is_wrong = file.length().is_ok_and(|length| length != set.geometry.file_bytes());
+    (set.geometry.header_offsets().iter().filter(|offset| bad(offset)).count() as u32).max(length_is_wrong.into())
 }
 
 fn report_version(row: &VersionRow, why: &str, report: &mut ScrubReport, watcher: &dyn Watcher) {

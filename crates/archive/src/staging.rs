@@ -143,6 +143,14 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Damaged`] if it isn't what was written.
     pub fn read(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
+        self.read_once(place, payload).or_else(|_| {
+            // It may be the file of an old segment of that number that was kept open: another process has released it since, and begun anew.
+            self.open.lock().expect("no panic holds this lock").remove(&place.segment);
+            self.read_once(place, payload)
+        })
+    }
+
+    fn read_once(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
         let file = self.open(place.segment)?;
         payload.resize(place.bytes as usize, 0);
         let mut read = 0;
@@ -394,6 +402,35 @@ impl Drop for SegmentWriter<'_> {
             && segment.buffer.is_empty()
         {
             segment.trim();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::FolderVolume;
+
+    #[test]
+    fn a_reader_finds_what_another_process_staged_under_a_number_that_was_released() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let open = || Staging::new(Arc::new(FolderVolume::new(folder.path())), ArchiveId([1; 16]), 1 << 20);
+        let stage = |payload: &[u8]| {
+            let staging = open();
+            let writing = staging.begin().expect("begun");
+            let mut writer = writing.writer();
+            let place = writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, payload).expect("appended");
+            writer.unsynced().and_then(Unsynced::sync).expect("synced");
+            place
+        };
+        let reader = open();
+        let mut payload = Vec::new();
+        for content in [&b"old"[..], b"new", b"newer, and longer"] {
+            let place = stage(content);
+            assert_eq!(place.segment, 1);
+            reader.read(place, &mut payload).expect("read");
+            assert_eq!(payload, content);
+            open().release(|| Ok::<_, StagingError>(Vec::new())).expect("released");
         }
     }
 }

@@ -70,6 +70,11 @@ pub enum StoreError {
 
 /// A platter being written to a store. Nobody sees it before [`commit`](PlatterSink::commit).
 pub trait PlatterSink: Write + Send {
+    /// Makes what was written durable and opens it, to be read back before anybody sees it. Nothing can be written after that.
+    ///
+    /// # Errors
+    /// What the store answers.
+    fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>>;
     /// Makes the platter durable and visible under its identifier, in place of one that was there.
     ///
     /// # Errors
@@ -226,7 +231,11 @@ impl PlatterStore for FolderStore {
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
         // It may be lost with all that was in it, and a platter be written anew for that.
-        self.volume.create_directory(PLATTERS)?;
+        if matches!(self.volume.list(PLATTERS), Err(error) if error.kind() == io::ErrorKind::NotFound) {
+            self.volume.create_directory(PLATTERS)?;
+            // Or the folder could be gone after a crash, with every platter that is in it.
+            self.volume.sync_directory("")?;
+        }
         match self.volume.remove(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -301,6 +310,7 @@ struct FolderSink {
     emptied: Receiver<Vec<u8>>,
     writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
     piece: Vec<u8>,
+    complete: bool,
     committed: bool,
 }
 
@@ -323,7 +333,7 @@ impl FolderSink {
             }
             Ok(file)
         });
-        Self { volume, platter, pieces: Some(pieces), emptied, writer: Some(writer), piece: Vec::new(), committed: false }
+        Self { volume, platter, pieces: Some(pieces), emptied, writer: Some(writer), piece: Vec::new(), complete: false, committed: false }
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
@@ -341,6 +351,21 @@ impl FolderSink {
         self.pieces = None;
         let writer = self.writer.take().ok_or_else(|| io::Error::other("writing failed before"))?;
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Writes what is left, and syncs all of it.
+    fn complete(&mut self) -> io::Result<()> {
+        if self.complete {
+            return Ok(());
+        }
+        if !self.piece.is_empty() {
+            self.hand_over()?;
+        }
+        let file = self.finish_writing()?;
+        file.sync()?;
+        file.forget_cached();
+        self.complete = true;
+        Ok(())
     }
 }
 
@@ -361,15 +386,14 @@ impl Write for FolderSink {
 }
 
 impl PlatterSink for FolderSink {
+    fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>> {
+        self.complete()?;
+        Ok(Arc::new(FolderPlatter(self.volume.open_passing(&part_name(self.platter))?)))
+    }
+
     fn commit(mut self: Box<Self>) -> io::Result<()> {
-        if !self.piece.is_empty() {
-            self.hand_over()?;
-        }
-        let file = self.finish_writing()?;
         // Synced before it has its name, so that a platter with a name is whole whatever happens.
-        file.sync()?;
-        file.forget_cached();
-        drop(file);
+        self.complete()?;
         self.volume.rename(&part_name(self.platter), &file_name(self.platter))?;
         self.volume.sync_directory(PLATTERS)?;
         self.committed = true;

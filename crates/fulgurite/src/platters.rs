@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::{Inspect, Recover, Verify};
 use crate::get::{repairs_json, repairs_text};
 use crate::progress::Progress;
-use crate::text::{bytes, count, time};
+use crate::text::{bytes, count, harmless, time};
 use crate::{Outcome, Session};
 
 pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
@@ -167,7 +167,7 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
     let inspection = inspect_file(&inspect.file, &mut |entry| {
         objects += u64::from(!entry.tombstone);
         tombstones += u64::from(entry.tombstone);
-        stored += entry.stored_bytes;
+        stored = stored.saturating_add(entry.stored_bytes);
         if inspect.files && printed.is_ok() {
             // Without an archive there are no keys, so names of encrypted objects can't be told.
             let name = match (entry.tombstone, entry.sealed) {
@@ -191,7 +191,10 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
     })?;
     printed?;
     let lost = inspection.lost_information_tracks - inspection.tracks_by_group;
-    let sound = inspection.lost_sectors == 0 && inspection.found.copies == [true; 3];
+    let sound = inspection.lost_sectors == 0
+        && inspection.found.copies == [true; 3]
+        && inspection.file_bytes == inspection.found.header.geometry.file_bytes()
+        && !matches!(inspection.entries, Some(Err(_)));
     if session.json {
         writeln!(out, "{}", inspection_json(&inspection, objects, tombstones, stored))?;
     } else {
@@ -204,7 +207,7 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         writeln!(out, "platter   {}", header.platter)?;
         writeln!(out, "archive   {}", header.archive)?;
         writeln!(out, "set       {}, {}, this is {role}", header.set, header.shape)?;
-        writeln!(out, "written   {} by {}", time(header.written as i64), header.writer)?;
+        writeln!(out, "written   {} by {}", time(header.written as i64), harmless(&header.writer).replace('\n', " "))?;
         writeln!(
             out,
             "geometry  sectors of {}, tracks of {}+{} sectors, groups of {}+{} tracks, {} information tracks",

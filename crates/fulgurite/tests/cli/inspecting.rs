@@ -63,6 +63,19 @@ fn files_that_are_no_platters_are_refused_with_the_reason() {
         let checksum = crc64(&header[..16_376]);
         header[16_376..].copy_from_slice(&checksum.to_le_bytes());
     }
+    place.write("longer", [&platter[..], &[0; 100]].concat());
+    let longer = place.run(&["inspect", "longer"]);
+    assert!(longer.status == 1 && longer.text().contains("WRONG LENGTH"), "{longer:?}");
+
+    let mut commanding = platter.clone();
+    let writer = commanding.windows(10).position(|bytes| bytes == b"fulgurite ").expect("the writer's name");
+    commanding[writer..writer + 4].copy_from_slice(b"\x1b[2J");
+    let checksum = crc64(&commanding[..16_376]);
+    commanding[16_376..16_384].copy_from_slice(&checksum.to_le_bytes());
+    place.write("commanding", commanding);
+    let commanding = place.run(&["inspect", "commanding"]);
+    assert!(commanding.text().contains("by \\u{1b}[2J") && !commanding.text().contains('\u{1b}'), "{commanding:?}");
+
     place.write("newer", newer);
     place.run(&["inspect", "newer"]).fails_with(1, "format version 2, this program reads up to 1");
 }

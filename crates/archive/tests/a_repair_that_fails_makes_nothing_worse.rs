@@ -1,0 +1,136 @@
+//! A scrub writes onto disks that are known to be damaged. What they take wrongly must not replace what was still good on them.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
+use fulgurite_archive::catalogue::SqliteCatalogue;
+use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use fulgurite_archive::volume::FolderVolume;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Archive, Parts};
+use fulgurite_domain::PlatterId;
+use support::{Home, Troubles, get_all, noise, put_all};
+
+/// A store whose disk, as long as it is `sick`, takes every byte and keeps another.
+struct Store {
+    inner: Arc<dyn PlatterStore>,
+    sick: Arc<AtomicBool>,
+}
+
+struct Sink {
+    inner: Box<dyn PlatterSink>,
+    sick: bool,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let kept: Vec<u8> = bytes.iter().map(|byte| byte ^ u8::from(self.sick)).collect();
+        self.inner.write_all(&kept)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl PlatterSink for Sink {
+    fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>> {
+        self.inner.finish()
+    }
+
+    fn commit(self: Box<Self>) -> io::Result<()> {
+        self.inner.commit()
+    }
+}
+
+impl PlatterStore for Store {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+
+    fn mark(&self) -> Result<(), StoreError> {
+        self.inner.mark()
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.inner.check()
+    }
+
+    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        Ok(Box::new(Sink { inner: self.inner.create(platter, bytes)?, sick: self.sick.load(Ordering::Relaxed) }))
+    }
+
+    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        self.inner.open(platter)
+    }
+
+    fn list(&self) -> io::Result<Vec<PlatterId>> {
+        self.inner.list()
+    }
+
+    fn remove(&self, platter: PlatterId) -> io::Result<()> {
+        self.inner.remove(platter)
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        self.inner.sweep()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+}
+
+#[test]
+fn a_platter_that_can_not_be_replaced_stays_as_it_was() {
+    let home = Home::new(2, 1);
+    let path = home.path();
+    let settings = read_settings(&path).expect("settings");
+    let sick = Arc::new(AtomicBool::new(false));
+    let store = |inner| -> Arc<dyn PlatterStore> { Arc::new(Store { inner, sick: sick.clone() }) };
+    let archive = Archive::assemble(
+        &path,
+        Parts {
+            catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
+            keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
+            master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
+            staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
+            stores: folder_stores(&path, &settings).into_iter().map(store).collect(),
+            settings,
+        },
+    );
+    let files: BTreeMap<_, _> = (0..4).map(|i| (vec![b'a' + i], noise(i.into(), 200_000))).collect();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flushed");
+
+    // One platter is gone, as many as may be; the others have lost a few sectors each.
+    let platters = home.platter_files();
+    fs::remove_file(&platters[0]).expect("removed");
+    for file in &platters[1..] {
+        let mut image = fs::read(file).expect("readable");
+        image[20_000] ^= 1;
+        fs::write(file, image).expect("written");
+    }
+    sick.store(true, Ordering::Relaxed);
+    let troubles = Troubles::default();
+    let report = archive.scrub(true, &troubles).expect("scrubbed");
+    assert_eq!((report.unsound.len(), report.rebuilt, report.lost_versions), (3, 0, 0), "{:?}", troubles.take());
+    let (report, found) = get_all(&archive, &Unwatched);
+    assert_eq!((report.failed, found == files), (0, true));
+
+    sick.store(false, Ordering::Relaxed);
+    let report = archive.scrub(true, &Unwatched).expect("scrubbed");
+    assert_eq!((report.unsound.len(), report.rebuilt), (3, 3));
+    assert!(archive.scrub(false, &Unwatched).expect("scrubbed").unsound.is_empty());
+}
