@@ -107,7 +107,9 @@ pub enum ArchiveError {
         segment: u64,
     },
     /// Staging holds a segment of another archive.
-    #[error("staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one")]
+    #[error(
+        "staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one"
+    )]
     ForeignSegment {
         /// Number of the segment.
         segment: u64,

@@ -504,7 +504,8 @@ impl Archive {
 fn cover(extents: &[Extent], bytes: u64) -> bool {
     let mut sorted: Vec<&Extent> = extents.iter().collect();
     sorted.sort_by_key(|extent| extent.object_offset);
-    let reach = |end: u64, extent: &&Extent| (extent.object_offset <= end).then(|| end.max(extent.object_offset.saturating_add(extent.bytes)));
+    let reach =
+        |end: u64, extent: &&Extent| (extent.object_offset <= end).then(|| end.max(extent.object_offset.saturating_add(extent.bytes)));
     sorted.iter().try_fold(0, reach) == Some(bytes)
 }
 

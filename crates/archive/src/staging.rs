@@ -171,7 +171,8 @@ impl Staging {
         let there = self.segments()?;
         let writing_from = self.writing_from.load(Ordering::SeqCst);
         let used = used()?;
-        let unused: Vec<u64> = there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
+        let unused: Vec<u64> =
+            there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
         for &segment in &unused {
             match self.volume.remove(&file_name(segment)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error).into()),

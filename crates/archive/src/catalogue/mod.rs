@@ -351,12 +351,7 @@ pub trait Catalogue: Send {
     /// A version is archived, and not staged any more, when the extents recorded for it, by this set and earlier ones, are all of its
     /// stored bytes; until then all of it stays staged. One without stored bytes needs an extent of no bytes. A version that was deleted
     /// meanwhile, or archived by another set, is passed over.
-    fn complete_set(
-        &mut self,
-        set: SetId,
-        extents: &mut dyn Iterator<Item = ArchivedExtent>,
-        verified: u64,
-    ) -> Result<(), CatalogueError>;
+    fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError>;
     /// Records that these tombstones are on platters of complete sets, and not staged any more.
     ///
     /// Only when the segments that their versions were staged in are gone for good. Until then a segment that comes back after a crash must

@@ -192,12 +192,7 @@ impl Catalogue for SqliteCatalogue {
         self.change("record a new set", |connection| sets::begin(connection, set))
     }
 
-    fn complete_set(
-        &mut self,
-        set: SetId,
-        extents: &mut dyn Iterator<Item = ArchivedExtent>,
-        verified: u64,
-    ) -> Result<(), CatalogueError> {
+    fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError> {
         self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, verified))
     }
 
