@@ -70,7 +70,11 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
 }
 
 /// Checks photographs as they come; collects what is wrong, and counts them.
-fn check_all(photographs: &Mutex<Receiver<Photograph>>, failures: &Mutex<Vec<String>>, check: impl Fn(&Photograph, Survival) -> Result<(), String>) -> u64 {
+fn check_all(
+    photographs: &Mutex<Receiver<Photograph>>,
+    failures: &Mutex<Vec<String>>,
+    check: impl Fn(&Photograph, Survival) -> Result<(), String>,
+) -> u64 {
     let mut checked = 0;
     loop {
         let next = photographs.lock().expect("not poisoned").recv();
@@ -79,7 +83,10 @@ fn check_all(photographs: &Mutex<Receiver<Photograph>>, failures: &Mutex<Vec<Str
         let random = (0..RANDOM_SURVIVALS).map(|round| Survival::Some(photograph.step * 1_000 + round));
         for survival in [Survival::Nothing, Survival::Everything].into_iter().chain(random) {
             if let Err(why) = check(&photograph, survival) {
-                let text = format!("crash before step {} ({}), of what was not synced {survival:?} survives: {why}", photograph.step, photograph.what);
+                let text = format!(
+                    "crash before step {} ({}), of what was not synced {survival:?} survives: {why}",
+                    photograph.step, photograph.what
+                );
                 failures.lock().expect("not poisoned").push(text);
             }
         }
@@ -105,7 +112,12 @@ fn walk(encrypt: bool, check: impl Fn(&Photograph, Survival) -> Result<(), Strin
     assert_eq!(checked, steps, "each step was a crash");
     assert!(checked > 150, "the workload has only {checked} steps");
     let failures = failures.into_inner().expect("not poisoned");
-    assert!(failures.is_empty(), "{} of {checked} crashes, for example:\n{}", failures.len(), failures[..failures.len().min(12)].join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {checked} crashes, for example:\n{}",
+        failures.len(),
+        failures[..failures.len().min(12)].join("\n")
+    );
     println!("{checked} steps");
 }
 

@@ -82,9 +82,15 @@ struct File {
 
 #[derive(Clone)]
 enum Change {
-    Write { offset: usize, bytes: Arc<Vec<u8>> },
+    Write {
+        offset: usize,
+        bytes: Arc<Vec<u8>>,
+    },
     /// A length, and whether the file only grows to it.
-    Length { bytes: usize, grows: bool },
+    Length {
+        bytes: usize,
+        grows: bool,
+    },
 }
 
 impl Change {

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow, SqliteCatalogue,
-    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
+    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
+    SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
@@ -78,12 +78,7 @@ impl Catalogue for FaultyCatalogue {
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
         self.change("begin_set", |engine| engine.begin_set(set))
     }
-    fn complete_set(
-        &mut self,
-        set: SetId,
-        extents: &mut dyn Iterator<Item = ArchivedExtent>,
-        verified: u64,
-    ) -> Result<(), CatalogueError> {
+    fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError> {
         self.change("complete_set", |engine| engine.complete_set(set, extents, verified))
     }
     fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {

@@ -45,10 +45,8 @@ impl Scene {
 
     /// Puts objects of these names and lengths in one go.
     pub fn put(&mut self, objects: &[(&str, usize)]) -> Result<(), ArchiveError> {
-        let puts: Vec<Put> = (self.puts + 1..)
-            .zip(objects)
-            .map(|(number, &(name, bytes))| Put { name: name.to_owned(), number, bytes })
-            .collect();
+        let puts: Vec<Put> =
+            (self.puts + 1..).zip(objects).map(|(number, &(name, bytes))| Put { name: name.to_owned(), number, bytes }).collect();
         self.puts += puts.len() as u64;
         self.world.expected.lock().expect("not poisoned").begin_put(&puts);
         let sources: Vec<Source> = puts.iter().map(source).collect();
@@ -65,12 +63,14 @@ impl Scene {
 
     /// Removes the newest version of a name, if there is one.
     pub fn remove(&self, name: &str) -> Result<(), ArchiveError> {
-        let Some(row) = self.archive.catalogue().versions_of(&ObjectName(name.as_bytes().to_vec()))?.into_iter().next() else { return Ok(()) };
+        let Some(row) = self.archive.catalogue().versions_of(&ObjectName(name.as_bytes().to_vec()))?.into_iter().next() else {
+            return Ok(());
+        };
         let newest = self.expected().must().iter().filter(|put| put.name == name).max_by_key(|put| put.number).cloned();
         let newest = newest.expect("what the catalogue has is expected to be there, once a failed put was looked into");
         self.world.expected.lock().expect("not poisoned").begin_removal(&newest, row.id);
         let fresh = self.fresh.replace(false);
-        self.archive.remove(&[row.clone()])?;
+        self.archive.remove(std::slice::from_ref(&row))?;
         self.fresh.set(fresh);
         self.world.expected.lock().expect("not poisoned").removed(&newest, row.id);
         Ok(())
