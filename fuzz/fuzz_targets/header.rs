@@ -3,7 +3,8 @@
 
 use std::io;
 
-use fulgurite_format::{HEADER_BYTES, Header, crc64, find_header};
+use fulgurite_codec::checksum::crc64;
+use fulgurite_format::{HEADER_BYTES, Header, find_header};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

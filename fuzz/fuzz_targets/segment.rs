@@ -3,8 +3,9 @@
 
 use std::io;
 
+use fulgurite_codec::checksum::Crc64;
 use fulgurite_domain::ArchiveId;
-use fulgurite_format::{Crc64, HEAD_BYTES, SegmentHead, scan_segment};
+use fulgurite_format::{HEAD_BYTES, SegmentHead, scan_segment};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -136,9 +136,16 @@ pub enum ArchiveError {
         /// The platter on it.
         other: fulgurite_domain::PlatterId,
     },
+    /// A folder that should become a store in place of another has something in it.
+    #[error("{place} is not empty; a store is replaced by an empty folder, on a disk that is mounted")]
+    NotEmpty {
+        /// The folder.
+        place: PathBuf,
+    },
     /// Nowhere to write a platter anew.
     #[error(
-        "platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. Add a [[store]] to the settings"
+        "platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. \
+         `fulgurite store replace {store}` after changing the disk, or `fulgurite store add FOLDER`, gives it one"
     )]
     NoStoreFor {
         /// The platter.
@@ -233,6 +240,15 @@ impl Archive {
             let path = home.join(&store.path);
             std::fs::create_dir_all(&path).map_err(ArchiveError::io(&path))?;
         }
+        check_places(home, &settings)?;
+        // All of them are looked at before the first is marked: a mark that is left behind would stand in the way of the next try.
+        for store in folder_stores(home, &settings) {
+            match store.check() {
+                Ok(()) | Err(StoreError::Unmarked { .. }) => {}
+                Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
         for store in folder_stores(home, &settings) {
             store.mark()?;
         }
@@ -268,7 +284,7 @@ impl Archive {
         }
         let parts = Parts {
             catalogue: Box::new(SqliteCatalogue::open(&catalogue, settings.archive.id)?),
-            keys: Box::new(SqliteKeyStore::open(&home.join(KEYS_FILE), settings.archive.id)?),
+            keys: Box::new(open_keys(home, settings.archive.id)?),
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
@@ -431,6 +447,19 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
     Ok(Settings::read(&file)?)
 }
 
+/// Opens the key store of the archive in `home`. One that isn't there is never made anew: without its keys, all that is sealed would be
+/// taken for deleted.
+///
+/// # Errors
+/// [`KeyStoreError`].
+pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
+    let path = home.join(KEYS_FILE);
+    if !path.exists() {
+        return Err(KeyStoreError::Damaged { found: format!("{} is not there", path.display()) });
+    }
+    SqliteKeyStore::open(&path, archive)
+}
+
 /// The stores of an archive in `home`.
 #[must_use]
 pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
@@ -439,6 +468,76 @@ pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterSto
         Arc::new(FolderStore::new(store.name.clone(), settings.archive.id, volume))
     };
     settings.stores.iter().map(store).collect()
+}
+
+/// Gives the archive in `home` one more store: its folder is made and marked, and the settings name it from then on.
+///
+/// # Errors
+/// [`ArchiveError`]; the settings are as they were then.
+pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<(), ArchiveError> {
+    let file = home.join(settings::FILE);
+    read_settings(home)?;
+    let _lock = lock(home)?;
+    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
+    text.truncate(text.trim_end().len());
+    text.push_str("\n\n");
+    text.push_str(&store.to_toml());
+    let settings = Settings::parse(&text, &file)?;
+    let folder = home.join(&store.path);
+    std::fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
+    check_places(home, &settings)?;
+    let added = folder_stores(home, &settings).pop().expect("it was just added");
+    match added.mark() {
+        Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
+        marked => marked?,
+    }
+    let fresh = home.join(format!("{}.new", settings::FILE));
+    let write = || {
+        let mut written = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
+        written.write_all(text.as_bytes())?;
+        written.set_permissions(std::fs::metadata(&file)?.permissions())?;
+        written.sync_all()?;
+        std::fs::rename(&fresh, &file)?;
+        File::open(home)?.sync_all()
+    };
+    write().map_err(ArchiveError::io(&file))
+}
+
+/// Marks the folder of a store anew, after its disk was replaced by an empty one. A scrub then writes its platters there.
+///
+/// # Errors
+/// [`ArchiveError::NotEmpty`] if there is something in it, [`StoreError`] if it is another store.
+pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
+    let settings = read_settings(home)?;
+    let _lock = lock(home)?;
+    let index = settings.stores.iter().position(|store| store.name == name);
+    let index = index.ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
+    let store = folder_stores(home, &settings).swap_remove(index);
+    match store.check() {
+        Err(StoreError::Unmarked { .. }) => {}
+        // It is what it should be and nothing has to be done, or it is not to be touched.
+        checked => return Ok(checked?),
+    }
+    let place = home.join(&settings.stores[index].path);
+    // The folder is made by hand, not here: it may be missing because a disk isn't mounted.
+    for entry in std::fs::read_dir(&place).map_err(ArchiveError::io(&place))? {
+        if entry.map_err(ArchiveError::io(&place))?.file_name() != "lost+found" {
+            return Err(ArchiveError::NotEmpty { place });
+        }
+    }
+    Ok(store.mark()?)
+}
+
+/// Refuses stores in one place, however that is written. Their folders must be there.
+fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
+    for (i, store) in settings.stores.iter().enumerate() {
+        let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();
+        if settings.stores[..i].iter().any(|other| place(other).is_some_and(|path| Some(path) == place(store))) {
+            let path = home.join(settings::FILE);
+            return Err(SettingsError::StoreTwice { path, what: "path", value: store.path.display().to_string() }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Takes the lock of the archive in `home`; it is held until the file is dropped.

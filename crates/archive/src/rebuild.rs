@@ -19,12 +19,11 @@ use fulgurite_format::{
     scan_segment, stored_bytes,
 };
 
-use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, folder_stores, lock, read_master_key, read_settings};
+use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, folder_stores, lock, open_keys, read_master_key, read_settings};
 use crate::catalogue::{
     Extent, FoundVersion, NewVersion, PlatterPlace, SetDescription, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone,
 };
 use crate::content::SetReader;
-use crate::keystore::SqliteKeyStore;
 use crate::scrub::read_exact_at;
 use crate::staging::StagingError;
 use crate::volume::FolderVolume;
@@ -52,7 +51,7 @@ pub struct RebuildReport {
     pub deleted: u64,
     /// Tables that could not be read; the versions on those platters are unknown.
     pub lost_tables: u64,
-    /// Versions of which only a part was found.
+    /// Versions of which only a part was found, or whose record can't be read.
     pub incomplete: u64,
 }
 
@@ -65,10 +64,11 @@ pub fn rebuild_catalogue(home: &Path, watcher: &dyn Watcher) -> Result<RebuildRe
     let _lock = lock(home)?;
     let fresh = home.join(format!("{CATALOGUE_FILE}.rebuilding"));
     remove_database(&fresh)?;
+    // The fresh catalogue last: without keys there is nothing to begin.
     let parts = Parts {
-        catalogue: Box::new(SqliteCatalogue::create(&fresh, settings.archive.id)?),
-        keys: Box::new(SqliteKeyStore::open(&home.join(KEYS_FILE), settings.archive.id)?),
+        keys: Box::new(open_keys(home, settings.archive.id)?),
         master_key: read_master_key(&home.join(&settings.archive.master_key))?,
+        catalogue: Box::new(SqliteCatalogue::create(&fresh, settings.archive.id)?),
         staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
         stores: folder_stores(home, &settings),
         settings,
@@ -143,6 +143,15 @@ struct Parted {
     sealed: bool,
     object_bytes: u64,
     extents: Vec<Extent>,
+}
+
+/// What came of opening a record.
+enum OpenedRecord {
+    Record(ObjectRecord),
+    /// Its key was destroyed.
+    NoKey,
+    /// It isn't what was written.
+    Unreadable,
 }
 
 /// What staging holds of a version.
@@ -223,9 +232,16 @@ impl Archive {
                         deleted.insert(entry.version);
                         return Ok(());
                     }
-                    let Some(record) = self.open_record(&entry, watcher)? else {
-                        deleted.insert(entry.version);
-                        return Ok(());
+                    let record = match self.open_record(entry.version, entry.sealed, &entry.record, watcher)? {
+                        OpenedRecord::Record(record) => record,
+                        OpenedRecord::NoKey => {
+                            deleted.insert(entry.version);
+                            return Ok(());
+                        }
+                        OpenedRecord::Unreadable => {
+                            report.incomplete += 1;
+                            return Ok(());
+                        }
                     };
                     if stored_bytes(record.size) != entry.shard.object_bytes {
                         report.incomplete += 1;
@@ -341,34 +357,28 @@ impl Archive {
         Ok(())
     }
 
-    /// The record of a table entry; `None` if its key was destroyed.
-    fn open_record(&self, entry: &Entry, watcher: &dyn Watcher) -> Result<Option<ObjectRecord>, ArchiveError> {
-        self.open_staged_record(entry.version, entry.sealed, &entry.record, watcher)
-    }
-
-    fn open_staged_record(
-        &self,
-        id: VersionId,
-        sealed: bool,
-        record: &[u8],
-        watcher: &dyn Watcher,
-    ) -> Result<Option<ObjectRecord>, ArchiveError> {
+    /// Opens the record of a version.
+    ///
+    /// # Errors
+    /// [`ArchiveError::MasterKey`] if its key is there and doesn't open: then this isn't the master key of these objects, and a catalogue made with
+    /// it would be empty.
+    fn open_record(&self, id: VersionId, sealed: bool, record: &[u8], watcher: &dyn Watcher) -> Result<OpenedRecord, ArchiveError> {
         let frames = if sealed {
-            let Some(wrapped) = self.keys().get(id)? else { return Ok(None) };
-            let Ok(key) = self.master_key().unwrap(&wrapped) else {
-                watcher.trouble(Trouble::Note { text: &format!("the key of version {id} does not open with the master key") });
-                return Ok(None);
+            let Some(wrapped) = self.keys().get(id)? else { return Ok(OpenedRecord::NoKey) };
+            let wrong = |_| ArchiveError::MasterKey {
+                path: self.home().join(&self.settings().archive.master_key),
+                why: format!("the key of version {id} is not wrapped by it"),
             };
-            Frames::new(id, Some(&key))
+            Frames::new(id, Some(&self.master_key().unwrap(&wrapped).map_err(wrong)?))
         } else {
             Frames::new(id, None)
         };
         let opened = frames.open_record(record).map_err(|error| error.to_string());
         match opened.and_then(|record| decode_record(&record).map_err(|error| error.to_string())) {
-            Ok(record) => Ok(Some(record)),
+            Ok(record) => Ok(OpenedRecord::Record(record)),
             Err(why) => {
                 watcher.trouble(Trouble::Note { text: &format!("the record of version {id} can't be read: {why}") });
-                Ok(None)
+                Ok(OpenedRecord::Unreadable)
             }
         }
     }
@@ -484,9 +494,16 @@ impl Archive {
             let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then_some(end + u64::from(data.place.bytes)));
             let record_place = StagedPlace { segment, offset: head.payload_position(), bytes: head.payload_bytes, crc64: head.crc64 };
             self.staging().read(record_place, &mut payload)?;
-            let Some(record) = self.open_staged_record(id, head.sealed, &payload, watcher)? else {
-                report.deleted += 1;
-                continue;
+            let record = match self.open_record(id, head.sealed, &payload, watcher)? {
+                OpenedRecord::Record(record) => record,
+                OpenedRecord::NoKey => {
+                    report.deleted += 1;
+                    continue;
+                }
+                OpenedRecord::Unreadable => {
+                    report.incomplete += 1;
+                    continue;
+                }
             };
             if end != Some(head.offset) || stored_bytes(record.size) != head.offset {
                 report.incomplete += 1;

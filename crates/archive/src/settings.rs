@@ -2,7 +2,6 @@
 //!
 //! Unknown settings are refused, because a mistyped one would otherwise be a guess.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use fulgurite_domain::{ArchiveId, SetShape};
@@ -242,7 +241,6 @@ impl Settings {
     /// The settings as a file, with comments.
     #[must_use]
     pub fn to_file(&self) -> String {
-        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let path = |path: &Path| quoted(&path.to_string_lossy());
         let mut text = format!(
             "# Settings of a Fulgurite archive. Paths are relative to the folder of this file, unless they are absolute.\n\
@@ -288,11 +286,24 @@ impl Settings {
             platter = self.set.platter_mib,
         );
         for store in &self.stores {
-            let _ = write!(text, "[[store]]\nname = {}\npath = {}\n\n", quoted(&store.name), path(&store.path));
+            text.push_str(&store.to_toml());
+            text.push('\n');
         }
         text.truncate(text.trim_end().len() + 1);
         text
     }
+}
+
+impl StoreSettings {
+    /// The store's part of a settings file.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        format!("[[store]]\nname = {}\npath = {}\n", quoted(&self.name), quoted(&self.path.to_string_lossy()))
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
 }
 
 #[cfg(test)]

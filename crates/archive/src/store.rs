@@ -20,7 +20,10 @@ const PLATTERS: &str = "platters";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It has no mark: not mounted, or never set up.
-    #[error("store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted?")]
+    #[error(
+        "store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted? \
+         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
+    )]
     Unmarked {
         /// Name in the settings.
         store: String,
@@ -40,6 +43,18 @@ pub enum StoreError {
         found: String,
         /// What it should say.
         expected: String,
+    },
+    /// It can't become a store, because it is one.
+    #[error(
+        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more"
+    )]
+    Taken {
+        /// Name in the settings.
+        store: String,
+        /// Where it is.
+        place: String,
+        /// What its mark says.
+        found: String,
     },
     /// Reading or writing failed.
     #[error("store {store} ({place}): {source}")]
@@ -210,6 +225,8 @@ impl PlatterStore for FolderStore {
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
+        // It may be lost with all that was in it, and a platter be written anew for that.
+        self.volume.create_directory(PLATTERS)?;
         match self.volume.remove(&part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -231,7 +248,7 @@ impl PlatterStore for FolderStore {
     }
 
     fn list(&self) -> io::Result<Vec<PlatterId>> {
-        let names = self.volume.list(PLATTERS)?;
+        let names = self.names()?;
         Ok(names.iter().filter_map(|name| name.strip_suffix(".platter")?.parse().ok()).collect())
     }
 
@@ -240,11 +257,14 @@ impl PlatterStore for FolderStore {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        self.volume.sync_directory(PLATTERS)
+        match self.volume.sync_directory(PLATTERS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            synced => synced,
+        }
     }
 
     fn sweep(&self) -> io::Result<()> {
-        for name in self.volume.list(PLATTERS)? {
+        for name in self.names()? {
             if name.ends_with(".part") {
                 self.volume.remove(&format!("{PLATTERS}/{name}"))?;
             }
@@ -258,6 +278,14 @@ impl PlatterStore for FolderStore {
 }
 
 impl FolderStore {
+    /// What is in the folder of platters; nothing if that is lost, which its mark doesn't depend on.
+    fn names(&self) -> io::Result<Vec<String>> {
+        match self.volume.list(PLATTERS) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            names => names,
+        }
+    }
+
     fn foreign(&self, found: String, expected: String) -> StoreError {
         let line = |text: String| text.trim().replace('\n', ", ");
         StoreError::Foreign { store: self.name.clone(), place: self.place(), found: line(found), expected: line(expected) }

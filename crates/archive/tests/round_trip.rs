@@ -125,3 +125,18 @@ fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
     let clean = archive.scrub(false, &Unwatched).expect("scrub");
     assert!(clean.unsound.is_empty());
 }
+
+#[test]
+fn a_rebuild_with_another_master_key_is_refused_and_changes_nothing() {
+    let home = Home::new(2, 1);
+    let files = tree();
+    put_all(&home.open(), &files);
+    home.open().flush(&Unwatched).expect("flush");
+    let master_key = home.path().join("master.key");
+    let right = fs::read(&master_key).expect("read");
+    fs::write(&master_key, format!("{}\n", "5a".repeat(32))).expect("written");
+    let error = fulgurite_archive::rebuild_catalogue(&home.path(), &Unwatched).expect_err("refused").to_string();
+    assert!(error.contains("master.key") && error.contains("not wrapped by it"), "{error}");
+    fs::write(&master_key, right).expect("written");
+    assert_eq!(get_all(&home.open(), &Unwatched).1, files);
+}

@@ -52,6 +52,9 @@ pub(crate) enum Command {
     /// Care for the catalogue
     #[command(subcommand)]
     Catalogue(Catalogue),
+    /// Care for the stores
+    #[command(subcommand)]
+    Store(Stores),
     /// Care for the keys
     #[command(subcommand)]
     Keys(Keys),
@@ -175,6 +178,28 @@ pub(crate) enum Catalogue {
     Rebuild,
     /// Look for damage inside the catalogue
     Check,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Stores {
+    /// Set up one more folder for platters
+    Add(StoreAdd),
+    /// Set up an empty folder in place of a store whose disk is gone; `scrub` then writes its platters anew
+    Replace(StoreReplace),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreAdd {
+    /// The folder, and the store's name if it is to have one of your choice
+    #[arg(value_name = "[NAME=]FOLDER")]
+    pub(crate) store: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreReplace {
+    /// Name of the store; its folder is where the settings have it
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Subcommand)]

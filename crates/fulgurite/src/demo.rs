@@ -1,10 +1,384 @@
-//! demo
+//! The demonstration: an archive on six folders that stand for disks is filled, wounded as far as its codes allow, and gives every byte back.
+//!
+//! ```text
+//! Input -> put -> flush -> [what it costs] -> destroy -> restore -> compare every byte -> scrub -> verify
+//! ```
+//!
+//! What is wounded is chosen so that each level of the codes has to work: a sector's label finds what changed, the track code mends scattered
+//! sectors, the large group whole tracks, and the platter-set the platters that are gone.
 
-use anyhow::Result;
+mod compare;
+mod damage;
+mod input;
+mod overhead;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use fulgurite_archive::catalogue::{After, SetDescription, VersionRow, Versions};
+use fulgurite_archive::content::Repairs;
+use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::volume::free_bytes;
+use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_archive::{Access, Archive, Existing, GetReport, ScrubReport};
+use fulgurite_domain::Kind;
+use serde_json::json;
 
 use crate::args::Demo;
-use crate::{Outcome, Session};
+use crate::get::{repairs_json, restore_folder};
+use crate::progress::Progress;
+use crate::text::{bytes, count, rate};
+use crate::{Outcome, Session, open};
+use compare::Comparison;
+use damage::Wound;
+use input::Input;
+use overhead::Overhead;
 
-pub(crate) fn demo(_session: &Session, _demo: &Demo) -> Result<Outcome> {
-    Ok(Outcome::Good)
+const DISKS: u16 = 6;
+const INFORMATION: u16 = 4;
+const REDUNDANCY: u16 = DISKS - INFORMATION;
+/// Differences that are printed.
+const DIFFERENCES_SHOWN: usize = 20;
+
+pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
+    let into = &demo.into;
+    if into.symlink_metadata().is_ok() {
+        let shown = quoted(into);
+        bail!("{} is there already: remove it (rm -r {shown}), or name another folder with --into", into.display());
+    }
+    let mut input = Input::choose(demo.folder.as_deref(), into)?;
+    // During the flush staging holds it, and platters of 4+2 with 1.8 times the content; what is made for it is there once more.
+    let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_ours { input.bytes } else { 0 };
+    std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
+    let stopped = |why: String| {
+        // Only what was just made, which is empty.
+        let _ = std::fs::remove_dir(into);
+        why
+    };
+    if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
+        bail!(stopped(format!(
+            "{} has {} free and the demonstration takes {}: name another folder with --into",
+            into.display(),
+            bytes(free),
+            bytes(needed)
+        )));
+    }
+    if input.is_ours {
+        session.say("Making some files to store beside the source tree.");
+        input.generate(&into.join("generated"))?;
+    }
+    let begun = SystemTime::now();
+    session.say(&format!(
+        "Archiving {} into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters.",
+        input.text,
+        into.display()
+    ));
+    Archive::init(into, &settings())?;
+    let mut account = Account::default();
+    let trouble = account.run(session, into, &input, begun)?;
+    if session.json {
+        session.answer(&account.to_json(into));
+    } else if !session.quiet {
+        account.say_speed(session);
+        say_next(session, into)?;
+    }
+    Ok(Outcome::troubled_if(trouble))
+}
+
+fn settings() -> Settings {
+    let disk = |number| StoreSettings { name: format!("disk{number}"), path: format!("disk{number}").into() };
+    Settings {
+        archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
+        limits: Limits::default(),
+        // Room is reserved for a segment at a time; a demonstration should not take more than it needs.
+        staging: StagingSettings { segment_mib: 64, ..StagingSettings::default() },
+        set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 1_024 },
+        stores: (1..=DISKS).map(disk).collect(),
+    }
+}
+
+/// One thing that was done, and how fast.
+struct Stage {
+    name: String,
+    bytes: u64,
+    took: Duration,
+}
+
+/// All that there is to tell.
+#[derive(Default)]
+struct Account {
+    objects: u64,
+    content_bytes: u64,
+    not_stored: u64,
+    overhead: Overhead,
+    wounds: Vec<Wound>,
+    restored: GetReport,
+    comparison: Comparison,
+    scrub: ScrubReport,
+    unsound_after: u64,
+    stages: Vec<Stage>,
+}
+
+impl Account {
+    /// Runs all of it. True if something isn't as it should be.
+    fn run(&mut self, session: &Session, into: &Path, input: &Input, begun: SystemTime) -> Result<bool> {
+        let progress = Progress::new(session.quiet);
+        let archive = open(into, Access::Write)?;
+
+        let start = Instant::now();
+        let progress_stage = |what: &str, bytes| {
+            if progress.is_shown() {
+                progress.stage(what, Some(bytes))
+            }
+        };
+        progress_stage("storing", input.bytes);
+        let put = archive.put(input.sources(), &progress)?;
+        self.stage("store: read, hash, encrypt, sync", put.bytes, start.elapsed());
+        (self.objects, self.content_bytes, self.not_stored) = (put.objects, put.bytes, put.failed);
+        if put.objects == 0 {
+            bail!("nothing could be stored, see above");
+        }
+
+        let watch = FlushWatch { progress: &progress, stages: Mutex::new(Vec::new()) };
+        let flushed = archive.flush(&watch)?;
+        self.stages.extend(watch.stages());
+        let sets: Vec<SetDescription> = archive.catalogue().sets()?.into_iter().map(|set| set.description).collect();
+        self.overhead = Overhead::of(&archive, &sets, put.bytes, flushed.stored_bytes)?;
+        progress.finish();
+        session.say(&format!(
+            "Stored {}, {}. Wrote {} in {}, read them back, and released the staged copies.\n",
+            count(put.objects, "object", "objects"),
+            bytes(put.bytes),
+            count(flushed.platters, "platter", "platters"),
+            count(flushed.sets, "set", "sets"),
+        ));
+        self.overhead.say(session);
+
+        self.wounds = damage::destroy(&archive, &sets)?;
+        session.say("\nDestroyed, as far as the codes allow");
+        for wound in &self.wounds {
+            session.say(&format!("  {wound}"));
+        }
+        // As somebody would who knows nothing of it.
+        drop(archive);
+        let archive = open(into, Access::Write)?;
+
+        let restored = into.join("restored");
+        let progress = Progress::of_restore(session.quiet);
+        let start = Instant::now();
+        self.restored = restore_folder(&archive, b"", &restored, Existing::Keep, &progress)?;
+        self.stage("restore what is damaged", self.restored.bytes, start.elapsed());
+        progress.finish();
+        session.say(&format!(
+            "\nRestored {}, {}, into {}",
+            count(self.restored.objects, "object", "objects"),
+            bytes(self.restored.bytes),
+            restored.display()
+        ));
+        say_repairs(session, self.restored.repairs);
+        if self.restored.failed > 0 {
+            eprintln!("{} not restored, see above.", count(self.restored.failed, "object was", "objects were"));
+        }
+
+        progress_stage("comparing", input.bytes);
+        let start = Instant::now();
+        self.comparison = compare::compare(input, &restored, begun, &progress);
+        self.stage("compare with what was put", self.comparison.bytes, start.elapsed());
+        progress.finish();
+        self.comparison.say(session, DIFFERENCES_SHOWN);
+
+        let start = Instant::now();
+        self.scrub = archive.scrub(true, &progress)?;
+        self.stage("scrub: read all, write anew", self.scrub.bytes, start.elapsed());
+        progress.finish();
+        session.say(&format!(
+            "\nScrubbed: of {}, {} missing or damaged; {} written anew from what the codes gave back",
+            count(self.scrub.platters, "platter", "platters"),
+            count(self.scrub.unsound.len() as u64, "was", "were"),
+            count(self.scrub.rebuilt, "was", "were"),
+        ));
+        say_repairs(session, self.scrub.repairs);
+
+        let start = Instant::now();
+        let verified = archive.scrub(false, &progress)?;
+        self.stage("verify", verified.bytes, start.elapsed());
+        progress.finish();
+        self.unsound_after = verified.unsound.len() as u64;
+        match (self.unsound_after, verified.nothing_is_lost()) {
+            (0, true) => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter", "platters"))),
+            (unsound, _) => eprintln!("{} still damaged.", count(unsound, "platter is", "platters are")),
+        }
+        Ok(self.not_stored + self.restored.failed + self.unsound_after > 0 || !self.comparison.is_same() || !verified.nothing_is_lost())
+    }
+
+    fn stage(&mut self, name: &str, bytes: u64, took: Duration) {
+        self.stages.push(Stage { name: name.to_owned(), bytes, took });
+    }
+
+    fn say_speed(&self, session: &Session) {
+        session.say("\nHow fast");
+        for stage in &self.stages {
+            session.say(&format!(
+                "  {:39} {:>10} {:>7.2} s {:>14}",
+                stage.name,
+                bytes(stage.bytes),
+                stage.took.as_secs_f64(),
+                rate(stage.bytes, stage.took)
+            ));
+        }
+        session.say("  (what was written a moment ago is read from the system's memory; disks are slower)");
+    }
+
+    fn to_json(&self, into: &Path) -> serde_json::Value {
+        let stages: Vec<_> = self
+            .stages
+            .iter()
+            .map(|stage| json!({ "stage": stage.name, "bytes": stage.bytes, "seconds": stage.took.as_secs_f64() }))
+            .collect();
+        json!({
+            "archive": into, "objects": self.objects, "content_bytes": self.content_bytes, "not_stored": self.not_stored,
+            "overhead": self.overhead.to_json(),
+            "destroyed": self.wounds.iter().map(Wound::to_json).collect::<Vec<_>>(),
+            "restore": { "objects": self.restored.objects, "bytes": self.restored.bytes, "failed": self.restored.failed, "repairs": repairs_json(self.restored.repairs) },
+            "comparison": self.comparison.to_json(),
+            "scrub": { "platters": self.scrub.platters, "unsound": self.scrub.unsound.len(), "rebuilt": self.scrub.rebuilt, "repairs": repairs_json(self.scrub.repairs) },
+            "unsound_after_scrub": self.unsound_after,
+            "stages": stages,
+        })
+    }
+}
+
+fn say_repairs(session: &Session, repairs: Repairs) {
+    session.say(&format!("  {:>7}  lost sectors met", repairs.lost_sectors));
+    session.say(&format!("  {:>7}  tracks rebuilt by their own code", repairs.by_track));
+    session.say(&format!("  {:>7}  tracks rebuilt by their large group", repairs.by_group));
+    session.say(&format!("  {:>7}  tracks rebuilt from the other platters of the set", repairs.by_set));
+}
+
+/// Measures the stages of a flush, and passes on what it hears.
+struct FlushWatch<'a> {
+    progress: &'a Progress,
+    /// Name, bytes and beginning of each stage.
+    stages: Mutex<Vec<(String, u64, Instant)>>,
+}
+
+impl FlushWatch<'_> {
+    fn stages(self) -> Vec<Stage> {
+        let end = Instant::now();
+        let begun = self.stages.into_inner().expect("no panic holds this lock");
+        let ends: Vec<Instant> = begun.iter().skip(1).map(|(_, _, begun)| *begun).chain([end]).collect();
+        let mut stages: Vec<Stage> = Vec::new();
+        // A large input takes several sets, and each goes through all stages.
+        for ((what, bytes, begun), end) in begun.into_iter().zip(ends) {
+            let name = match &what[..] {
+                "writing" => "write information platters".to_owned(),
+                "verifying, coding" => "read back, compute and write redundancy".to_owned(),
+                "verifying redundancy" => "read redundancy back".to_owned(),
+                _ => what,
+            };
+            match stages.iter_mut().find(|stage| stage.name == name) {
+                Some(stage) => (stage.bytes, stage.took) = (stage.bytes + bytes, stage.took + (end - begun)),
+                None => stages.push(Stage { name, bytes, took: end - begun }),
+            }
+        }
+        stages
+    }
+}
+
+impl Watcher for FlushWatch<'_> {
+    fn stage(&self, what: &str, bytes: Option<u64>) {
+        self.stages.lock().expect("no panic holds this lock").push((what.to_owned(), bytes.unwrap_or(0), Instant::now()));
+        self.progress.stage(what, bytes);
+    }
+
+    fn done(&self, objects: u64, bytes: u64) {
+        self.progress.done(objects, bytes);
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        self.progress.trouble(trouble);
+    }
+}
+
+fn say_next(session: &Session, into: &Path) -> Result<()> {
+    let archive = open(into, Access::Read)?;
+    let call = format!("{} -A {}", caller(), quoted(into));
+    session.say(&format!("\nThe archive stays in {}. To go on:", into.display()));
+    session.say(&format!("  {call} status"));
+    session.say(&format!("  {call} ls --long"));
+    match something_to_read(&archive)? {
+        Some(name) => session.say(&format!("  {call} get {} -", quote(&name))),
+        None => session.say(&format!("  {call} get --all {}", quoted(&into.join("again")))),
+    }
+    if let Some(row) = archive.catalogue().platters()?.first() {
+        let platters = into.join(&row.place.store).join("platters");
+        session.say(&format!("  {call} inspect {}", quoted(&platters.join(format!("{}.platter", row.place.platter)))));
+        session.say(&format!("  rm {}/*", quoted(&platters)));
+        session.say(&format!("  {call} verify --objects"));
+        session.say(&format!("  {call} scrub"));
+    }
+    session.say(&format!("  rm -r {}", quoted(into)));
+    Ok(())
+}
+
+/// The name of a short text, which can be typed as it is: of one written for people, if there is one.
+fn something_to_read(archive: &Archive) -> Result<Option<String>> {
+    let mut found = None;
+    let mut after = None;
+    loop {
+        let page = archive.catalogue().list(b"", Versions::Newest, after.as_ref(), 1_000)?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(After::row(last));
+        let short = |row: &&VersionRow| row.record.kind == Kind::File && (1..16_384).contains(&row.record.size);
+        for row in page.iter().filter(short) {
+            let name = &row.record.name.0;
+            if !name.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+                continue;
+            }
+            let ends = |endings: [&str; 3]| endings.iter().any(|end| name.ends_with(end.as_bytes()));
+            if ends([".md", ".txt", ".rst"]) {
+                return Ok(Some(row.record.name.display()));
+            }
+            if found.is_none() && ends([".toml", ".rs", ".py"]) {
+                found = Some(row.record.name.display());
+            }
+        }
+    }
+}
+
+/// How this program was called, so that lines to be pasted work.
+fn caller() -> String {
+    match std::env::var_os("CARGO") {
+        Some(_) if cfg!(debug_assertions) => "cargo run --".to_owned(),
+        Some(_) => "cargo run --release --".to_owned(),
+        None => std::env::args_os().next().map_or_else(|| "fulgurite".to_owned(), |name| quoted(&PathBuf::from(name))),
+    }
+}
+
+fn quoted(path: &Path) -> String {
+    quote(&path.display().to_string())
+}
+
+/// Text as a shell takes it for one word.
+fn quote(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_pasted_is_one_word_for_the_shell() {
+        assert_eq!(quote("demo-archive/disk1"), "demo-archive/disk1");
+        assert_eq!(quote("my demo"), "'my demo'");
+        assert_eq!(quote("it's"), "'it'\\''s'");
+        assert_eq!(quote(""), "''");
+    }
 }

@@ -63,15 +63,14 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     if destination.is_dir() {
         destination.push(default_destination(&name)?);
     }
-    let progress = Progress::new(session.quiet);
+    let progress = Progress::of_restore(session.quiet);
     progress.stage("restoring", Some(version.record.size));
     let start = Instant::now();
     let repairs = archive.get_to(&version, &destination, existing, &progress).with_context(|| shown.clone())?;
     progress.finish();
     if session.json {
-        println!(
-            "{}",
-            json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) })
+        session.answer(
+            &json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) })
         );
     }
     session.say(&format!(
@@ -96,15 +95,14 @@ fn default_destination(name: &[u8]) -> Result<PathBuf> {
 
 fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, existing: Existing) -> Result<Outcome> {
     let prefix = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
-    let progress = Progress::new(session.quiet);
+    let progress = Progress::of_restore(session.quiet);
     let start = Instant::now();
     let report = restore_folder(archive, &prefix, folder, existing, &progress)?;
     let took = start.elapsed();
     progress.finish();
     if session.json {
-        println!(
-            "{}",
-            json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) })
+        session.answer(
+            &json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) }),
         );
     }
     session.say(&format!(

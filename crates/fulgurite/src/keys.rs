@@ -16,7 +16,7 @@ pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> 
     let passphrase = export.passphrase_file.as_deref().map(read_passphrase).transpose()?;
     let keys = archive.export_keys(&export.file, passphrase.as_deref())?;
     if session.json {
-        println!("{}", json!({ "keys": keys, "sealed": passphrase.is_some() }));
+        session.answer(&json!({ "keys": keys, "sealed": passphrase.is_some() }));
     }
     session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key", "object keys"), export.file.display()));
     if passphrase.is_none() {
@@ -29,7 +29,7 @@ pub(crate) fn import(session: &Session, import: &KeysImport) -> Result<Outcome> 
     let passphrase = import.passphrase_file.as_deref().map(read_passphrase).transpose()?;
     let keys = import_keys(&session.home()?, &import.file, passphrase.as_deref())?;
     if session.json {
-        println!("{}", json!({ "keys": keys }));
+        session.answer(&json!({ "keys": keys }));
     }
     session.say(&format!("The master key and {} are there.", count(keys, "object key", "object keys")));
     Ok(Outcome::Good)

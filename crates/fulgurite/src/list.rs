@@ -149,17 +149,20 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         }
     }
     if session.json {
-        println!("{}", json!({ "removed_versions": removed }));
+        session.answer(&json!({ "removed_versions": removed }));
     }
     session.say(&format!("Removed {}.", count(removed, "version", "versions")));
     Ok(Outcome::troubled_if(troubled))
 }
 
-struct StoreState {
+/// A store as an operator wants to know it.
+struct StoreStatus {
     name: String,
     place: String,
-    free: Option<u64>,
+    free_bytes: Option<u64>,
+    /// Why it can't be used.
     trouble: Option<String>,
+    /// Platters that should be there.
     platters: u64,
 }
 
@@ -170,13 +173,13 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let sets = archive.catalogue().sets()?;
     let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
     let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
-    let stores: Vec<StoreState> = archive
+    let stores: Vec<StoreStatus> = archive
         .stores()
         .iter()
-        .map(|store| StoreState {
+        .map(|store| StoreStatus {
             name: store.name().to_owned(),
             place: store.place(),
-            free: store.free_bytes(),
+            free_bytes: store.free_bytes(),
             trouble: store.check().err().map(|error| error.to_string()),
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         })
@@ -186,14 +189,11 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         let stores: Vec<Value> = stores
             .iter()
             .map(|store| {
-                json!({
-                    "name": store.name, "place": store.place, "free_bytes": store.free, "trouble": store.trouble, "platters": store.platters,
-                })
+                json!({ "name": store.name, "place": store.place, "free_bytes": store.free_bytes, "trouble": store.trouble, "platters": store.platters })
             })
             .collect();
-        println!(
-            "{}",
-            json!({
+        session.answer(
+            &json!({
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
                 "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound, "stores": stores,
@@ -208,7 +208,15 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         count(totals.versions, "version", "versions"),
         bytes(totals.content_bytes)
     ));
-    session.say(&format!("staged    {}, {}", count(totals.staged.versions, "version", "versions"), bytes(totals.staged.stored_bytes)));
+    let removals = match totals.staged.tombstones {
+        0 => String::new(),
+        number => format!(", {}", count(number, "removal", "removals")),
+    };
+    session.say(&format!(
+        "staged    {}, {}{removals}",
+        count(totals.staged.versions, "version", "versions"),
+        bytes(totals.staged.stored_bytes)
+    ));
     session.say(&format!(
         "platters  {} in {}, {} on disk{}",
         count(platters.len() as u64, "platter", "platters"),
@@ -221,9 +229,9 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         archive.settings().shape(),
         if archive.settings().archive.encrypt { "encrypted" } else { "in the clear" }
     ));
-    for StoreState { name, place, free, trouble, platters } in stores {
-        let free = free.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
+    for StoreStatus { name, place, free_bytes, trouble, platters } in stores {
         let held = count(platters, "platter", "platters");
+        let free = free_bytes.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
         match trouble {
             None => session.say(&format!("store     {name}: {place}, {held}{free}")),
             Some(trouble) => session.say(&format!("store     {name}: NOT USABLE, {held} should be there: {trouble}")),

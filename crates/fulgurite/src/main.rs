@@ -14,6 +14,8 @@ mod put;
 mod setup;
 mod text;
 
+use std::cell::RefCell;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use fulgurite_archive::{Access, Archive, settings};
 
-use args::{Catalogue, Cli, Command, Keys};
+use args::{Catalogue, Cli, Command, Keys, Stores};
 
 /// How a command ended that could be carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +44,8 @@ struct Session {
     archive: Option<PathBuf>,
     json: bool,
     quiet: bool,
+    /// What went wrong with standard output, told in the end: work that was begun is not left half done because nobody listens.
+    unsaid: RefCell<Option<io::Error>>,
 }
 
 impl Session {
@@ -64,9 +68,21 @@ impl Session {
         open(&self.home()?, access)
     }
 
+    /// Says something to a person.
     fn say(&self, text: &str) {
         if !self.quiet && !self.json {
-            println!("{text}");
+            self.print(format_args!("{text}"));
+        }
+    }
+
+    /// Gives a program its answer.
+    fn answer(&self, value: &serde_json::Value) {
+        self.print(format_args!("{value}"));
+    }
+
+    fn print(&self, line: std::fmt::Arguments<'_>) {
+        if let Err(error) = writeln!(io::stdout(), "{line}") {
+            self.unsaid.borrow_mut().get_or_insert(error);
         }
     }
 }
@@ -77,7 +93,7 @@ fn open(home: &Path, access: Access) -> Result<Archive> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let session = Session { archive: cli.archive, json: cli.json, quiet: cli.quiet };
+    let session = Session { archive: cli.archive, json: cli.json, quiet: cli.quiet, unsaid: RefCell::new(None) };
     let result = match cli.command {
         Command::Init(init) => setup::init(&session, &init),
         Command::Put(put) => put::put(&session, &put),
@@ -93,22 +109,40 @@ fn main() -> ExitCode {
         Command::Recover(recover) => platters::recover(&session, &recover),
         Command::Catalogue(Catalogue::Rebuild) => setup::rebuild(&session),
         Command::Catalogue(Catalogue::Check) => setup::check(&session),
+        Command::Store(Stores::Add(add)) => setup::add_store(&session, &add),
+        Command::Store(Stores::Replace(replace)) => setup::replace_store(&session, &replace),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
         Command::Demo(demo) => demo::demo(&session, &demo),
     };
+    let result = result.and_then(|outcome| match session.unsaid.take() {
+        // Who reads our output must not take a part of it for the whole, unless it was them who went away, as `head` does.
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(anyhow::Error::from(error).context("standard output")),
+        _ => Ok(outcome),
+    });
     match result {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Troubled) => ExitCode::from(1),
-        // Whoever reads our output went away, as `head` does.
+        // Whoever reads our output went away.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fulgurite: {error:#}");
+            eprintln!("fulgurite: {}", text::harmless(&sentence(&error)));
             ExitCode::from(1)
         }
     }
 }
 
+/// An error with its causes, but for those that it already tells of.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = if text.is_empty() { cause } else { format!("{text}: {cause}") };
+        }
+    }
+    text
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe))
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

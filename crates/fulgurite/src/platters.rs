@@ -58,7 +58,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
         if let Some((read, wrong)) = objects {
             value["objects"] = json!({ "read": read, "wrong": wrong });
         }
-        println!("{value}");
+        session.answer(&value);
         return;
     }
     session.say(&format!(
@@ -77,7 +77,9 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
                 count(finding.bad_headers.into(), "bad header copy", "bad header copies")
             ),
         };
-        session.say(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
+        let text = format!("platter {} on store {}: {what}", finding.platter, finding.store);
+        // Quiet is for summaries; what is wrong is told by whatever runs this at night.
+        if session.quiet { eprintln!("{text}") } else { session.say(&text) }
     }
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));
@@ -152,7 +154,7 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
     let store = archive.recover(platter, recover.store.as_deref(), &progress)?;
     progress.finish();
     if session.json {
-        println!("{}", json!({ "platter": platter.to_string(), "store": store }));
+        session.answer(&json!({ "platter": platter.to_string(), "store": store }));
     }
     session.say(&format!("Wrote platter {platter} anew on store {store}, and read it back."));
     Ok(Outcome::Good)

@@ -6,17 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::text;
+
 /// Shows progress on standard error, if that is a terminal.
 pub(crate) struct Progress {
     bar: Mutex<ProgressBar>,
     quiet: bool,
+    when_lost: &'static str,
     objects: AtomicU64,
     troubles: AtomicU64,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { bar: Mutex::new(ProgressBar::hidden()), quiet, objects: AtomicU64::new(0), troubles: AtomicU64::new(0) }
+        Self { bar: Mutex::new(ProgressBar::hidden()), quiet, when_lost: "lost", objects: AtomicU64::new(0), troubles: AtomicU64::new(0) }
+    }
+
+    /// For a command that restores. What it can't give back need not be lost: there may be a file in the way.
+    pub(crate) fn of_restore(quiet: bool) -> Self {
+        Self { when_lost: "not restored", ..Self::new(quiet) }
     }
 
     /// Whether anybody sees it.
@@ -75,10 +83,12 @@ impl Watcher for Progress {
     fn trouble(&self, trouble: Trouble<'_>) {
         self.troubles.fetch_add(1, Ordering::Relaxed);
         let text = match trouble {
-            Trouble::Unreadable { path, why } => format!("not stored: {}: {why}", path.display()),
-            Trouble::Changed { path } => format!("changed while it was read: {}", path.display()),
-            Trouble::Lost { name, version, why } => format!("lost: {} (version {version}): {why}", name.display()),
-            Trouble::Note { text } => format!("note: {text}"),
+            Trouble::Unreadable { path, why } => format!("not stored: {}: {why}", text::path(path)),
+            Trouble::Changed { path } => format!("changed while it was read: {}", text::path(path)),
+            Trouble::Lost { name, version, why } => {
+                format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why))
+            }
+            Trouble::Note { text } => format!("note: {}", text::harmless(text)),
         };
         self.bar().suspend(|| eprintln!("{text}"));
     }

@@ -30,12 +30,13 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     progress.finish();
     session.say(&format!(
         "{} {}, {} in {:.1} s ({}).",
-        if put.flush { "Stored, wrote and verified" } else { "Stored" },
+        if put.flush { "Stored on platters" } else { "Stored" },
         count(report.objects, "object", "objects"),
         bytes(report.bytes),
         took.as_secs_f64(),
         rate(report.bytes, took)
     ));
+    let nothing = report.objects == 0;
     if report.failed > 0 {
         eprintln!("{} not stored, see above.", count(report.failed, "thing was", "things were"));
     }
@@ -48,8 +49,8 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
         if let Some(flushed) = flushed {
             value["flush"] = flush_json(flushed);
         }
-        println!("{value}");
-    } else if flushed.is_none() {
+        session.answer(&value);
+    } else if flushed.is_none() && !nothing {
         session.say("It is staged, and safe on this disk; `fulgurite flush` writes it to platters.");
     }
     Ok(Outcome::troubled_if(report.failed > 0 || report.changed > 0))
@@ -59,7 +60,7 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
     let report = flush_all(session, &archive)?;
     if session.json {
-        println!("{}", flush_json(report));
+        session.answer(&flush_json(report));
     }
     Ok(Outcome::Good)
 }
@@ -81,7 +82,7 @@ fn flush_all(session: &Session, archive: &Archive) -> Result<FlushReport> {
 
 fn flush_text(report: FlushReport) -> String {
     format!(
-        "On platters: {} in {}, {} with {} ({} on disk).",
+        "Wrote and verified {} in {}: {} with {} ({} on disk).",
         count(report.platters, "platter", "platters"),
         count(report.sets, "set", "sets"),
         count(report.versions, "object", "objects"),
@@ -109,10 +110,11 @@ fn roots(put: &Put) -> Result<Vec<Root>> {
     if put.name.is_some() && put.paths.len() > 1 {
         bail!("--name names one thing, and {} paths are given; --to stores several under a folder", put.paths.len());
     }
-    let under = |name: &OsStr| match &put.to {
-        Some(folder) => [trimmed(folder.as_bytes()), name.as_bytes()].join(&b"/"[..]),
-        None => name.as_bytes().to_vec(),
+    let folder = match &put.to {
+        Some(folder) if !trimmed(folder.as_bytes()).is_empty() => checked(trimmed(folder.as_bytes()))?,
+        _ => b"",
     };
+    let under = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
     put.paths
         .iter()
         .map(|path| {
@@ -124,7 +126,7 @@ fn roots(put: &Put) -> Result<Vec<Root>> {
                 (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
                 (None, Some(name)) => under(name),
                 // Such as `.` or `..`: the content of that folder.
-                (None, None) => put.to.as_ref().map_or_else(Vec::new, |folder| trimmed(folder.as_bytes()).to_vec()),
+                (None, None) => folder.to_vec(),
             };
             Ok(Root::Path(path.clone(), name))
         })
@@ -141,7 +143,7 @@ fn trimmed(name: &[u8]) -> &[u8] {
 fn checked(name: &[u8]) -> Result<&[u8]> {
     let bad = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if name.split(|&byte| byte == b'/').any(bad) {
-        bail!("a name needs parts that are neither empty nor . or ..");
+        bail!("{} can't be a name: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
     }
     Ok(name)
 }

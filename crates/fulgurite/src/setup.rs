@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::{Access, Archive, rebuild_catalogue};
 use serde_json::json;
 
-use crate::args::Init;
+use crate::args::{Init, StoreAdd, StoreReplace};
 use crate::progress::Progress;
 use crate::text::count;
 use crate::{Outcome, Session};
@@ -34,7 +35,7 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     };
     Archive::init(&home, &settings)?;
     if session.json {
-        println!("{}", json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": settings.shape().to_string() }));
+        session.answer(&json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": settings.shape().to_string() }));
     }
     session.say(&format!("Made archive {} in {}.", settings.archive.id, home.display()));
     session.say(&format!(
@@ -97,19 +98,39 @@ fn on_one_device(stores: &[StoreSettings]) -> Vec<Vec<&str>> {
     devices.into_values().filter(|names| names.len() > 1).collect()
 }
 
+pub(crate) fn add_store(session: &Session, add: &StoreAdd) -> Result<Outcome> {
+    let home = session.home()?;
+    let known = read_settings(&home)?.stores;
+    // The first name of its kind that is free.
+    let number = (known.len()..).find(|number| known.iter().all(|store| store.name != format!("d{}", number + 1)));
+    let added = store(number.expect("numbers don't end"), &add.store)?;
+    fulgurite_archive::archive::add_store(&home, &added)?;
+    if session.json {
+        session.answer(&json!({ "store": added.name, "folder": added.path }));
+    }
+    session.say(&format!("Set up store {} in {}. New sets, and platters written anew, may go there.", added.name, added.path.display()));
+    Ok(Outcome::Good)
+}
+
+pub(crate) fn replace_store(session: &Session, replace: &StoreReplace) -> Result<Outcome> {
+    fulgurite_archive::archive::replace_store(&session.home()?, &replace.name)?;
+    if session.json {
+        session.answer(&json!({ "store": replace.name }));
+    }
+    session.say(&format!("Store {} is set up. `fulgurite scrub` writes the platters anew that should be on it.", replace.name));
+    Ok(Outcome::Good)
+}
+
 pub(crate) fn rebuild(session: &Session) -> Result<Outcome> {
     let home = session.home()?;
     let progress = Progress::new(session.quiet);
     let report = rebuild_catalogue(&home, &progress)?;
     progress.finish();
     if session.json {
-        println!(
-            "{}",
-            json!({
-                "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
-                "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
-            })
-        );
+        session.answer(&json!({
+            "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
+            "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
+        }));
     }
     session.say(&format!(
         "Read {} of {}; {} not found.",

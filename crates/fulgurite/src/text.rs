@@ -1,6 +1,10 @@
 //! Numbers and times as people read them.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
+
+use fulgurite_domain::ObjectName;
 
 /// A size with a binary unit.
 pub(crate) fn bytes(bytes: u64) -> String {
@@ -27,6 +31,20 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
         digits.insert(at, ',');
     }
     format!("{digits} {}", if number == 1 { one } else { many })
+}
+
+/// Text without control characters other than line breaks, so that a name in it can't play tricks on a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// A path for people, on one line.
+pub(crate) fn path(path: &Path) -> String {
+    ObjectName(path.as_os_str().as_bytes().to_vec()).display()
 }
 
 /// A point of time in UTC, to the second.
@@ -62,6 +80,12 @@ mod tests {
         assert_eq!(time(951_782_400), "2000-02-29 00:00:00");
         assert_eq!(time(-1), "1969-12-31 23:59:59");
         assert_eq!(time(4_102_444_800), "2100-01-01 00:00:00");
+    }
+
+    #[test]
+    fn a_name_can_not_command_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[31m\nb"), "a\\u{1b}[31m\nb");
+        assert_eq!(path(Path::new("a\u{1b}[31m\nb")), "a\\u{1b}[31m\\nb");
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub enum KeyStoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is damaged, or isn't a key store.
-    #[error("the key store is damaged ({found}); restore it from the last copy made with `fulgurite keys export`")]
+    #[error(
+        "the key store is damaged ({found}); move its file away, and bring the keys back from the last copy made with `fulgurite keys export`: `fulgurite keys import`"
+    )]
     Damaged {
         /// What was found.
         found: String,

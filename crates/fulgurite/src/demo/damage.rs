@@ -1,0 +1,205 @@
+//! Damage: as much as the codes promise to bear, and not more.
+//!
+//! ```text
+//! R disks      all platters on them are deleted                 the platter-set bears R platters
+//! 1st of the   as many whole tracks as there are group          the large group bears r whole tracks,
+//!   others       redundancy tracks, and scattered sectors         the tracks bear R_t sectors each
+//! 2nd          R_t sectors in every other track, the first header
+//! 3rd          sectors that answer with each other's bytes, in every track
+//! 4th          the end of the file is cut off: the last header, and half of the last group's last redundancy track
+//! ```
+//!
+//! With R platters gone the set's code has nothing to spare, so what happened to the others must be mended by their own codes.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
+use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
+use serde_json::json;
+
+use super::input::Noise;
+use crate::text::{bytes, count};
+
+/// What was done to one platter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wound {
+    store: String,
+    platter: PlatterId,
+    carries_information: bool,
+    deleted: bool,
+    whole_tracks: Vec<u32>,
+    scattered_sectors: u64,
+    scattered_tracks: u64,
+    exchanged_sectors: u64,
+    bad_headers: u64,
+    cut_bytes: u64,
+}
+
+/// Destroys what the codes of these sets bear.
+pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<Wound>> {
+    let mut wounds = Vec::new();
+    let Some(first) = sets.first() else { return Ok(wounds) };
+    // Of any set, no more platters are on these than there are redundancy platters.
+    let dead: Vec<&str> = first.platters.iter().take(first.shape.redundancy.into()).map(|place| &place.store[..]).collect();
+    let mut noise = Noise(0xdead);
+    for set in sets {
+        let mut survivors = 0;
+        for (position, place) in set.platters.iter().enumerate() {
+            let mut wound = Wound {
+                store: place.store.clone(),
+                platter: place.platter,
+                carries_information: position < usize::from(set.shape.information),
+                deleted: dead.contains(&&place.store[..]),
+                whole_tracks: Vec::new(),
+                scattered_sectors: 0,
+                scattered_tracks: 0,
+                exchanged_sectors: 0,
+                bad_headers: 0,
+                cut_bytes: 0,
+            };
+            let path = platter_file(archive, place);
+            let done = if wound.deleted {
+                std::fs::remove_file(&path)
+            } else {
+                survivors += 1;
+                OpenOptions::new().read(true).write(true).open(&path).and_then(|file| {
+                    let mut knife = Knife { file, geometry: set.geometry, noise: &mut noise, wound: &mut wound };
+                    match survivors {
+                        1 => knife.whole_tracks().and_then(|()| knife.scatter(3)),
+                        2 => knife.first_header().and_then(|()| knife.scatter(2)),
+                        3 => knife.exchange(),
+                        4 => knife.cut(),
+                        _ => Ok(()),
+                    }
+                })
+            };
+            done.with_context(|| path.display().to_string())?;
+            wounds.push(wound);
+        }
+    }
+    Ok(wounds)
+}
+
+/// The file of a platter.
+pub(crate) fn platter_file(archive: &Archive, place: &PlatterPlace) -> PathBuf {
+    archive.home().join(&place.store).join("platters").join(format!("{}.platter", place.platter))
+}
+
+struct Knife<'a> {
+    file: File,
+    geometry: Geometry,
+    noise: &'a mut Noise,
+    wound: &'a mut Wound,
+}
+
+impl Knife<'_> {
+    /// Overwrites as many information tracks of each large group as it has redundancy tracks.
+    fn whole_tracks(&mut self) -> std::io::Result<()> {
+        let mut bytes = vec![0; self.geometry.track_stride()];
+        for group in (0..self.geometry.groups()).map(|index| self.geometry.group(index)) {
+            for nth in 0..group.redundancy {
+                // Spread evenly.
+                let track = PhysicalTrack(group.physical.0 + (2 * nth + 1) * group.information / (2 * group.redundancy));
+                self.noise.fill(&mut bytes);
+                self.file.write_all_at(&bytes, self.geometry.track_offset(track))?;
+                self.wound.whole_tracks.push(track.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites, in every `step`th track, as many sectors as the track's code bears.
+    fn scatter(&mut self, step: usize) -> std::io::Result<()> {
+        let mut sectors: Vec<u16> = (0..self.geometry.track_sectors()).collect();
+        for track in (0..self.geometry.physical_tracks()).step_by(step) {
+            if self.wound.whole_tracks.contains(&track) {
+                continue;
+            }
+            for nth in 0..usize::from(self.geometry.track_redundancy) {
+                let other = nth + self.noise.below((sectors.len() - nth) as u64) as usize;
+                sectors.swap(nth, other);
+                // A few bytes are enough to lose a sector.
+                let mut bytes = [0; 24];
+                self.noise.fill(&mut bytes);
+                let within = self.noise.below(self.geometry.sector_stride() as u64 - 24);
+                let sector = SectorAddress { track: PhysicalTrack(track), sector: sectors[nth] };
+                self.file.write_all_at(&bytes, self.geometry.sector_offset(sector) + within)?;
+                self.wound.scattered_sectors += 1;
+            }
+            self.wound.scattered_tracks += 1;
+        }
+        Ok(())
+    }
+
+    /// In every track, two sectors get each other's bytes, as from a disk that reads the wrong place.
+    fn exchange(&mut self) -> std::io::Result<()> {
+        let (mut one, mut other) = (vec![0; self.geometry.sector_stride()], vec![0; self.geometry.sector_stride()]);
+        for track in (0..self.geometry.physical_tracks()).map(PhysicalTrack) {
+            let sector = self.noise.below(u64::from(self.geometry.track_sectors()) - 1) as u16;
+            let at = [sector, sector + 1].map(|sector| self.geometry.sector_offset(SectorAddress { track, sector }));
+            self.file.read_exact_at(&mut one, at[0])?;
+            self.file.read_exact_at(&mut other, at[1])?;
+            self.file.write_all_at(&other, at[0])?;
+            self.file.write_all_at(&one, at[1])?;
+            self.wound.exchanged_sectors += 2;
+        }
+        Ok(())
+    }
+
+    fn first_header(&mut self) -> std::io::Result<()> {
+        self.wound.bad_headers += 1;
+        self.file.write_all_at(&[0; 512], 0)
+    }
+
+    fn cut(&mut self) -> std::io::Result<()> {
+        let keep = self.geometry.header_offsets()[2] - self.geometry.track_stride() as u64 / 2;
+        self.wound.bad_headers += 1;
+        self.wound.cut_bytes = self.geometry.file_bytes() - keep;
+        self.file.set_len(keep)
+    }
+}
+
+impl fmt::Display for Wound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = if self.carries_information { "information" } else { "redundancy" };
+        write!(f, "{}  {} platter {}…: ", self.store, role, &self.platter.to_string()[..8])?;
+        let mut parts = Vec::new();
+        if self.deleted {
+            parts.push("deleted".to_owned());
+        }
+        if !self.whole_tracks.is_empty() {
+            parts.push(count(self.whole_tracks.len() as u64, "whole track", "whole tracks"));
+        }
+        if self.scattered_sectors > 0 {
+            let tracks = count(self.scattered_tracks, "track", "tracks");
+            parts.push(format!("{} in {tracks}", count(self.scattered_sectors, "sector", "sectors")));
+        }
+        if self.exchanged_sectors > 0 {
+            parts.push(format!("{} exchanged with their neighbours", count(self.exchanged_sectors, "sector", "sectors")));
+        }
+        if self.cut_bytes > 0 {
+            parts.push(format!("the last {} cut off, with a header", bytes(self.cut_bytes)));
+        } else if self.bad_headers > 0 {
+            parts.push("the first header".to_owned());
+        }
+        if parts.is_empty() {
+            parts.push("nothing".to_owned());
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl Wound {
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        json!({
+            "store": self.store, "platter": self.platter.to_string(), "carries_information": self.carries_information, "deleted": self.deleted,
+            "whole_tracks": self.whole_tracks, "scattered_sectors": self.scattered_sectors, "exchanged_sectors": self.exchanged_sectors,
+            "bad_headers": self.bad_headers, "cut_bytes": self.cut_bytes,
+        })
+    }
+}

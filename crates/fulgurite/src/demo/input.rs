@@ -1,0 +1,199 @@
+//! What the demonstration archives: a folder, or this project's source tree and some files made for it.
+
+use std::collections::HashSet;
+use std::fs::{self, File, FileTimes, Permissions};
+use std::io::{BufWriter, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use fulgurite_archive::Source;
+use fulgurite_domain::ObjectName;
+use walkdir::{DirEntry, WalkDir};
+
+use crate::setup::canonical;
+use crate::text::bytes;
+
+/// A folder that nobody named is taken up to this size.
+const UNNAMED_BYTES_MAX: u64 = 1 << 30;
+const LARGE_FILES_MIB: [u64; 3] = [37, 19, 8];
+const SPARSE_BYTES: u64 = 32 << 20;
+const SMALL_FILES: u64 = 2_000;
+
+/// Folders to be archived, each under a name.
+pub(crate) struct Input {
+    roots: Vec<(PathBuf, Vec<u8>)>,
+    /// Folders that are passed over: build outputs, and where the demonstration works.
+    passed_over: HashSet<PathBuf>,
+    /// Content that was found.
+    pub(crate) bytes: u64,
+    /// What it is, for people.
+    pub(crate) text: String,
+    /// Whether nobody named a folder.
+    pub(crate) is_ours: bool,
+}
+
+/// A file, a link or an empty folder of the input.
+pub(crate) struct InputEntry {
+    pub(crate) path: PathBuf,
+    pub(crate) name: ObjectName,
+}
+
+impl Input {
+    /// The folder given, or else this project's source tree, or else the current folder.
+    pub(crate) fn choose(folder: Option<&Path>, into: &Path) -> Result<Self> {
+        let root = match folder {
+            Some(folder) => folder.to_owned(),
+            None => source_tree().map_or_else(|| std::env::current_dir().context("the current folder"), Ok)?,
+        };
+        if !root.is_dir() {
+            bail!("{} is not a folder; the demonstration archives a folder", root.display());
+        }
+        let mut input =
+            Self { roots: Vec::new(), passed_over: HashSet::new(), bytes: 0, text: root.display().to_string(), is_ours: folder.is_none() };
+        let name = match folder {
+            Some(_) => canonical(&root).and_then(|root| Some(root.file_name()?.as_bytes().to_vec())).unwrap_or_else(|| b"folder".to_vec()),
+            None => b"source".to_vec(),
+        };
+        if folder.is_none() {
+            input
+                .passed_over
+                .extend(["target", ".git", "fuzz/target", "fuzz/corpus"].iter().filter_map(|below| canonical(&root.join(below))));
+        }
+        // Not there yet, but its parent is.
+        let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let (Some(parent), Some(name)) = (canonical(parent), into.file_name()) {
+            input.passed_over.insert(parent.join(name));
+        }
+        input.roots.push((root, name));
+        if !input.is_ours && input.entries().next().is_none() {
+            bail!("there is nothing in {} to be archived", input.text);
+        }
+        let mut found = 0;
+        for entry in input.entries() {
+            found += fs::symlink_metadata(&entry.path).map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
+            if input.is_ours && found > UNNAMED_BYTES_MAX {
+                bail!("{} holds more than {}: name it if you mean it, or another folder", input.text, bytes(UNNAMED_BYTES_MAX));
+            }
+        }
+        input.bytes = found;
+        if input.is_ours {
+            input.bytes += LARGE_FILES_MIB.iter().sum::<u64>() * (1 << 20) + SPARSE_BYTES;
+        }
+        Ok(input)
+    }
+
+    /// Makes files to be archived too: large ones, one with holes, many small ones, and odd ones.
+    pub(crate) fn generate(&mut self, folder: &Path) -> Result<()> {
+        let make = || -> std::io::Result<()> {
+            fs::create_dir_all(folder.join("large"))?;
+            for (index, &mib) in LARGE_FILES_MIB.iter().enumerate() {
+                let mut noise = Noise(index as u64 + 1);
+                let mut file = BufWriter::new(File::create_new(folder.join(format!("large/noise-{}", index + 1)))?);
+                let mut block = vec![0; 1 << 20];
+                for _ in 0..mib {
+                    noise.fill(&mut block);
+                    file.write_all(&block)?;
+                }
+                file.flush()?;
+            }
+            let sparse = File::create_new(folder.join("large/sparse"))?;
+            sparse.set_len(SPARSE_BYTES)?;
+            sparse.write_all_at(b"the beginning", 0)?;
+            sparse.write_all_at(b"and the end", SPARSE_BYTES - 11)?;
+            fs::create_dir(folder.join("small"))?;
+            let mut noise = Noise(99);
+            let mut block = vec![0; 4_096];
+            for index in 0..SMALL_FILES {
+                noise.fill(&mut block);
+                let length = noise.below(block.len() as u64) as usize;
+                fs::write(folder.join(format!("small/{index:04}")), &block[..length])?;
+            }
+            odd_things(&folder.join("odd"))
+        };
+        make().with_context(|| folder.display().to_string())?;
+        self.roots.push((folder.to_owned(), b"generated".to_vec()));
+        self.text = format!("{} and files made for it", self.text);
+        Ok(())
+    }
+
+    /// All that is to be archived, in order of names within each folder.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = InputEntry> {
+        self.roots.iter().flat_map(|(root, name)| {
+            let passes = |entry: &DirEntry| {
+                !entry.file_type().is_dir() || canonical(entry.path()).is_none_or(|path| !self.passed_over.contains(&path))
+            };
+            let entries = WalkDir::new(root).follow_root_links(true).sort_by_file_name().into_iter().filter_entry(passes).flatten();
+            entries.filter(|entry| entry.depth() > 0 && is_leaf(entry)).map(move |entry| {
+                let below = entry.path().strip_prefix(root).expect("below its root");
+                let name = ObjectName([name, below.as_os_str().as_bytes()].join(&b"/"[..]));
+                InputEntry { path: entry.into_path(), name }
+            })
+        })
+    }
+
+    /// The same for the archive.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> + Send {
+        self.entries().map(|InputEntry { path, name }| Source::Path { path, name })
+    }
+
+    /// Where the thing with this name came from.
+    pub(crate) fn path_of(&self, name: &[u8]) -> Option<PathBuf> {
+        self.roots.iter().find_map(|(root, prefix)| {
+            let below = name.strip_prefix(&prefix[..])?.strip_prefix(b"/")?;
+            Some(root.join(PathBuf::from(std::ffi::OsString::from_vec(below.to_vec()))))
+        })
+    }
+}
+
+/// Whether something is stored for itself: a folder with something in it is there by what is in it.
+pub(crate) fn is_leaf(entry: &DirEntry) -> bool {
+    !entry.file_type().is_dir() || fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Where this program was compiled from, if that is still there.
+fn source_tree() -> Option<PathBuf> {
+    let root = canonical(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
+    root.join("crates/fulgurite/Cargo.toml").is_file().then_some(root)
+}
+
+/// What is easily forgotten.
+fn odd_things(folder: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(folder.join("empty folder"))?;
+    fs::write(folder.join("empty file"), b"")?;
+    fs::write(folder.join("exactly one frame"), vec![7; 65_536])?;
+    symlink("../small/0000", folder.join("link"))?;
+    symlink("nowhere/at all", folder.join("dangling link"))?;
+    // Not every file system takes such names.
+    let _ = fs::write(folder.join(std::ffi::OsStr::from_bytes(b"not UTF-8: \xff, and a line\nbreak")), b"odd");
+    let old = folder.join("read-only, of 1971");
+    let mut file = File::create_new(&old)?;
+    file.write_all(b"old")?;
+    file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::new(31_536_001, 123_456_789)))?;
+    file.set_permissions(Permissions::from_mode(0o400))
+}
+
+/// Bytes that don't repeat and are the same in every run (xorshift64*, Vigna 2016).
+pub(crate) struct Noise(pub(crate) u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&self.next().to_le_bytes()[..piece.len()]);
+        }
+    }
+
+    /// A number below `end`. That small ones are a little more likely does not matter here.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}

@@ -1,0 +1,165 @@
+//! Platters that are gone or damaged.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use crate::support::{Place, noise, tree};
+
+fn fill(place: &Place) {
+    for index in 0..12 {
+        place.write(format!("tree/{index:02}"), noise(index, 250_000));
+    }
+    place.good(&["put", "tree", "--flush"]);
+}
+
+#[test]
+fn as_many_platters_as_a_set_has_redundancy_may_go() {
+    let place = Place::new(6, &[]);
+    fill(&place);
+    let platters = place.platters();
+    let whole = place.fingerprint(&["d1", "d2", "d3", "d4", "d5", "d6"]);
+    for platter in [&platters[0], &platters[4]] {
+        fs::remove_file(&platter.file).expect("removed");
+    }
+    let restored = place.good(&["get", "tree", "out"]);
+    assert!(restored.text().contains("from their platter-set") && restored.text().contains("fulgurite scrub"), "{restored:?}");
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+
+    let verified = place.run(&["verify", "--objects"]);
+    assert_eq!(verified.status, 1, "{verified:?}");
+    for platter in [&platters[0], &platters[4]] {
+        assert!(verified.text().contains(&format!("platter {} on store {}: missing", platter.id, platter.store)), "{verified:?}");
+    }
+    assert!(verified.text().contains("Nothing is lost") && verified.text().contains("0 differ"), "{verified:?}");
+    let quiet = place.run(&["verify", "-q"]);
+    assert_eq!((&quiet.out[..], quiet.err.lines().count()), (&b""[..], 2), "{quiet:?}");
+    assert!(place.good(&["platters"]).text().contains("MISSING"));
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("2 damaged or missing"), "{status:?}");
+
+    place.run(&["recover", ""]).fails_with(1, "several platters begin with");
+    place.run(&["recover", "zz"]).fails_with(1, "no platter of this archive begins with zz");
+    place.run(&["recover", &platters[0].id, "--store", "nix"]).fails_with(1, "no store is called nix");
+    place.run(&["recover", &platters[0].id, "--store", &platters[1].store]).fails_with(1, "losing that store would lose both");
+    place.good(&["recover", &platters[0].id[..12].to_uppercase()]);
+    let scrubbed = place.good(&["scrub"]);
+    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    let verified = place.good(&["verify"]);
+    assert!(verified.text().ends_with("Nothing is lost.\n"), "{verified:?}");
+    place.good(&["status"]);
+    let contents = |things: std::collections::BTreeMap<_, crate::support::Thing>| -> Vec<_> {
+        things
+            .into_iter()
+            .map(|(path, thing)| match thing {
+                crate::support::Thing::File { content, .. } => (path, content),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    assert!(
+        contents(place.fingerprint(&["d1", "d2", "d3", "d4", "d5", "d6"])) == contents(whole),
+        "platters are written anew, byte for byte"
+    );
+}
+
+#[test]
+fn a_disk_that_is_gone_for_good_gives_its_platters_to_another() {
+    let place = Place::new(4, &["--set", "2+1"]);
+    fill(&place);
+    let platters = place.platters();
+    let used: BTreeSet<&str> = platters.iter().map(|platter| &platter.store[..]).collect();
+    let spare = ["d1", "d2", "d3", "d4"].into_iter().find(|store| !used.contains(store)).expect("one is free");
+    fs::remove_dir_all(place.path(&platters[1].store)).expect("removed");
+    place.run(&["verify"]).fails_with(1, "");
+    let scrubbed = place.good(&["scrub"]);
+    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    assert_eq!(place.platters()[1].store, spare);
+    place.good(&["verify", "--objects"]);
+    // On the way back it may be moved by hand, too.
+    fs::create_dir_all(place.path(&platters[1].store)).expect("made");
+    place.run(&["recover", &platters[1].id, "--store", &platters[1].store]).fails_with(1, "Is the disk mounted?");
+}
+
+#[test]
+fn one_platter_too_many_loses_exactly_the_files_on_it() {
+    // In the clear, so that a platter tells the names on it.
+    let place = Place::new(4, &["--set", "3+1", "--clear-text"]);
+    fill(&place);
+    let platters = place.platters();
+    let lost: BTreeSet<String> = place
+        .good(&["inspect", platters[1].file.to_str().expect("text"), "--files", "--json"])
+        .json_lines()
+        .iter()
+        .filter_map(|line| Some(line["name"].as_str()?.to_owned()))
+        .collect();
+    assert!((2..12).contains(&lost.len()), "{lost:?}");
+    fs::remove_file(&platters[1].file).expect("removed");
+    fs::remove_file(&platters[3].file).expect("removed");
+    let named = |said: &str, how: &str| -> BTreeSet<String> {
+        said.lines().filter_map(|line| Some(line.strip_prefix(how)?.split(" (version").next()?.to_owned())).collect()
+    };
+    let verified = place.run(&["verify"]);
+    assert_eq!((verified.status, named(&verified.err, "lost: ")), (1, lost.clone()), "{verified:?}");
+    let objects = place.run(&["verify", "--objects", "-q"]);
+    assert_eq!((objects.status, named(&objects.err, "lost: ")), (1, lost.clone()));
+    let restored = place.run(&["get", "tree", "out"]);
+    assert_eq!((restored.status, named(&restored.err, "not restored: ")), (1, lost.clone()), "{restored:?}");
+    let mut expected = tree(&place.path("tree"));
+    expected.retain(|name, _| !lost.contains(&format!("tree/{}", name.display())));
+    assert_eq!(tree(&place.path("out")), expected);
+    let scrubbed = place.run(&["scrub"]);
+    assert_eq!((scrubbed.status, named(&scrubbed.err, "lost: ")), (1, lost), "{scrubbed:?}");
+    scrubbed.fails_with(1, &format!("platter {} was not rebuilt", platters[1].id));
+    place.run(&["recover", &platters[1].id]).fails_with(1, "beyond what track, large group and platter-set can rebuild");
+    assert!(!platters[1].file.exists(), "no half platter is left");
+}
+
+#[test]
+fn scattered_damage_is_found_mended_and_reported() {
+    let place = Place::new(2, &[]);
+    fill(&place);
+    let platters = place.platters();
+    let file = OpenOptions::new().write(true).open(&platters[0].file).expect("opens");
+    file.write_all_at(&[0; 100], 0).expect("a header is gone");
+    for nth in 0..10_u64 {
+        file.write_all_at(b"damaged", 16_384 + 300 + nth * 60_000).expect("written");
+    }
+    let length = file.metadata().expect("there").len();
+    let verified = place.run(&["verify"]);
+    assert!(
+        verified.status == 1 && verified.text().contains("lost sectors, 0 tracks beyond their own code, 1 bad header copy"),
+        "{verified:?}"
+    );
+    place.good(&["get", "tree", "out"]);
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+    // Behind the second header, since the first is gone.
+    file.set_len(length * 3 / 4).expect("cut");
+    let inspected = place.run(&["inspect", platters[0].file.to_str().expect("text")]);
+    assert!(inspected.status == 1 && inspected.text().contains("WRONG LENGTH"), "{inspected:?}");
+    let scrubbed = place.good(&["scrub"]);
+    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn damage_in_staging_is_reported() {
+    let place = Place::new(1, &[]);
+    place.write("good", noise(1, 100_000));
+    place.write("bad", noise(2, 100_000));
+    place.good(&["put", "good"]);
+    place.good(&["put", "bad"]);
+    let mut segments: Vec<_> = fs::read_dir(place.path("a/staging")).expect("staging").map(|entry| entry.expect("there").path()).collect();
+    segments.sort();
+    OpenOptions::new().write(true).open(&segments[1]).expect("opens").write_all_at(b"damaged", 50_000).expect("written");
+    let verified = place.run(&["verify"]);
+    verified.fails_with(1, "lost: bad (version 1)");
+    assert!(!verified.err.contains("good"), "{verified:?}");
+    place.run(&["get", "bad", "-"]).fails_with(1, "bad");
+    place.good(&["get", "good", "-"]);
+    place.run(&["flush"]).fails_with(1, "staging");
+    assert_eq!(place.platters().len(), 0);
+    place.good(&["rm", "bad"]);
+    place.good(&["flush"]);
+    place.good(&["verify", "--objects"]);
+}

@@ -1,0 +1,53 @@
+//! The demonstration.
+
+use crate::support::{Place, noise};
+
+#[test]
+fn every_level_of_the_codes_has_something_to_do_in_the_demonstration() {
+    let place = Place::empty();
+    let account = place.good(&["demo", "--json"]).json();
+    assert_eq!(account["comparison"]["same"], true);
+    for level in ["by_track", "by_group", "by_set"] {
+        assert!(account["restore"]["repairs"][level].as_u64() > Some(0), "{level}: {account}");
+        assert!(account["scrub"]["repairs"][level].as_u64() > Some(0), "{level}: {account}");
+    }
+    assert_eq!(
+        (&account["scrub"]["unsound"], &account["scrub"]["rebuilt"], &account["unsound_after_scrub"]),
+        (&6.into(), &6.into(), &0.into())
+    );
+    let parts = ["content", "encryption", "file_tables", "padding", "track_code", "group_code", "set_code", "sector_labels", "headers"];
+    let sum: u64 = parts.iter().map(|part| account["overhead"][part].as_u64().expect("a number")).sum();
+    let files = place.good(&["-A", "demo-archive", "status", "--json"]).json()["platter_bytes"].as_u64();
+    assert_eq!((account["overhead"]["platter_bytes"].as_u64(), files), (Some(sum), files));
+    place.run(&["demo"]).fails_with(1, "demo-archive is there already: remove it (rm -r demo-archive), or name another folder with --into");
+}
+
+#[test]
+fn the_lines_that_the_demonstration_ends_with_can_be_pasted() {
+    let place = Place::empty();
+    place.write("my files/notes.txt", b"some text");
+    place.write("my files/noise", noise(1, 2_000_000));
+    let said = place.good(&["demo", "my files", "--into", "my demo"]).text();
+    let lines: Vec<&str> = said.split("To go on:\n").nth(1).expect("it says how").lines().map(str::trim).collect();
+    assert!(lines.len() >= 8, "{said}");
+    for line in lines {
+        let ran = place.shell(line);
+        // Verifying finds what the line before has removed.
+        assert_eq!(ran.status, i32::from(line.contains("verify")), "{line}: {ran:?}");
+    }
+    assert!(!place.path("my demo").exists());
+}
+
+#[test]
+fn the_demonstration_takes_small_and_odd_folders() {
+    let place = Place::empty();
+    place.write("tiny/file", b"x");
+    place.good(&["demo", "tiny"]);
+    place.run(&["demo", "missing", "--into", "b"]).fails_with(1, "missing is not a folder");
+    std::fs::create_dir(place.path("nothing")).expect("made");
+    place.run(&["demo", "nothing", "--into", "b"]).fails_with(1, "there is nothing in nothing");
+    assert!(!place.path("b").exists());
+    // What can't be stored is told, and spoils the status.
+    assert_eq!(place.shell("mkfifo tiny/fifo").status, 0);
+    place.run(&["demo", "tiny", "--into", "tiny/b"]).fails_with(1, "tiny/fifo");
+}

@@ -1,0 +1,15 @@
+//! The command line from outside: what is typed, what is printed, what is on the disk afterwards, and the exit status.
+
+mod catalogue;
+mod damage;
+mod demo;
+mod getting;
+mod inspecting;
+mod keys;
+mod names;
+mod putting;
+mod removing;
+mod settings;
+mod stores;
+mod support;
+mod usage;

@@ -1,0 +1,158 @@
+//! Disks that are not where they should be, and two who want the same archive.
+
+use std::fs::{self, File};
+
+use crate::support::{Place, noise};
+
+const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
+
+fn archive() -> Place {
+    let place = Place::new(4, &["--set", "2+2"]);
+    place.write("file", noise(1, 500_000));
+    place.write("other", noise(2, 500_000));
+    place.good(&["put", "file", "other", "--flush"]);
+    // Two of them, so that the next set has all four platters too.
+    place.write("more", noise(3, 300_000));
+    place.write("staged", noise(4, 300_000));
+    place.good(&["put", "more", "staged"]);
+    place
+}
+
+#[test]
+fn exchanged_disks_are_noticed_and_left_alone() {
+    let place = archive();
+    let exchange = || {
+        fs::rename(place.path("d1"), place.path("d0")).expect("renamed");
+        fs::rename(place.path("d2"), place.path("d1")).expect("renamed");
+        fs::rename(place.path("d0"), place.path("d2")).expect("renamed");
+    };
+    let before = place.fingerprint(&DISKS);
+    exchange();
+    let exchanged = place.fingerprint(&DISKS);
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("two disks changed places"), "{status:?}");
+    place.run(&["flush"]).fails_with(1, "two disks changed places");
+    place.run(&["flush"]).fails_with(1, "everything stays staged");
+    assert_eq!(place.run(&["verify"]).status, 1);
+    place.run(&["scrub"]).fails_with(1, "has no store to be rebuilt on");
+    // With two of four platters gone everything can still be read.
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+    assert_eq!(place.fingerprint(&DISKS), exchanged, "nothing was written to them");
+    exchange();
+    assert_eq!(place.fingerprint(&DISKS), before);
+    place.good(&["flush"]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["status"]);
+}
+
+#[test]
+fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
+    let place = archive();
+    fs::rename(place.path("d3"), place.path("away")).expect("renamed");
+    for there in [false, true] {
+        if there {
+            fs::create_dir(place.path("d3")).expect("an empty mount point");
+        }
+        let status = place.run(&["status"]);
+        assert!(status.status == 1 && status.text().contains("Is the disk mounted?"), "{status:?}");
+        place.run(&["flush"]).fails_with(1, "Is the disk mounted?");
+        assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+        assert_eq!(place.run(&["verify"]).status, 1);
+        place.run(&["scrub"]).fails_with(1, "was not rebuilt");
+        place.good(&["put", "more", "--name", "put-goes-on"]);
+    }
+    assert_eq!(fs::read_dir(place.path("d3")).expect("there").count(), 0, "nothing was written into the mount point");
+    fs::remove_dir(place.path("d3")).expect("empty");
+    fs::rename(place.path("away"), place.path("d3")).expect("renamed");
+    place.good(&["scrub"]);
+    place.good(&["flush"]);
+    assert_eq!(place.good(&["get", "put-goes-on", "-"]).out, noise(3, 300_000));
+}
+
+#[test]
+fn a_new_disk_takes_the_place_of_one_that_is_gone() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d2")).expect("removed");
+    place.run(&["scrub"]).fails_with(1, "store replace d2");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "d2: No such file");
+    place.write("d2/something", b"of somebody");
+    place.run(&["store", "replace", "d2"]).fails_with(1, "is not empty");
+    fs::remove_file(place.path("d2/something")).expect("removed");
+    fs::create_dir(place.path("d2/lost+found")).expect("made");
+    place.run(&["store", "replace", "nix"]).fails_with(1, "no store is called nix");
+    place.good(&["store", "replace", "d2"]);
+    place.good(&["store", "replace", "d2", "--json"]).json();
+    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    place.good(&["verify", "--objects"]);
+    // The disk of another store is not overwritten.
+    fs::remove_dir_all(place.path("d1")).expect("removed");
+    fs::rename(place.path("d3"), place.path("d1")).expect("renamed");
+    place.run(&["store", "replace", "d1"]).fails_with(1, "two disks changed places");
+}
+
+#[test]
+fn one_more_store_takes_the_platters_of_one_that_is_gone() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d2")).expect("removed");
+    let settings = place.read("a/fulgurite.toml");
+    place.run(&["store", "add", "d1"]).fails_with(1, "same path");
+    place.run(&["store", "add", "./x/../d1"]).fails_with(1, "same path");
+    place.run(&["store", "add", "d1=new"]).fails_with(1, "same name");
+    place.init("b", "e", 1, &[]);
+    place.run(&["store", "add", "e1"]).fails_with(1, "can't be set up");
+    assert_eq!(place.read("a/fulgurite.toml"), settings);
+    place.good(&["store", "add", "spare=d5", "--json"]).json();
+    assert!(place.read("a/fulgurite.toml").starts_with(settings.trim_ascii_end()), "comments stay");
+    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    assert!(place.platters().iter().any(|platter| platter.store == "spare"));
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+    place.good(&["verify", "--objects"]);
+    assert!(place.good(&["store", "add", "d6"]).text().contains("Set up store d6"));
+}
+
+#[test]
+fn another_archives_disk_is_refused() {
+    let place = archive();
+    place.init("b", "e", 4, &["--set", "2+2"]);
+    fs::rename(place.path("d1"), place.path("away")).expect("renamed");
+    fs::rename(place.path("e1"), place.path("d1")).expect("renamed");
+    let before = place.fingerprint(&["d1"]);
+    place.run(&["flush"]).fails_with(1, "another archive's");
+    place.run(&["scrub"]).fails_with(1, "was not rebuilt");
+    assert_eq!(place.fingerprint(&["d1"]), before);
+}
+
+#[test]
+fn a_lost_folder_of_platters_is_made_again() {
+    let place = archive();
+    fs::remove_dir_all(place.path("d1/platters")).expect("removed");
+    place.good(&["flush"]);
+    place.good(&["scrub"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn while_one_changes_the_archive_others_may_read_it() {
+    let place = archive();
+    let lock = File::options().write(true).open(place.path("a/lock")).expect("the lock is there");
+    lock.lock().expect("locked");
+    for arguments in [
+        &["put", "more"][..],
+        &["flush"],
+        &["rm", "file"],
+        &["verify"],
+        &["scrub"],
+        &["recover", "0"],
+        &["catalogue", "rebuild"],
+        &["keys", "import", "k"],
+    ] {
+        place.run(arguments).fails_with(1, "in use by another fulgurite");
+    }
+    place.good(&["ls"]);
+    place.good(&["status"]);
+    place.good(&["platters"]);
+    place.good(&["keys", "export", "--plain", "keys"]);
+    assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
+    drop(lock);
+    place.good(&["flush"]);
+}

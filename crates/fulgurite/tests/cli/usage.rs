@@ -1,0 +1,130 @@
+//! The command line itself.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use crate::support::Place;
+
+#[test]
+fn a_wrong_command_line_ends_with_2() {
+    let place = Place::empty();
+    for arguments in [
+        &["frobnicate"][..],
+        &["init"],
+        &["put"],
+        &["get"],
+        &["get", "x", "--range", "9-1"],
+        &["get", "x", "--range", "all"],
+        &["get", "--all", "out", "--version", "1"],
+        &["rm"],
+        &["rm", "-r", "--version", "1", "x"],
+        &["init", "b", "--store=s", "--set=some"],
+        &["keys", "export", "file"],
+        &["keys", "export", "file", "--plain", "--passphrase-file", "p"],
+        &["put", "a", "--name", "x", "--to", "y"],
+        &["catalogue"],
+        &["inspect"],
+        &[],
+    ] {
+        let ran = place.run(arguments);
+        assert_eq!(ran.status, 2, "{arguments:?}: {ran:?}");
+        assert!(ran.err.contains("--help") || ran.err.contains("Usage"), "{arguments:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn help_and_version_are_there() {
+    let place = Place::empty();
+    assert!(place.good(&["--version"]).text().starts_with("fulgurite "));
+    for command in [
+        "init",
+        "put",
+        "ls",
+        "get",
+        "rm",
+        "flush",
+        "verify",
+        "scrub",
+        "status",
+        "platters",
+        "inspect",
+        "recover",
+        "catalogue",
+        "keys",
+        "demo",
+    ] {
+        assert!(place.good(&["--help"]).text().contains(command), "{command}");
+        assert!(place.good(&[command, "--help"]).text().contains("Usage"), "{command}");
+    }
+}
+
+#[test]
+fn without_an_archive_commands_say_how_to_name_one() {
+    let place = Place::empty();
+    for command in [&["ls"][..], &["flush"], &["status"], &["verify"], &["keys", "export", "--plain", "k"], &["catalogue", "rebuild"]] {
+        place.run(command).fails_with(1, "a is not an archive");
+        assert!(!place.path("k").exists());
+    }
+    let nowhere =
+        Command::new(env!("CARGO_BIN_EXE_fulgurite")).arg("ls").current_dir(place.path("")).env_remove("FULGURITE_ARCHIVE").output();
+    let said = String::from_utf8(nowhere.expect("it runs").stderr).expect("text");
+    assert!(said.contains("--archive FOLDER") && said.contains("fulgurite init"), "{said}");
+}
+
+#[test]
+fn an_archive_is_found_from_the_folders_below_it() {
+    let place = Place::new(1, &["--quiet"]);
+    let below = place.path("a/some/where");
+    std::fs::create_dir_all(&below).expect("folders");
+    let status = Command::new(env!("CARGO_BIN_EXE_fulgurite")).arg("status").current_dir(below).env_remove("FULGURITE_ARCHIVE").output();
+    assert!(status.expect("it runs").status.success());
+}
+
+#[test]
+fn who_stops_listening_does_not_stop_the_work() {
+    let place = Place::new(1, &[]);
+    place.write("file", b"content");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
+    command.args(["-A", "a", "put", "--flush", "file"]).current_dir(place.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!((child.wait().expect("it ends").code(), &said[..]), (Some(0), ""));
+    assert_eq!(place.platters().len(), 1);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_an_error() {
+    let place = Place::new(1, &[]);
+    place.shell(&format!("{} -A a status > /dev/full", env!("CARGO_BIN_EXE_fulgurite"))).fails_with(1, "standard output");
+}
+
+#[test]
+fn quiet_says_nothing_and_json_says_it_to_programs() {
+    let place = Place::empty();
+    let made = place.good(&["init", "a", "--store=d1", "--store=d2", "--json"]).json();
+    assert_eq!(made["set"], "1+1");
+    place.write("file", b"content");
+    assert_eq!(place.good(&["put", "file", "-q"]).out, b"");
+    let put = place.good(&["put", "file", "--json", "--flush"]).json();
+    assert_eq!((&put["objects"], &put["bytes"], &put["flush"]["platters"]), (&1.into(), &7.into(), &2.into()));
+    let status = place.good(&["status", "--json"]).json();
+    assert_eq!((&status["objects"], &status["versions"], &status["staged"]["versions"]), (&1.into(), &2.into(), &0.into()));
+    assert_eq!(status["stores"].as_array().map(Vec::len), Some(2));
+    assert_eq!(place.good(&["verify", "--objects", "--json"]).json()["objects"]["read"], 2);
+    assert_eq!(place.good(&["scrub", "--json"]).json()["rebuilt"], 0);
+    assert_eq!(place.good(&["flush", "--json"]).json()["sets"], 0);
+    assert_eq!(place.good(&["get", "file", "out", "--json"]).json()["bytes"], 7);
+    assert_eq!(place.good(&["get", "--all", "all", "--json"]).json()["objects"], 1);
+    assert_eq!(place.good(&["keys", "export", "--plain", "k", "--json"]).json()["keys"], 2);
+    assert_eq!(place.good(&["keys", "import", "k", "--json"]).json()["keys"], 2);
+    assert_eq!(place.good(&["catalogue", "rebuild", "--json"]).json()["archived"], 2);
+    let platter = &place.platters()[0];
+    let path = platter.file.to_str().expect("text");
+    assert_eq!(place.good(&["inspect", path, "--json"]).json()["platter"], platter.id[..]);
+    assert_eq!(place.good(&["recover", &platter.id, "--json"]).json()["store"], platter.store[..]);
+    assert_eq!(place.good(&["rm", "file", "--json"]).json()["removed_versions"], 2);
+    place.good(&["catalogue", "check"]);
+}
