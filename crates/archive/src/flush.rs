@@ -22,15 +22,16 @@ use fulgurite_format::{Entry, Header, Member, Shard, TableWriter};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone};
+use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone, VersionKey};
 use crate::chance::random;
 use crate::clock::now_s;
 use crate::content::OpenSet;
 use crate::ingest::{PutReport, RECORD_BYTES, Source};
 use crate::packing::{Bounds, Item, Placed, SetPlan, disk_geometry, plan_set};
 use crate::scrub::read_exact_at;
+use crate::staging::StagingError;
 use crate::store::{PlatterStore, StoreError};
-use crate::watch::{Unwatched, Watcher};
+use crate::watch::{Trouble, Unwatched, Watcher};
 
 /// Tracks in flight between reading and coding.
 const TRACKS_AHEAD: usize = 2;
@@ -52,6 +53,8 @@ pub struct FlushReport {
     pub stored_bytes: u64,
     /// Bytes of all platter files written.
     pub platter_bytes: u64,
+    /// Versions whose staged bytes can't be read, and which therefore stay staged; each was reported.
+    pub unreadable: u64,
 }
 
 impl FlushReport {
@@ -61,6 +64,7 @@ impl FlushReport {
         self.versions += other.versions;
         self.stored_bytes += other.stored_bytes;
         self.platter_bytes += other.platter_bytes;
+        self.unreadable += other.unreadable;
     }
 }
 
@@ -78,9 +82,11 @@ impl Archive {
     /// What failed; sets that were complete before stay, and everything else stays staged.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let mut report = FlushReport::default();
-        while let Some(set) = self.flush_set(watcher)? {
+        let mut unreadable = HashSet::new();
+        while let Some(set) = self.flush_readable(&mut unreadable, watcher)? {
             report.add(set);
         }
+        report.unreadable = unreadable.len() as u64;
         Ok(report)
     }
 
@@ -98,9 +104,11 @@ impl Archive {
         std::thread::scope(|scope| {
             let flusher = scope.spawn(move || -> Result<FlushReport, ArchiveError> {
                 let mut report = FlushReport::default();
+                // Reported by the flush in the end.
+                let mut unreadable = HashSet::new();
                 for () in commits {
                     while self.catalogue().staged_totals()?.stored_bytes >= self.bounds().capacity() {
-                        match self.flush_set(&Unwatched)? {
+                        match self.flush_readable(&mut unreadable, &Unwatched)? {
                             Some(set) => report.add(set),
                             None => break,
                         }
@@ -123,13 +131,57 @@ impl Archive {
         })
     }
 
-    /// Writes one set of what is staged; `None` if nothing is.
+    /// Writes one set of what is staged; `None` if nothing is. A version whose staged bytes are damaged is reported and stays staged, so that it
+    /// doesn't keep all others from being archived.
     ///
     /// # Errors
     /// What failed; everything stays staged then.
     pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+        self.flush_readable(&mut HashSet::new(), watcher)
+    }
+
+    /// [`flush_set`](Self::flush_set), for which these can't be read, and which adds to them.
+    fn flush_readable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+        loop {
+            let error = match self.flush_set_without(unreadable, watcher) {
+                Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
+                result => return result,
+            };
+            let before = unreadable.len();
+            self.find_unreadable(unreadable, watcher)?;
+            if unreadable.len() == before {
+                // It can be read now.
+                return Err(error);
+            }
+        }
+    }
+
+    /// Looks for staged versions that can't be read, and reports them. Versions that are known already are passed over.
+    fn find_unreadable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let mut payload = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.catalogue().staged_versions(after.as_ref(), PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(After::row(last));
+            for row in page {
+                if unreadable.contains(&row.key) {
+                    continue;
+                }
+                let Some((record, data)) = self.catalogue().staged(row.key)? else { continue };
+                let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
+                if let Err(error) = places.try_for_each(|place| self.staging().read(place, &mut payload)) {
+                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    unreadable.insert(row.key);
+                }
+            }
+        }
+    }
+
+    /// Writes one set of what is staged, but for these.
+    fn flush_set_without(&self, unreadable: &HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
         let bounds = self.bounds();
-        let (items, staged) = self.gather(bounds.capacity())?;
+        let (items, staged) = self.gather(bounds.capacity(), unreadable)?;
         if items.is_empty() {
             return Ok(None);
         }
@@ -191,6 +243,7 @@ impl Archive {
             versions: shards().filter(finished).count() as u64,
             stored_bytes: shards().map(|shard| shard.bytes).sum(),
             platter_bytes: set.platters.len() as u64 * plan.geometry.file_bytes(),
+            unreadable: 0,
         }))
     }
 
@@ -226,7 +279,7 @@ impl Archive {
     }
 
     /// Staged versions in order of their names, until there is enough for a set.
-    fn gather(&self, capacity: u64) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
+    fn gather(&self, capacity: u64, unreadable: &HashSet<VersionKey>) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
         let (mut items, mut staged) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut after = None;
@@ -236,7 +289,7 @@ impl Archive {
             let page = catalogue.staged_versions(after.as_ref(), PAGE)?;
             let Some(last) = page.last() else { break };
             after = Some(After::row(last));
-            for row in page {
+            for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
                 let Some((record, data)) = catalogue.staged(row.key)? else { continue };
                 // Part of a large object may be on platters of earlier sets.
                 let done = catalogue.extents(row.key)?;

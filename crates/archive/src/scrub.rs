@@ -3,7 +3,7 @@
 //! Platters are never patched (I2): a damaged one is replaced by an identical one, under the same identifier, when that is written and
 //! read back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
@@ -108,7 +108,26 @@ impl Archive {
             self.scrub_set(set, repair, &mut report, watcher)?;
         }
         self.scrub_staging(&mut report, watcher)?;
+        self.name_strangers(watcher)?;
         Ok(report)
+    }
+
+    /// Names platters that are on a store and in no set of the catalogue. They are left alone: if the catalogue is an old copy, they hold what
+    /// was archived since.
+    fn name_strangers(&self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let known: HashSet<PlatterId> = self.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
+        for store in self.stores().iter().filter(|store| store.check().is_ok()) {
+            let listed = store.list().unwrap_or_default();
+            for platter in listed.into_iter().filter(|platter| !known.contains(platter)) {
+                let text = format!(
+                    "platter {platter} on store {} is in no set of the catalogue: it is left of a set that was never finished, or the catalogue is \
+                     an old copy; `fulgurite catalogue rebuild` tells",
+                    store.name()
+                );
+                watcher.trouble(Trouble::Note { text: &text });
+            }
+        }
+        Ok(())
     }
 
     /// Writes a platter anew from its set, onto `store` or, without one, as [`scrub`](Self::scrub) chooses. Returns the store's name.
@@ -278,10 +297,11 @@ impl Archive {
         let is_lost = |platter: PlatterId, offset: u64, bytes: u64| {
             let Some(position) = platters.iter().position(|other| *other == platter) else { return false };
             let sector_bytes = u64::from(geometry.sector_bytes);
-            (offset / sector_bytes..(offset + bytes).div_ceil(sector_bytes)).any(|sector| {
-                let index = TrackIndex((sector / sectors as u64) as u32);
-                lost.get(&(position as u16, index)).is_some_and(|gone| gone.contains(&((sector % sectors as u64) as u16)))
-            })
+            bytes > 0
+                && (offset / sector_bytes..(offset + bytes).div_ceil(sector_bytes)).any(|sector| {
+                    let index = TrackIndex((sector / sectors as u64) as u32);
+                    lost.get(&(position as u16, index)).is_some_and(|gone| gone.contains(&((sector % sectors as u64) as u16)))
+                })
         };
         let mut after = None;
         loop {

@@ -18,7 +18,7 @@ type Step = fn(&mut Scene) -> Result<(), ArchiveError>;
 
 /// Every operation of the archive. Each goes on with what the faults of those before it have left.
 const WORKLOAD: [(&str, Step); 9] = [
-    ("put", |scene| scene.put(&[("small", 1_000), ("empty", 0), ("two frames", 70_000)])),
+    ("put", |scene| scene.put(&[("small", 1_000), ("empty", 0), ("frames", 150_000), ("more frames", 160_000)])),
     ("put again", |scene| scene.put(&[("small", 2_000), ("doomed early", 500), ("doomed late", 600)])),
     ("remove", |scene| scene.remove("doomed early")),
     ("flush", |scene| scene.flush()),

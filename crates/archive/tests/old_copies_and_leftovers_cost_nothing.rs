@@ -106,12 +106,16 @@ fn platters_of_a_set_that_was_never_finished_are_not_taken_for_an_archive() {
         let sets = archive.catalogue().sets().expect("sets");
         let platters: Vec<_> = sets.iter().flat_map(|set| &set.description.platters).collect();
         assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
+        let troubles = Troubles::default();
+        archive.scrub(false, &troubles).expect("scrub");
+        let named = troubles.take();
+        assert!(named.len() == 1 && named[0].contains("is in no set of the catalogue"), "{named:?}");
         // So each version has the redundancy that it was promised.
-        for lost in 0..platters.len() {
+        for lost in &platters {
             let photograph = scene.world.photograph("lose");
             let world = photograph.reboot(Survival::Everything);
-            let disk = 1 + world.settings().stores.iter().position(|store| store.name == platters[lost].store).expect("a store");
-            world.disk(disk, |disk| disk.lose(&format!("platters/{}.platter", platters[lost].platter)));
+            let disk = 1 + world.settings().stores.iter().position(|store| store.name == lost.store).expect("a store");
+            world.disk(disk, |disk| disk.lose(&format!("platters/{}.platter", lost.platter)));
             let archive = world.open().expect("opens");
             world.expected.lock().expect("not poisoned").check(&archive).expect("without any one platter");
         }

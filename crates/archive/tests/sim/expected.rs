@@ -25,6 +25,17 @@ impl Put {
     }
 }
 
+/// What a reader of everything gets.
+#[derive(Default)]
+pub struct Seen {
+    /// What was read, byte for byte.
+    pub found: BTreeSet<Put>,
+    /// Errors that the archive gave.
+    pub told: Vec<String>,
+    /// What no archive may do, damaged or not: lose without a word, or give something else.
+    pub wrong: Vec<String>,
+}
+
 /// What must be there, what may be there, and what must not.
 #[derive(Clone, Default)]
 pub struct Expected {
@@ -89,32 +100,55 @@ impl Expected {
 
     /// Reads everything there is and compares. Gives what is there.
     pub fn check(&self, archive: &Archive) -> Result<BTreeSet<Put>, String> {
-        let mut found = BTreeSet::new();
-        let mut newest: BTreeMap<Vec<u8>, Option<u64>> = BTreeMap::new();
-        for row in rows(archive)? {
-            let name = row.record.name.display().to_string();
-            let content = read(archive, &row)?;
-            let put = self.all.iter().find(|(put, expected)| put.name == name && ***expected == content).map(|(put, _)| put);
-            let put =
-                put.ok_or_else(|| format!("{name} version {} has {} bytes that were never put", row.record.version, content.len()))?;
-            if !self.must.contains(put) && !self.may.contains(put) {
-                return Err(format!("{name} (put {}, id {}) is there and must not be", put.number, row.id));
-            }
-            // Newest first.
-            let last = newest.entry(row.record.name.0.clone()).or_default();
-            if last.is_some_and(|last| last < put.number) {
-                return Err(format!("the versions of {name} are not in the order they were put in"));
-            }
-            *last = Some(put.number);
-            if !found.insert(put.clone()) {
-                return Err(format!("{name} (put {}) is there twice", put.number));
-            }
-        }
-        if let Some(lost) = self.must.difference(&found).next() {
-            return Err(format!("{} (put {}) was acknowledged and is lost", lost.name, lost.number));
+        let seen = self.look(archive);
+        if let Some(wrong) = seen.wrong.into_iter().chain(seen.told).next() {
+            return Err(wrong);
         }
         self.check_keys(archive)?;
-        Ok(found)
+        Ok(seen.found)
+    }
+
+    /// Reads everything there is and compares.
+    pub fn look(&self, archive: &Archive) -> Seen {
+        let mut seen = Seen::default();
+        let mut newest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        let mut unreadable = BTreeSet::new();
+        let rows = match rows(archive) {
+            Ok(rows) => rows,
+            Err(error) => {
+                seen.told.push(error);
+                return seen;
+            }
+        };
+        for row in rows {
+            let name = row.record.name.display().to_string();
+            let content = match read(archive, &row) {
+                Ok(content) => content,
+                Err(error) => {
+                    seen.told.push(error);
+                    unreadable.insert(name);
+                    continue;
+                }
+            };
+            let Some(put) = self.all.iter().find(|(put, expected)| put.name == name && ***expected == content).map(|(put, _)| put) else {
+                seen.wrong.push(format!("{name} version {} has {} bytes that were never put", row.record.version, content.len()));
+                continue;
+            };
+            if !self.must.contains(put) && !self.may.contains(put) {
+                seen.wrong.push(format!("{name} (put {}, id {}) is there and must not be", put.number, row.id));
+            }
+            // Newest first.
+            if newest.insert(row.record.name.0.clone(), put.number).is_some_and(|last| last < put.number) {
+                seen.wrong.push(format!("the versions of {name} are not in the order they were put in"));
+            }
+            if !seen.found.insert(put.clone()) {
+                seen.wrong.push(format!("{name} (put {}) is there twice", put.number));
+            }
+        }
+        for lost in self.must.difference(&seen.found).filter(|lost| !unreadable.contains(&lost.name)) {
+            seen.wrong.push(format!("{} (put {}) was acknowledged and is lost", lost.name, lost.number));
+        }
+        seen
     }
 
     /// Whether the keys of what was removed are gone.

@@ -70,7 +70,7 @@ impl Scene {
         let newest = newest.expect("what the catalogue has is expected to be there, once a failed put was looked into");
         self.world.expected.lock().expect("not poisoned").begin_removal(&newest, row.id);
         let fresh = self.fresh.replace(false);
-        self.archive.remove(&[row.clone()])?;
+        self.archive.remove(std::slice::from_ref(&row))?;
         self.fresh.set(fresh);
         self.world.expected.lock().expect("not poisoned").removed(&newest, row.id);
         Ok(())
