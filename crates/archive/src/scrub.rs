@@ -422,6 +422,10 @@ impl Archive {
         sink.commit().map_err(store_error)?;
         if target.name() != place.store {
             self.catalogue().move_platter(place.platter, target.name())?;
+            // Two platters of one identifier would leave a rebuild to choose. A store that is away keeps its own.
+            if let Some(old) = self.store(&place.store).filter(|store| store.check().is_ok()) {
+                let _ = old.remove(place.platter);
+            }
         }
         self.record(&finding)
     }

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use fulgurite_archive::{Access, Archive, settings};
+use fulgurite_archive::{Access, Archive, ArchiveError, settings};
 
 use args::{Catalogue, Cli, Command, Keys, Stores};
 
@@ -143,6 +143,10 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
+/// Whether standard output is closed. An archive's own trouble never looks like this, even where a disk answers with that error: it comes
+/// wrapped in what failed.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+    let is_archives = |cause: &(dyn std::error::Error + 'static)| cause.is::<ArchiveError>();
+    !error.chain().any(is_archives)
+        && error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }

@@ -30,7 +30,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     progress.finish();
     session.say(&format!(
         "{} {}, {} in {:.1} s ({}).",
-        if put.flush { "Stored on platters" } else { "Stored" },
+        if matches!(flushed, Some(Ok(_))) { "Stored on platters" } else { "Stored" },
         count(report.objects, "object", "objects"),
         bytes(report.bytes),
         took.as_secs_f64(),
@@ -40,7 +40,10 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     if report.failed > 0 {
         eprintln!("{} not stored, see above.", count(report.failed, "thing was", "things were"));
     }
-    let flushed = flushed.transpose()?;
+    let (flushed, flush_error) = match flushed.transpose() {
+        Ok(flushed) => (flushed, None),
+        Err(error) => (None, Some(error)),
+    };
     if let Some(flushed) = flushed {
         session.say(&flush_text(flushed));
     }
@@ -53,7 +56,11 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     } else if flushed.is_none() && !nothing {
         session.say("It is staged, and safe on this disk; `fulgurite flush` writes it to platters.");
     }
-    Ok(Outcome::troubled_if(report.failed > 0 || report.changed > 0))
+    if let Some(error) = flush_error {
+        return Err(error.into());
+    }
+    let unreadable = flushed.is_some_and(|flushed| flushed.unreadable > 0);
+    Ok(Outcome::troubled_if(report.failed > 0 || report.changed > 0 || unreadable))
 }
 
 pub(crate) fn flush(session: &Session) -> Result<Outcome> {
@@ -62,7 +69,7 @@ pub(crate) fn flush(session: &Session) -> Result<Outcome> {
     if session.json {
         session.answer(&flush_json(report));
     }
-    Ok(Outcome::Good)
+    Ok(Outcome::troubled_if(report.unreadable > 0))
 }
 
 fn flush_all(session: &Session, archive: &Archive) -> Result<FlushReport> {
@@ -94,7 +101,7 @@ fn flush_text(report: FlushReport) -> String {
 fn flush_json(report: FlushReport) -> serde_json::Value {
     json!({
         "sets": report.sets, "platters": report.platters, "versions": report.versions,
-        "stored_bytes": report.stored_bytes, "platter_bytes": report.platter_bytes,
+        "stored_bytes": report.stored_bytes, "platter_bytes": report.platter_bytes, "unreadable": report.unreadable,
     })
 }
 
