@@ -4,6 +4,7 @@
 mod sim;
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -11,14 +12,14 @@ use std::sync::mpsc::sync_channel;
 use fulgurite_archive::catalogue::SetState;
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, ArchiveError, Source};
+use fulgurite_archive::{Access, Archive, ArchiveError, Source};
 use fulgurite_domain::{ArchiveId, ObjectName};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
 use sim::disk::{Disk, Survival};
 use sim::expected::{read, rows};
 use sim::world::{Fault, Photograph, World};
-use support::{Troubles, noise};
+use support::{Home, Troubles, get_all, noise, put_all};
 
 const CATALOGUE: [&str; 3] = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
 
@@ -41,6 +42,34 @@ fn an_old_copy_of_the_catalogue_does_not_cost_what_was_staged_since() {
         scene.check().expect("all is there");
         scene.check_tidy().expect("tidy");
         scene.check_usable().expect("usable");
+    }
+}
+
+/// The states that replacing the catalogue's files goes through: the old one aside with its log, or none; with the new one ready, or half of it.
+#[test]
+fn a_rebuild_cut_short_while_it_replaces_the_catalogue_is_told_and_can_be_done_again() {
+    let files = BTreeMap::from([(b"one".to_vec(), noise(1, 3_000)), (b"two".to_vec(), noise(2, 70_000))]);
+    for (half, aside) in [(false, true), (true, true), (true, false)] {
+        let home = Home::new(2, 1);
+        put_all(&home.open(), &files);
+        let path = |name: &str| home.path().join(name);
+        std::fs::rename(path("catalogue.db"), path("catalogue.db.old")).expect("moved");
+        if !aside {
+            std::fs::remove_file(path("catalogue.db.old")).expect("removed");
+        }
+        if half {
+            std::fs::write(path("catalogue.db.rebuilding"), noise(3, 5_000)).expect("written");
+            std::fs::write(path("catalogue.db-wal"), noise(4, 5_000)).expect("written");
+        }
+        let error = Archive::open(&home.path(), Access::Write).err().expect("there is no catalogue");
+        assert!(error.to_string().contains("catalogue rebuild"), "{error}");
+        fulgurite_archive::rebuild_catalogue(&home.path(), &Unwatched).expect("rebuilt");
+        assert!(get_all(&home.open(), &Unwatched).1 == files);
+        let left: Vec<_> = std::fs::read_dir(home.path()).expect("listed").map(|entry| entry.expect("entry").file_name()).collect();
+        assert!(
+            !left.iter().any(|name| name.to_string_lossy().contains(".old") || name.to_string_lossy().contains("rebuilding")),
+            "{left:?}"
+        );
     }
 }
 
