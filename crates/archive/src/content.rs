@@ -6,12 +6,12 @@
 //!
 //! Which level it took is counted, because an archive that repairs much is telling something.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_codec::{PooledCode, PooledRepairer};
 use fulgurite_domain::{Geometry, PlatterId, SetId, TrackIndex};
-use fulgurite_glass::{PlatterSource, ReadDrive, Rebuilt, SectorRead, Track};
+use fulgurite_glass::{GroupRepair, PlatterSource, ReadDrive, Rebuilt, SectorRead, Track};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, SetDescription, SetRow};
@@ -147,8 +147,13 @@ pub struct SetReader<'a> {
     platters: HashMap<PlatterId, (SetId, u16)>,
     window: Option<Window>,
     rebuilt: Option<RebuiltTrack>,
+    hopeless: Hopeless,
     repairs: Repairs,
 }
+
+/// Large groups, by platter and first track, whose code was asked in vain. To learn that takes reading the whole group, so it is learnt once and not for
+/// each of its tracks.
+type Hopeless = HashSet<(PlatterId, TrackIndex)>;
 
 /// Good sectors that were just read: neighbours in a platter are wanted one after another.
 struct Window {
@@ -175,6 +180,7 @@ impl<'a> SetReader<'a> {
             platters: HashMap::new(),
             window: None,
             rebuilt: None,
+            hopeless: Hopeless::new(),
             repairs: Repairs::default(),
         }
     }
@@ -189,6 +195,13 @@ impl<'a> SetReader<'a> {
     #[must_use]
     pub fn knows(&self, platter: PlatterId) -> bool {
         self.platters.contains_key(&platter)
+    }
+
+    /// Forgets what it learnt of damage: for when platters were written anew.
+    pub fn forget_damage(&mut self) {
+        self.window = None;
+        self.rebuilt = None;
+        self.hopeless.clear();
     }
 
     /// Makes a set known.
@@ -307,7 +320,7 @@ impl<'a> SetReader<'a> {
                     Err(lost) => self.repairs.lost_sectors += lost.sectors as u64,
                 }
                 let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-                if let Ok(repair) = drive.repair_group(geometry.group_of(index), &[index]) {
+                if let Some(repair) = ask_group(drive, index, &mut self.hopeless) {
                     repair.sectors.iter().for_each(|sector| track.restore(sector.sector, &sector.payload));
                     if !track.misses_information() {
                         self.repairs.by_group += 1;
@@ -317,7 +330,7 @@ impl<'a> SetReader<'a> {
             }
         }
         let _memory = self.rebuilding.lock().expect("no panic holds this lock");
-        match SetRepair::new(set, position, index, self.threads).run(track) {
+        match SetRepair::new(set, position, index, self.threads, &mut self.hopeless).run(track) {
             true => {
                 self.repairs.by_set += 1;
                 Ok(())
@@ -331,6 +344,20 @@ impl<'a> SetReader<'a> {
     }
 }
 
+/// Rebuilds the lost information sectors of a track by its large group, unless that is known to be in vain.
+fn ask_group(drive: &ReadDrive, index: TrackIndex, hopeless: &mut Hopeless) -> Option<GroupRepair> {
+    let group = drive.geometry().group_of(index);
+    let key = (drive.platter(), group.first);
+    if hopeless.contains(&key) {
+        return None;
+    }
+    let repair = drive.repair_group(group, &[index]).ok();
+    if repair.is_none() {
+        hopeless.insert(key);
+    }
+    repair
+}
+
 /// Rebuilds one track from the matching tracks of the set.
 ///
 /// The members' tracks don't fit in memory together, so the code is fed from the medium, on the assumption that what is not known to be
@@ -342,6 +369,7 @@ struct SetRepair<'a> {
     threads: usize,
     /// Lost information sectors of each platter's track, by position; those that a large group gave back carry their payload.
     members: Vec<Member>,
+    hopeless: &'a mut Hopeless,
 }
 
 #[derive(Default)]
@@ -352,13 +380,13 @@ struct Member {
 }
 
 impl<'a> SetRepair<'a> {
-    fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize) -> Self {
+    fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize, hopeless: &'a mut Hopeless) -> Self {
         let all = |drive: &Option<ReadDrive>| match drive {
             Some(_) => Vec::new(),
             None => (0..set.description.geometry.track_information).collect(),
         };
         let members = set.drives.iter().map(|drive| Member { lost: all(drive), ..Member::default() }).collect();
-        Self { set, position, index, threads, members }
+        Self { set, position, index, threads, members, hopeless }
     }
 
     fn geometry(&self) -> Geometry {
@@ -460,15 +488,13 @@ impl<'a> SetRepair<'a> {
 
     /// Tries to regain the lost sectors of other members by their large groups. True if that gave anything.
     fn ask_groups(&mut self) -> bool {
-        let geometry = self.geometry();
-        let group = geometry.group_of(self.index);
         let mut gained = false;
         for (position, member) in self.members.iter_mut().enumerate() {
             let Some(drive) = &self.set.drives[position] else { continue };
             if position == usize::from(self.position) || member.lost.is_empty() || std::mem::replace(&mut member.asked_group, true) {
                 continue;
             }
-            if let Ok(repair) = drive.repair_group(group, &[self.index]) {
+            if let Some(repair) = ask_group(drive, self.index, self.hopeless) {
                 for sector in repair.sectors {
                     member.lost.retain(|&lost| lost != sector.sector);
                     member.regained.insert(sector.sector, sector.payload);
@@ -497,11 +523,13 @@ impl<'a> SetRepair<'a> {
             };
             if !regained {
                 if let Some(drive) = &self.set.drives[usize::from(position)]
-                    && let Ok(repair) = drive.repair_group(geometry.group_of(self.index), &[self.index])
+                    && let Some(repair) = ask_group(drive, self.index, self.hopeless)
                 {
                     repair.sectors.iter().for_each(|sector| other.restore(sector.sector, &sector.payload));
                 }
-                if other.misses_information() && !SetRepair::new(self.set, position, self.index, self.threads).run(&mut other) {
+                if other.misses_information()
+                    && !SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other)
+                {
                     return false;
                 }
             }

@@ -102,9 +102,9 @@ impl Archive {
         let mut report = ScrubReport::default();
         let sets = self.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
-        let bytes = sets.iter().map(|set| set.geometry.file_bytes() * u64::from(set.shape.platters())).sum();
-        watcher.stage("reading platters", Some(bytes));
-        for set in &sets {
+        for (index, set) in sets.iter().enumerate() {
+            let bytes = set.geometry.file_bytes() * u64::from(set.shape.platters());
+            watcher.stage(&format!("reading set {} of {}", index + 1, sets.len()), Some(bytes));
             self.scrub_set(set, repair, &mut report, watcher)?;
         }
         self.scrub_staging(&mut report, watcher)?;
@@ -166,6 +166,9 @@ impl Archive {
         report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(self.rebuilding(), self.threads());
         if repair {
+            if findings.iter().any(|finding| !finding.is_sound()) {
+                watcher.stage("writing platters anew", None);
+            }
             // One platter repaired may be what another needs; so until nothing changes.
             let mut changed = true;
             while std::mem::take(&mut changed) {
@@ -180,6 +183,7 @@ impl Archive {
                         Ok(()) => {
                             report.rebuilt += 1;
                             changed = true;
+                            reader.forget_damage();
                             let place = self.catalogue().set_of(set.platters[usize::from(position)].platter)?;
                             open = self.open_set(&place.map_or_else(|| set.clone(), |row| row.description));
                             findings[usize::from(position)] =
@@ -271,6 +275,7 @@ impl Archive {
         if information.iter().all(|finding| !finding.missing && finding.lost.is_empty()) {
             return Ok(());
         }
+        watcher.stage("looking for what is lost", None);
         // Lost sectors of the content, by position and track.
         let mut lost: BTreeMap<(u16, TrackIndex), Vec<u16>> = BTreeMap::new();
         let mut track = Track::new(geometry);

@@ -95,6 +95,9 @@ pub(crate) struct Put {
     /// Write it to platters at once
     #[arg(long)]
     pub(crate) flush: bool,
+    /// Stay on the file system of each path: leave out what is mounted below it
+    #[arg(long)]
+    pub(crate) one_file_system: bool,
 }
 
 #[derive(Debug, Args)]

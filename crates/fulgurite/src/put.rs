@@ -25,7 +25,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
     let progress = Progress::new(session.quiet);
     let start = Instant::now();
-    let (report, flushed) = put_roots(&archive, roots, put.flush, &progress)?;
+    let (report, flushed) = put_roots(&archive, roots, put, &progress)?;
     let took = start.elapsed();
     progress.finish();
     session.say(&format!(
@@ -159,7 +159,7 @@ fn checked(name: &[u8]) -> Result<&[u8]> {
 pub(crate) fn put_roots(
     archive: &Archive,
     roots: Vec<Root>,
-    flush: bool,
+    put: &Put,
     progress: &Progress,
 ) -> Result<(PutReport, Option<Result<FlushReport, ArchiveError>>), ArchiveError> {
     // An archive that stores itself would never come to an end.
@@ -171,7 +171,7 @@ pub(crate) fn put_roots(
     let sources = |root: Root| -> Box<dyn Iterator<Item = Source> + Send + '_> {
         match root {
             Root::Input(name) => Box::new(std::iter::once(Source::Stream { reader: Box::new(std::io::stdin()), name })),
-            Root::Path(path, name) => Box::new(walk(path, name, &own, progress, &failed)),
+            Root::Path(path, name) => Box::new(walk(walker(&path, put), path, name, &own, progress, &failed)),
         }
     };
     progress.stage("storing", if progress.is_shown() { Some(0) } else { None });
@@ -180,10 +180,10 @@ pub(crate) fn put_roots(
     let (mut report, flushed) = std::thread::scope(|scope| {
         // Counting what is to come reads every folder twice, so only where somebody looks.
         if progress.is_shown() {
-            scope.spawn(|| expect(&paths, progress));
+            scope.spawn(|| expect(&paths, put, progress));
         }
         let sources = roots.into_iter().flat_map(sources);
-        if flush {
+        if put.flush {
             return archive.put_and_flush(sources, progress).map(|(put, flushed)| (put, Some(flushed)));
         }
         archive.put(sources, progress).map(|put| (put, None))
@@ -192,8 +192,13 @@ pub(crate) fn put_roots(
     Ok((report, flushed))
 }
 
-fn expect(paths: &[PathBuf], progress: &Progress) {
-    for entry in paths.iter().flat_map(|path| WalkDir::new(path).into_iter().flatten()) {
+/// A walk through everything below a path. A link that is named itself is stored as a link, but `folder/.` or `folder/` is the folder.
+fn walker(root: &Path, put: &Put) -> WalkDir {
+    WalkDir::new(root).follow_links(false).follow_root_links(false).same_file_system(put.one_file_system)
+}
+
+fn expect(paths: &[PathBuf], put: &Put, progress: &Progress) {
+    for entry in paths.iter().flat_map(|path| walker(path, put).into_iter().flatten()) {
         if let Ok(metadata) = entry.metadata()
             && metadata.is_file()
         {
@@ -204,14 +209,14 @@ fn expect(paths: &[PathBuf], progress: &Progress) {
 
 /// Everything to be stored of a file or folder, in order of names.
 fn walk<'a>(
+    walker: WalkDir,
     root: PathBuf,
     name: Vec<u8>,
     own: &'a HashSet<PathBuf>,
     progress: &'a Progress,
     failed: &'a AtomicU64,
 ) -> impl Iterator<Item = Source> + Send + 'a {
-    // A link that is named itself is stored as a link, but `folder/.` or `folder/` is the folder.
-    let entries = WalkDir::new(&root).follow_links(false).follow_root_links(false).sort_by_file_name().into_iter();
+    let entries = walker.sort_by_file_name().into_iter();
     let entries = entries.filter_entry(move |entry| {
         let is_own = entry.file_type().is_dir() && canonical(entry.path()).is_some_and(|path| own.contains(&path));
         if is_own {

@@ -21,6 +21,7 @@ mod sets;
 mod tests;
 
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -49,7 +50,8 @@ impl SqliteCatalogue {
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let action = "create its file";
         let told = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
-        OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
+        // Names of sealed objects stand in it.
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(told)?;
         let mut connection = Self::connect(path, true).map_err(|fault| fault.told(action))?;
         schema::create(&mut connection, archive).map_err(|fault| fault.told(action))?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
