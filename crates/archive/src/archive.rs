@@ -45,6 +45,14 @@ pub enum ArchiveError {
         /// The folder.
         path: PathBuf,
     },
+    /// There is part of an archive, without settings.
+    #[error(
+        "{path} is there, and no settings beside it: part of an archive that lost its settings, or of one whose making was cut short. Move it away if nothing needs it"
+    )]
+    Leftover {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another process changes it.
     #[error("the archive in {path} is in use by another fulgurite; try again when that has ended")]
     InUse {
@@ -242,6 +250,13 @@ impl Archive {
         if file.exists() {
             return Err(ArchiveError::Exists { path: home.to_owned() });
         }
+        // Without its settings an archive may still be one that matters: its keys are nowhere else.
+        let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
+        for database in [&catalogue, &keys] {
+            if database.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+                return Err(ArchiveError::Leftover { path: database.clone() });
+            }
+        }
         // What the settings say has to read back.
         let text = settings.to_file();
         let settings = Settings::parse(&text, &file)?;
@@ -268,14 +283,14 @@ impl Archive {
         if !master_key.exists() {
             write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
         }
-        let catalogue = home.join(CATALOGUE_FILE);
-        if !catalogue.exists() {
-            SqliteCatalogue::create(&catalogue, settings.archive.id)?;
+        // A making that was cut short can leave an empty file of either.
+        for database in [&catalogue, &keys] {
+            if database.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                std::fs::remove_file(database).map_err(ArchiveError::io(database))?;
+            }
         }
-        let keys = home.join(KEYS_FILE);
-        if !keys.exists() {
-            SqliteKeyStore::create(&keys, settings.archive.id)?;
-        }
+        SqliteCatalogue::create(&catalogue, settings.archive.id)?;
+        SqliteKeyStore::create(&keys, settings.archive.id)?;
         write_new(&file, text.as_bytes())
     }
 

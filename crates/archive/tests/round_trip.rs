@@ -140,3 +140,17 @@ fn a_rebuild_with_another_master_key_is_refused_and_changes_nothing() {
     fs::write(&master_key, right).expect("written");
     assert_eq!(get_all(&home.open(), &Unwatched).1, files);
 }
+
+#[test]
+fn a_making_that_was_cut_short_can_be_done_again_but_lost_settings_are_no_empty_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let home = folder.path().join("archive");
+    fs::create_dir(&home).expect("made");
+    fs::write(home.join("catalogue.db"), b"").expect("written");
+    fulgurite_archive::Archive::init(&home, &support::settings(2, 1)).expect("made");
+    let keys = fs::read(home.join("keys.db")).expect("read");
+    fs::remove_file(home.join("fulgurite.toml")).expect("removed");
+    let error = fulgurite_archive::Archive::init(&home, &support::settings(2, 1)).expect_err("refused").to_string();
+    assert!(error.contains("no settings beside it"), "{error}");
+    assert!(fs::read(home.join("keys.db")).expect("read") == keys);
+}

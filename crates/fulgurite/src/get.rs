@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -161,7 +162,11 @@ fn get_bytes(
             if existing == Existing::Keep && path.symlink_metadata().is_ok() {
                 bail!("{} is there already (--force replaces it)", path.display());
             }
-            let written = std::fs::File::create_new(&part)
+            let written = std::fs::File::options()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&part)
                 .with_context(|| part.display().to_string())
                 .and_then(|mut file| read(&mut file))
                 .and_then(|()| Ok(std::fs::rename(&part, path)?));
