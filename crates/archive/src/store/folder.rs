@@ -1,7 +1,4 @@
-//! Stores: where platters are kept. One store stands for one thing that fails as a whole, such as a disk, a mount or a bucket.
-//!
-//! The platters of a set are on different stores (I3: a store is a blast zone of the disk medium). A store is marked as one of its archive's,
-//! because a disk that isn't mounted looks like an empty folder, and must not be taken for one.
+//! A store in a local folder: one file for each platter.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,130 +8,11 @@ use std::thread::JoinHandle;
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_glass::PlatterSource;
 
+use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use crate::volume::{Volume, VolumeFile};
 
 const MARK: &str = "fulgurite-store";
 const PLATTERS: &str = "platters";
-
-/// Why a store can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// It has no mark: not mounted, or never set up.
-    #[error(
-        "store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted? \
-         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
-    )]
-    Unmarked {
-        /// Name in the settings.
-        store: String,
-        /// Where it should be.
-        place: String,
-    },
-    /// It belongs to another archive, or is another store of this one.
-    #[error(
-        "store {store} ({place}) is marked \"{found}\", and \"{expected}\" is expected: another archive's, or two disks changed places"
-    )]
-    Foreign {
-        /// Name in the settings.
-        store: String,
-        /// Where it is.
-        place: String,
-        /// What its mark says.
-        found: String,
-        /// What it should say.
-        expected: String,
-    },
-    /// It can't become a store, because it is one.
-    #[error(
-        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more"
-    )]
-    Taken {
-        /// Name in the settings.
-        store: String,
-        /// Where it is.
-        place: String,
-        /// What its mark says.
-        found: String,
-    },
-    /// Reading or writing failed.
-    #[error("store {store} ({place}): {source}")]
-    Io {
-        /// Name in the settings.
-        store: String,
-        /// Where it is.
-        place: String,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-/// A platter being written to a store. Nobody sees it before [`commit`](PlatterSink::commit).
-pub trait PlatterSink: Write + Send {
-    /// Makes what was written durable and opens it, to be read back before anybody sees it. Nothing can be written after that.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>>;
-    /// Makes the platter durable and visible under its identifier, in place of one that was there.
-    ///
-    /// # Errors
-    /// What the store answers; the platter is not there then.
-    fn commit(self: Box<Self>) -> io::Result<()>;
-}
-
-/// Keeps platters. Platters are immutable; all a store can do is take, show, list and drop them.
-pub trait PlatterStore: Send + Sync {
-    /// Its name in the settings.
-    fn name(&self) -> &str;
-    /// Where it is, for people.
-    fn place(&self) -> String;
-    /// Sets up a new, empty store.
-    ///
-    /// # Errors
-    /// [`StoreError::Foreign`] if it is a store already.
-    fn mark(&self) -> Result<(), StoreError>;
-    /// Whether it is there, and this archive's.
-    ///
-    /// # Errors
-    /// [`StoreError`] says what is wrong.
-    fn check(&self) -> Result<(), StoreError>;
-    /// Begins a platter of `bytes`.
-    ///
-    /// # Errors
-    /// What the store answers, such as a full disk.
-    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>>;
-    /// Opens a platter; `None` if it isn't there.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>>;
-    /// The platters that are there.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn list(&self) -> io::Result<Vec<PlatterId>>;
-    /// Drops a platter. That it isn't there is no error.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn remove(&self, platter: PlatterId) -> io::Result<()>;
-    /// Removes what interrupted writing left behind. Nobody else may be writing.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn sweep(&self) -> io::Result<()>;
-    /// Bytes that can still be written, where that is known.
-    fn free_bytes(&self) -> Option<u64>;
-}
-
-/// A platter of a store, to be read.
-pub trait PlatterFile: PlatterSource {
-    /// Length of the file.
-    ///
-    /// # Errors
-    /// What the store answers.
-    fn length(&self) -> io::Result<u64>;
-}
 
 /// A store in a folder.
 pub struct FolderStore {
