@@ -1,0 +1,352 @@
+//! Flushing: what is staged is written to platters, verified, and only then released.
+//!
+//! ```text
+//! 1. information platters are written, one after another, from staging
+//! 2. they are read back, track by track in step; what was read is compared with what was staged, and the redundancy
+//!    platters are computed from it and written
+//! 3. what step 2 had no use for is read back too: redundancy platters, group redundancy tracks, headers
+//! 4. one catalogue transaction makes the set complete and its versions archived; then segments go (I1)
+//! ```
+//!
+//! So redundancy protects what the medium holds, not what we believe we wrote, and each platter is read once.
+
+mod verifying;
+mod writing;
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use fulgurite_codec::PooledCode;
+use fulgurite_domain::{Geometry, PlatterId, SetId, VersionId};
+use fulgurite_glass::{Track, WriteDrive};
+
+use self::writing::SetJob;
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone, VersionKey};
+use crate::chance::random;
+use crate::clock::now_s;
+use crate::ingest::{PutReport, RECORD_BYTES, Source};
+use crate::packing::{Bounds, Item, Placed, SetPlan, disk_geometry, plan_set};
+use crate::staging::StagingError;
+use crate::store::PlatterStore;
+use crate::watch::{Trouble, Unwatched, Watcher};
+
+/// Tracks in flight between reading and coding.
+const TRACKS_AHEAD: usize = 2;
+/// Rows asked of the catalogue at once.
+const PAGE: usize = 1_000;
+/// Memory that one staged version takes while a set is planned and written, with its name, places and plan.
+const ITEM_MEMORY_BYTES: u64 = 512;
+
+/// What a flush did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlushReport {
+    /// Sets written.
+    pub sets: u64,
+    /// Platters written.
+    pub platters: u64,
+    /// Versions that are archived now.
+    pub versions: u64,
+    /// Stored bytes put on platters.
+    pub stored_bytes: u64,
+    /// Bytes of all platter files written.
+    pub platter_bytes: u64,
+    /// Versions whose staged bytes can't be read, and which therefore stay staged; each was reported.
+    pub unreadable: u64,
+}
+
+impl FlushReport {
+    fn add(&mut self, other: Self) {
+        self.sets += other.sets;
+        self.platters += other.platters;
+        self.versions += other.versions;
+        self.stored_bytes += other.stored_bytes;
+        self.platter_bytes += other.platter_bytes;
+        self.unreadable += other.unreadable;
+    }
+}
+
+/// A staged version on its way to a platter.
+struct Staged {
+    sealed: bool,
+    record: StagedPlace,
+    data: Vec<StagedData>,
+}
+
+impl Archive {
+    /// Writes everything that is staged to platters, set by set.
+    ///
+    /// # Errors
+    /// What failed; sets that were complete before stay, and everything else stays staged.
+    pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+        let mut report = FlushReport::default();
+        let mut unreadable = HashSet::new();
+        while let Some(set) = self.flush_readable(&mut unreadable, watcher)? {
+            report.add(set);
+        }
+        report.unreadable = unreadable.len() as u64;
+        Ok(report)
+    }
+
+    /// [`put`](Self::put) and [`flush`](Self::flush) at once: whenever a full set is staged, it is written while more comes in. So staging
+    /// needs room for two sets, however much is put.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if putting fails. If flushing does, what was put stays staged, and the report says why.
+    pub fn put_and_flush(
+        &self,
+        sources: impl Iterator<Item = Source> + Send,
+        watcher: &dyn Watcher,
+    ) -> Result<(PutReport, Result<FlushReport, ArchiveError>), ArchiveError> {
+        let (commits_in, commits) = sync_channel(1);
+        std::thread::scope(|scope| {
+            let flusher = scope.spawn(move || -> Result<FlushReport, ArchiveError> {
+                let mut report = FlushReport::default();
+                // Reported by the flush in the end.
+                let mut unreadable = HashSet::new();
+                for () in commits {
+                    while self.catalogue().staged_totals()?.stored_bytes >= self.bounds().capacity() {
+                        match self.flush_readable(&mut unreadable, &Unwatched)? {
+                            Some(set) => report.add(set),
+                            None => break,
+                        }
+                    }
+                }
+                Ok(report)
+            });
+            // A commit that finds the flusher busy is seen with the next, or in the end.
+            let put = self.put_telling(sources, watcher, &|| {
+                let _ = commits_in.try_send(());
+            });
+            drop(commits_in);
+            let flushed = flusher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let put = put?;
+            let flushed = flushed.and_then(|mut report| {
+                report.add(self.flush(watcher)?);
+                Ok(report)
+            });
+            Ok((put, flushed))
+        })
+    }
+
+    /// Writes one set of what is staged; `None` if nothing is. A version whose staged bytes are damaged is reported and stays staged, so that it
+    /// doesn't keep all others from being archived.
+    ///
+    /// # Errors
+    /// What failed; everything stays staged then.
+    pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+        self.flush_readable(&mut HashSet::new(), watcher)
+    }
+
+    /// [`flush_set`](Self::flush_set), for which these can't be read, and which adds to them.
+    fn flush_readable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+        loop {
+            let error = match self.flush_set_without(unreadable, watcher) {
+                Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
+                result => return result,
+            };
+            let before = unreadable.len();
+            self.find_unreadable(unreadable, watcher)?;
+            if unreadable.len() == before {
+                // It can be read now.
+                return Err(error);
+            }
+        }
+    }
+
+    /// Looks for staged versions that can't be read, and reports them. Versions that are known already are passed over.
+    fn find_unreadable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let mut payload = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.catalogue().staged_versions(after.as_ref(), PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(After::row(last));
+            for row in page {
+                if unreadable.contains(&row.key) {
+                    continue;
+                }
+                let Some((record, data)) = self.catalogue().staged(row.key)? else { continue };
+                let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
+                if let Err(error) = places.try_for_each(|place| self.staging().read(place, &mut payload)) {
+                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    unreadable.insert(row.key);
+                }
+            }
+        }
+    }
+
+    /// Writes one set of what is staged, but for these.
+    fn flush_set_without(&self, unreadable: &HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+        let bounds = self.bounds();
+        let (items, staged) = self.gather(bounds.capacity(), unreadable)?;
+        if items.is_empty() {
+            return Ok(None);
+        }
+        let staged_tombstones = self.catalogue().staged_tombstones()?;
+        // Those that find no room go onto a set after this.
+        let now = staged_tombstones.len().min(bounds.most_tombstones());
+        let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
+        let plan = plan_set(&items, now, bounds);
+        // A removal may have been cut short behind the catalogue's part of it. When its tombstone is on a platter, nobody remembers that any more: so
+        // what is left of it is done first.
+        self.finish_removals(&tombstones)?;
+        let stores = self.choose_stores(&plan)?;
+        let set = SetDescription {
+            id: SetId(random()),
+            shape: plan.shape,
+            geometry: plan.geometry,
+            written: now_s(),
+            platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
+        };
+        self.catalogue().begin_set(&set)?;
+        let job = SetJob {
+            archive: self,
+            set: &set,
+            plan: &plan,
+            items: &items,
+            staged: &staged,
+            tombstones: &tombstones,
+            stores: &stores,
+            watcher,
+        };
+        if let Err(error) = job.write() {
+            // All of it is staged still. What can't be removed now is removed by the next opening.
+            let removed = set.platters.iter().zip(&stores).all(|(place, store)| store.remove(place.platter).is_ok());
+            if removed {
+                let _ = self.catalogue().abandon_set(set.id);
+            }
+            return Err(error);
+        }
+        let mut extents = plan.platters.iter().zip(&set.platters).flat_map(|(platter, place)| {
+            platter.shards.iter().map(|shard| ArchivedExtent {
+                version: items[shard.item].key,
+                extent: Extent {
+                    shard: shard.shard,
+                    object_offset: shard.object_offset,
+                    platter: place.platter,
+                    offset: shard.offset,
+                    bytes: shard.bytes,
+                },
+            })
+        });
+        self.catalogue().complete_set(set.id, &mut extents, now_s())?;
+        self.release_segments()?;
+        self.forget_tombstones(&staged_tombstones, now)?;
+        let finished = |shard: &&Placed| shard.object_offset + shard.bytes == items[shard.item].object_bytes;
+        let shards = || plan.platters.iter().flat_map(|platter| &platter.shards);
+        Ok(Some(FlushReport {
+            sets: 1,
+            platters: set.platters.len() as u64,
+            versions: shards().filter(finished).count() as u64,
+            stored_bytes: shards().map(|shard| shard.bytes).sum(),
+            platter_bytes: set.platters.len() as u64 * plan.geometry.file_bytes(),
+            unreadable: 0,
+        }))
+    }
+
+    /// Takes tombstones out of staging that are on platters now, which the first `written` of them are, as far as no segment is left that their versions
+    /// may be staged in. The others go onto the next set again.
+    fn forget_tombstones(&self, tombstones: &[StagedTombstone], written: usize) -> Result<(), ArchiveError> {
+        // Such segments hold nothing but tombstones, and come after what they remove.
+        let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
+        let oldest = self.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
+        let done = tombstones[..written].iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
+        let done: Vec<VersionId> = done.map(|tombstone| tombstone.id).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.catalogue().forget_tombstones(&done)?;
+        self.release_segments()
+    }
+
+    /// Removes segments that hold nothing staged any more.
+    pub(crate) fn release_segments(&self) -> Result<(), ArchiveError> {
+        self.staging().release(|| Ok(self.catalogue().segments_in_use()?))
+    }
+
+    /// What a set may be, by settings and memory.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let shape = self.settings().shape();
+        let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
+        // The larger the sectors the better for disks, but the codes keep thousands of them in memory.
+        while sector_bytes_max > 1_024 && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape) > self.memory_bytes() * 3 / 4 {
+            sector_bytes_max /= 2;
+        }
+        Bounds { shape, platter_bytes: self.settings().set.platter_mib << 20, sector_bytes_max }
+    }
+
+    /// Staged versions in order of their names, until there is enough for a set.
+    fn gather(&self, capacity: u64, unreadable: &HashSet<VersionKey>) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
+        let (mut items, mut staged) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        let mut after = None;
+        let most_items = (self.memory_bytes() / 4 / ITEM_MEMORY_BYTES) as usize;
+        while bytes < capacity && items.len() < most_items {
+            let mut catalogue = self.catalogue();
+            let page = catalogue.staged_versions(after.as_ref(), PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = Some(After::row(last));
+            for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
+                let Some((record, data)) = catalogue.staged(row.key)? else { continue };
+                // Part of a large object may be on platters of earlier sets.
+                let done = catalogue.extents(row.key)?;
+                let start = done.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
+                items.push(Item {
+                    key: row.key,
+                    id: row.id,
+                    object_bytes: row.stored_bytes,
+                    start,
+                    shard: done.len() as u32,
+                    record_bytes: record.bytes,
+                    cut_bytes: RECORD_BYTES as u64,
+                });
+                staged.push(Staged { sealed: row.sealed, record, data });
+                bytes += row.stored_bytes - start;
+                if bytes >= capacity || items.len() >= most_items {
+                    break;
+                }
+            }
+        }
+        Ok((items, staged))
+    }
+
+    /// A store for each platter of a set: those with the most room.
+    fn choose_stores(&self, plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
+        let needed = plan.geometry.file_bytes();
+        let mut troubles = Vec::new();
+        let mut usable = Vec::new();
+        for store in self.stores() {
+            match (store.check(), store.free_bytes()) {
+                (Err(error), _) => troubles.push(error.to_string()),
+                (Ok(()), Some(free)) if free < needed => {
+                    troubles.push(format!("store {} ({}) has {free} bytes free and a platter takes {needed}", store.name(), store.place()));
+                }
+                (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
+            }
+        }
+        if usable.len() < usize::from(plan.shape.platters()) {
+            return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), why: troubles.join("; ") });
+        }
+        // A stable sort: stores with equal room are taken in the order of the settings.
+        usable.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+        Ok(usable.into_iter().take(plan.shape.platters().into()).map(|(_, store)| store).collect())
+    }
+}
+
+/// Memory that writing a set takes at most: the larger of writing one information platter, and of encoding the set while writing all
+/// redundancy platters.
+fn flush_memory_bytes(geometry: Geometry, shape: fulgurite_domain::SetShape) -> u64 {
+    let tracks = Track::memory_bytes(geometry);
+    let sectors = usize::from(geometry.track_information);
+    let set_code = match PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) {
+        Ok(code) => code.encoder_bytes(geometry.sector_bytes as usize) as u64,
+        Err(_) => 0,
+    };
+    let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
+    let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
+    let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
+    information.max(redundancy)
+}

@@ -1,0 +1,244 @@
+//! Writing one set: information platters from staging, then what protects them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use fulgurite_codec::checksum::{Crc64, combine};
+use fulgurite_domain::{Geometry, VersionId};
+use fulgurite_format::{Entry, Header, Member, Shard, TableWriter};
+use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
+
+use super::{Staged, TRACKS_AHEAD};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{SetDescription, StagedData};
+use crate::packing::{Item, Placed, SetPlan};
+use crate::store::{PlatterStore, StoreError};
+use crate::watch::Watcher;
+
+/// One set being written.
+pub(super) struct SetJob<'a> {
+    pub(super) archive: &'a Archive,
+    pub(super) set: &'a SetDescription,
+    pub(super) plan: &'a SetPlan,
+    pub(super) items: &'a [Item],
+    pub(super) staged: &'a [Staged],
+    pub(super) tombstones: &'a [VersionId],
+    pub(super) stores: &'a [Arc<dyn PlatterStore>],
+    pub(super) watcher: &'a dyn Watcher,
+}
+
+impl SetJob<'_> {
+    /// Writes and verifies the whole set.
+    ///
+    /// # Errors
+    /// What failed. Platters may be left then.
+    pub(super) fn write(&self) -> Result<(), ArchiveError> {
+        let crcs = self.shard_crcs()?;
+        let header = self.header(&crcs)?;
+        let geometry = self.set.geometry;
+        let information = u64::from(self.set.shape.information) * geometry.content_bytes();
+        self.watcher.stage("writing", Some(information));
+        for position in 0..self.set.shape.information {
+            self.write_information(position, &header, &crcs)?;
+        }
+        self.watcher.stage("verifying, coding", Some(information));
+        let open = self.archive.open_set(self.set);
+        self.verify_and_protect(&open, &header, &crcs)?;
+        let rest = u64::from(self.set.shape.redundancy) * geometry.file_bytes();
+        self.watcher.stage("verifying redundancy", Some(rest));
+        let open = self.archive.open_set(self.set);
+        for position in 0..self.set.shape.platters() {
+            self.verify_rest(&open, position, &header)?;
+        }
+        Ok(())
+    }
+
+    /// CRC-64 of every shard, by platter, from those of the staged records it is made of.
+    fn shard_crcs(&self) -> Result<Vec<Vec<u64>>, ArchiveError> {
+        let crc = |shard: &Placed| {
+            let records = records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes);
+            records.iter().fold(Crc64::new().value(), |crc, data| combine(crc, data.place.crc64, data.place.bytes.into()))
+        };
+        Ok(self.plan.platters.iter().map(|platter| platter.shards.iter().map(crc).collect()).collect())
+    }
+
+    /// The header of the first platter; the others' follow from it.
+    fn header(&self, crcs: &[Vec<u64>]) -> Result<Header, ArchiveError> {
+        let mut members: Vec<Member> = self
+            .set
+            .platters
+            .iter()
+            .map(|place| Member { platter: place.platter, table_offset: 0, table_bytes: 0, table_crc64: 0 })
+            .collect();
+        for (position, platter) in self.plan.platters.iter().enumerate() {
+            let end = self.write_table(position, &crcs[position], &mut io::sink())?;
+            members[position].table_offset = platter.table_offset;
+            members[position].table_bytes = end.bytes;
+            members[position].table_crc64 = end.crc64;
+        }
+        Ok(Header {
+            archive: self.archive.id(),
+            platter: self.set.platters[0].platter,
+            set: self.set.id,
+            geometry: self.set.geometry,
+            position: 0,
+            shape: self.set.shape,
+            members,
+            written: self.set.written,
+            writer: concat!("fulgurite ", env!("CARGO_PKG_VERSION")).to_owned(),
+        })
+    }
+
+    /// Writes the file table of an information platter. Tombstones go onto the first.
+    fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<fulgurite_format::TableEnd, ArchiveError> {
+        let shards = &self.plan.platters[position].shards;
+        let tombstones = if position == 0 { self.tombstones } else { &[] };
+        let wrong = |error: fulgurite_format::TableError| match error {
+            fulgurite_format::TableError::Io(error) => ArchiveError::Io { path: "file table".into(), source: error },
+            error => unreachable!("staged records are short enough: {error}"),
+        };
+        let mut table = TableWriter::new(sink, (shards.len() + tombstones.len()) as u64).map_err(|error| wrong(error.into()))?;
+        let mut record = Vec::new();
+        for (shard, &crc64) in shards.iter().zip(crcs) {
+            let (item, staged) = (&self.items[shard.item], &self.staged[shard.item]);
+            self.archive.staging().read(staged.record, &mut record)?;
+            let entry = Entry {
+                version: item.id,
+                sealed: staged.sealed,
+                tombstone: false,
+                shard: Shard { index: shard.shard, object_bytes: item.object_bytes, object_offset: shard.object_offset },
+                offset: shard.offset,
+                stored_bytes: shard.bytes,
+                crc64,
+                record: std::mem::take(&mut record),
+            };
+            table.push(&entry).map_err(wrong)?;
+            record = entry.record;
+        }
+        for &version in tombstones {
+            table.push(&Entry::tombstone(version)).map_err(wrong)?;
+        }
+        Ok(table.finish())
+    }
+
+    fn write_information(&self, position: u16, header: &Header, crcs: &[Vec<u64>]) -> Result<(), ArchiveError> {
+        let geometry = self.set.geometry;
+        let store = &self.stores[usize::from(position)];
+        let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+        let sink = store.create(self.set.platters[usize::from(position)].platter, geometry.file_bytes()).map_err(store_error)?;
+        let blank = self.blank(header, position);
+        let mut drive = WriteDrive::load(blank, sink, self.archive.threads()).map_err(store_error)?;
+        std::thread::scope(|scope| {
+            let (filled_in, filled) = sync_channel::<Track>(TRACKS_AHEAD);
+            let (empty_in, empty) = sync_channel::<Track>(TRACKS_AHEAD + 2);
+            for _ in 0..TRACKS_AHEAD + 1 {
+                empty_in.send(Track::new(geometry)).expect("the other end is held here");
+            }
+            let filler = scope.spawn(move || {
+                let mut content = TrackFiller { geometry, filled: filled_in, empty, track: None, at: 0 };
+                let filled = self.fill(usize::from(position), &crcs[usize::from(position)], &mut content);
+                filled.and_then(|()| content.finish().map_err(|error| ArchiveError::Io { path: "track".into(), source: error }))
+            });
+            let mut written = Ok(());
+            for mut track in filled {
+                written = drive.write(&mut track).map_err(store_error);
+                if written.is_err() {
+                    break;
+                }
+                self.watcher.done(0, geometry.track_bytes());
+                let _ = empty_in.send(track);
+            }
+            drop(empty_in);
+            let filled = filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // If writing failed, filling did for want of a taker, and writing is the reason.
+            written?;
+            filled
+        })?;
+        let written = drive.finish().map_err(store_error)?;
+        written.sink.commit().map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Writes the content of an information platter: shards, then the table.
+    fn fill(&self, position: usize, crcs: &[u64], content: &mut TrackFiller) -> Result<(), ArchiveError> {
+        let mut payload = Vec::new();
+        for shard in &self.plan.platters[position].shards {
+            for data in records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes) {
+                self.archive.staging().read(data.place, &mut payload)?;
+                io::Write::write_all(content, &payload).map_err(ArchiveError::io("track".as_ref()))?;
+            }
+        }
+        self.write_table(position, crcs, content)?;
+        Ok(())
+    }
+
+    pub(super) fn blank(&self, header: &Header, position: u16) -> BlankPlatter {
+        let header = header.for_position(position);
+        let block = header.to_block().expect("a set has at most 160 platters, whose entries fit the header");
+        BlankPlatter { platter: header.platter, geometry: header.geometry, header: block }
+    }
+
+    pub(super) fn wrong(&self, position: u16, what: String) -> ArchiveError {
+        let place = &self.set.platters[usize::from(position)];
+        ArchiveError::Verification { platter: place.platter, store: place.store.clone(), what }
+    }
+}
+
+/// The staged records that make up a shard: packing cuts between them only.
+fn records_of(data: &[StagedData], object_offset: u64, bytes: u64) -> &[StagedData] {
+    let start = data.partition_point(|record| record.stored_offset < object_offset);
+    let end = data.partition_point(|record| record.stored_offset < object_offset + bytes);
+    &data[start..end]
+}
+
+/// Takes the content of a platter as it comes, and hands on full tracks.
+struct TrackFiller {
+    geometry: Geometry,
+    filled: std::sync::mpsc::SyncSender<Track>,
+    empty: std::sync::mpsc::Receiver<Track>,
+    track: Option<Track>,
+    at: u64,
+}
+
+impl TrackFiller {
+    fn gone() -> io::Error {
+        io::Error::new(io::ErrorKind::BrokenPipe, "the write drive stopped")
+    }
+
+    /// Fills up with zeros to the last track.
+    fn finish(mut self) -> io::Result<()> {
+        while self.at < self.geometry.content_bytes() {
+            let mut track = match self.track.take() {
+                Some(track) => track,
+                None => self.empty.recv().map_err(|_| Self::gone())?,
+            };
+            track.zero_content_from(self.at % self.geometry.track_bytes());
+            self.at += self.geometry.track_bytes() - self.at % self.geometry.track_bytes();
+            self.filled.send(track).map_err(|_| Self::gone())?;
+        }
+        Ok(())
+    }
+}
+
+impl io::Write for TrackFiller {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        assert!(self.at < self.geometry.content_bytes(), "the plan fits the platter");
+        let track = match &mut self.track {
+            Some(track) => track,
+            None => self.track.insert(self.empty.recv().map_err(|_| Self::gone())?),
+        };
+        let within = self.at % self.geometry.track_bytes();
+        let bytes = &bytes[..bytes.len().min((self.geometry.track_bytes() - within) as usize)];
+        track.put_content(within, bytes);
+        self.at += bytes.len() as u64;
+        if self.at.is_multiple_of(self.geometry.track_bytes()) {
+            self.filled.send(self.track.take().expect("just used")).map_err(|_| Self::gone())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
