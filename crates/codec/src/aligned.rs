@@ -1,23 +1,29 @@
-//! Buffers whose first byte lies on a cache line.
+//! Buffers whose first byte lies where the machine likes it.
 
 use std::ops::{Deref, DerefMut};
 
 /// Vector loads that straddle cache lines cost double, and `Vec<u8>` promises no alignment.
-const ALIGN: usize = 64;
+pub(crate) const CACHE_LINE: usize = 64;
 
-/// A fixed-length zeroed byte buffer that starts on a cache line.
-pub(crate) struct AlignedBytes {
+/// A fixed-length zeroed byte buffer that starts at a multiple of some power of two, such as a cache line for vector loads, or a page for reading
+/// past the system's memory.
+pub struct AlignedBytes {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
 }
 
 impl AlignedBytes {
-    pub(crate) fn zeroed(len: usize) -> Self {
-        let bytes = vec![0; len + ALIGN];
+    /// `len` zeros from a multiple of `alignment` on.
+    ///
+    /// # Panics
+    /// If `alignment` isn't a power of two.
+    #[must_use]
+    pub fn zeroed(len: usize, alignment: usize) -> Self {
+        let bytes = vec![0; len + alignment];
         // Misaligned is slow, not wrong, so `align_offset` may decline (under Miri it does).
-        let start = bytes.as_ptr().align_offset(ALIGN).min(ALIGN);
-        AlignedBytes { bytes, start, len }
+        let start = bytes.as_ptr().align_offset(alignment).min(alignment);
+        Self { bytes, start, len }
     }
 }
 

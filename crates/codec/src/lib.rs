@@ -24,6 +24,7 @@ mod kernel;
 mod pooled;
 pub mod reference;
 
+pub use aligned::AlignedBytes;
 pub use cauchy::{CauchyCode, CauchyRepair};
 pub use error::CodeError;
 pub use kernel::Kernel;

@@ -99,11 +99,13 @@ impl ReadDrive {
     /// Reads a whole track and finds out which sectors are good, without repair.
     pub fn scan(&self, physical: PhysicalTrack, track: &mut Track) {
         let offset = self.geometry.track_offset(physical);
-        let bytes = track.bytes_mut();
-        match read_fully(&*self.source, offset, bytes) {
-            Ok(read) => bytes[read..].fill(0),
+        // Whole blocks, so that a source that can put them where they belong need not copy them.
+        let (first, before, blocks) = track.blocks_mut(offset);
+        match read_fully(&*self.source, first, blocks) {
+            Ok(read) => blocks[read.max(before)..].fill(0),
             // One unreadable place must not cost the whole track.
             Err(_) => {
+                let bytes = track.bytes_mut();
                 let stride = self.geometry.sector_stride();
                 for (index, sector) in bytes.chunks_exact_mut(stride).enumerate() {
                     if !matches!(read_fully(&*self.source, offset + (index * stride) as u64, sector), Ok(read) if read == stride) {

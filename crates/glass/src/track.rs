@@ -6,15 +6,21 @@
 //!
 //! Independent failures of sectors are the common case, so whatever arrives of a track is usually enough to rebuild the rest of it.
 
-use fulgurite_codec::CauchyCode;
+use fulgurite_codec::{AlignedBytes, CauchyCode};
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
 
 use crate::label;
 
+/// What direct reads want offset and memory to be a multiple of: the largest logical block in use.
+const BLOCK_BYTES: usize = 4_096;
+
 /// The bytes of one track, as they lie on the medium, and which of its sectors are lost.
 pub struct Track {
     geometry: Geometry,
-    buffer: Vec<u8>,
+    /// Block-aligned, with room for the parts of blocks that neighbours share with the track.
+    buffer: AlignedBytes,
+    /// Where in `buffer` the track begins.
+    start: usize,
     lost: Vec<bool>,
 }
 
@@ -22,13 +28,15 @@ impl Track {
     /// A track of zeros, nothing lost, for platters of this geometry.
     #[must_use]
     pub fn new(geometry: Geometry) -> Self {
-        Self { geometry, buffer: vec![0; geometry.track_stride()], lost: vec![false; usize::from(geometry.track_sectors())] }
+        let room = geometry.track_stride().next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
+        let lost = vec![false; usize::from(geometry.track_sectors())];
+        Self { geometry, buffer: AlignedBytes::zeroed(room, BLOCK_BYTES), start: 0, lost }
     }
 
     /// Bytes that a track keeps in memory.
     #[must_use]
     pub fn memory_bytes(geometry: Geometry) -> u64 {
-        geometry.track_stride() as u64 + u64::from(geometry.track_sectors())
+        (geometry.track_stride() + 3 * BLOCK_BYTES) as u64 + u64::from(geometry.track_sectors())
     }
 
     /// The geometry of the platter it is for.
@@ -40,12 +48,13 @@ impl Track {
     /// Payload of a sector, information first, then redundancy. Meaningless where [`is_lost`](Self::is_lost).
     #[must_use]
     pub fn payload(&self, sector: u16) -> &[u8] {
-        &self.buffer[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
+        &self.bytes()[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
     }
 
     /// Payload of a sector, to be filled.
     pub fn payload_mut(&mut self, sector: u16) -> &mut [u8] {
-        &mut self.buffer[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
+        let geometry = self.geometry;
+        &mut self.bytes_mut()[usize::from(sector) * geometry.sector_stride()..][..geometry.sector_bytes as usize]
     }
 
     /// Payloads of the information sectors, in order.
@@ -122,13 +131,14 @@ impl Track {
     /// Computes the redundancy sectors from the information sectors, and labels all.
     pub(crate) fn encode(&mut self, code: &CauchyCode, platter: PlatterId, track: PhysicalTrack) {
         let (stride, sector_bytes) = (self.geometry.sector_stride(), self.geometry.sector_bytes as usize);
-        let (information, redundancy) = self.buffer.split_at_mut(usize::from(self.geometry.track_information) * stride);
+        let of_information = usize::from(self.geometry.track_information) * stride;
+        let (information, redundancy) = self.bytes_mut().split_at_mut(of_information);
         let information: Vec<&[u8]> = information.chunks_exact(stride).map(|sector| &sector[..sector_bytes]).collect();
         let mut redundancy: Vec<&mut [u8]> = redundancy.chunks_exact_mut(stride).map(|sector| &mut sector[..sector_bytes]).collect();
         if !redundancy.is_empty() {
             code.encode(&information, &mut redundancy);
         }
-        for (sector, bytes) in self.buffer.chunks_exact_mut(stride).enumerate() {
+        for (sector, bytes) in self.bytes_mut().chunks_exact_mut(stride).enumerate() {
             label::seal(bytes, platter, SectorAddress { track, sector: sector as u16 });
         }
         self.lost.fill(false);
@@ -136,18 +146,28 @@ impl Track {
 
     /// The whole track as it lies on the medium.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[self.start..self.start + self.geometry.track_stride()]
     }
 
-    /// The whole track, to be read into.
+    /// The whole track, to be filled.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer
+        let stride = self.geometry.track_stride();
+        &mut self.buffer[self.start..self.start + stride]
+    }
+
+    /// The blocks that the track lies in when it begins at byte `offset` of a platter, to be read into; with them, the offset of the first, and how much
+    /// of it comes before the track.
+    pub(crate) fn blocks_mut(&mut self, offset: u64) -> (u64, usize, &mut [u8]) {
+        self.start = (offset % BLOCK_BYTES as u64) as usize;
+        let end = (self.start + self.geometry.track_stride()).next_multiple_of(BLOCK_BYTES);
+        (offset - self.start as u64, self.start, &mut self.buffer[..end])
     }
 
     /// Finds out which sectors are good, of a track that was just read.
     pub(crate) fn check(&mut self, platter: PlatterId, track: PhysicalTrack) {
         let stride = self.geometry.sector_stride();
-        for (sector, (bytes, lost)) in self.buffer.chunks_exact(stride).zip(&mut self.lost).enumerate() {
+        let bytes = &self.buffer[self.start..self.start + self.geometry.track_stride()];
+        for (sector, (bytes, lost)) in bytes.chunks_exact(stride).zip(&mut self.lost).enumerate() {
             *lost = !label::is_good(bytes, platter, SectorAddress { track, sector: sector as u16 });
         }
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
+use fulgurite_codec::AlignedBytes;
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_glass::PlatterSource;
 
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
-use crate::volume::{Volume, VolumeFile};
+use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
 
 const MARK: &str = "fulgurite-store";
 const PLATTERS: &str = "platters";
@@ -183,41 +184,50 @@ impl FolderStore {
 struct FolderSink {
     volume: Arc<dyn Volume>,
     platter: PlatterId,
-    pieces: Option<SyncSender<Vec<u8>>>,
+    pieces: Option<SyncSender<(AlignedBytes, usize)>>,
     /// Pieces that were written, to be filled again.
-    emptied: Receiver<Vec<u8>>,
+    emptied: Receiver<AlignedBytes>,
     writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
-    piece: Vec<u8>,
+    piece: Option<AlignedBytes>,
+    /// Bytes in the piece.
+    gathered: usize,
     complete: bool,
     committed: bool,
 }
 
-/// Bytes handed over at once.
-const PIECE_BYTES: usize = 4 << 20;
 /// Pieces that may wait for the disk.
 const PIECES_BEHIND: usize = 2;
 
 impl FolderSink {
     fn new(volume: Arc<dyn Volume>, platter: PlatterId, file: Box<dyn VolumeFile>) -> Self {
-        let (pieces, to_write) = sync_channel::<Vec<u8>>(PIECES_BEHIND);
+        let (pieces, to_write) = sync_channel::<(AlignedBytes, usize)>(PIECES_BEHIND);
         let (emptied_in, emptied) = channel();
         let writer = std::thread::spawn(move || {
             let mut written = 0;
-            for mut piece in to_write {
-                file.write_at(written, &piece)?;
-                written += piece.len() as u64;
-                piece.clear();
+            for (piece, bytes) in to_write {
+                file.write_at(written, &piece[..bytes])?;
+                written += bytes as u64;
                 let _ = emptied_in.send(piece);
             }
             Ok(file)
         });
-        Self { volume, platter, pieces: Some(pieces), emptied, writer: Some(writer), piece: Vec::new(), complete: false, committed: false }
+        Self {
+            volume,
+            platter,
+            pieces: Some(pieces),
+            emptied,
+            writer: Some(writer),
+            piece: None,
+            gathered: 0,
+            complete: false,
+            committed: false,
+        }
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
-        let next = self.emptied.try_recv().unwrap_or_default();
-        let piece = std::mem::replace(&mut self.piece, next);
-        match self.pieces.as_ref().map(|pieces| pieces.send(piece)) {
+        let Some(piece) = self.piece.take() else { return Ok(()) };
+        let bytes = std::mem::take(&mut self.gathered);
+        match self.pieces.as_ref().map(|pieces| pieces.send((piece, bytes))) {
             Some(Ok(())) => Ok(()),
             // The thread ended early, and says why.
             _ => Err(self.finish_writing().err().unwrap_or_else(|| io::Error::other("the platter is finished"))),
@@ -236,9 +246,7 @@ impl FolderSink {
         if self.complete {
             return Ok(());
         }
-        if !self.piece.is_empty() {
-            self.hand_over()?;
-        }
+        self.hand_over()?;
         let file = self.finish_writing()?;
         file.sync()?;
         file.forget_cached();
@@ -249,10 +257,11 @@ impl FolderSink {
 
 impl Write for FolderSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let now = bytes.len().min(PIECE_BYTES - self.piece.len());
-        self.piece.reserve_exact(PIECE_BYTES - self.piece.len());
-        self.piece.extend_from_slice(&bytes[..now]);
-        if self.piece.len() == PIECE_BYTES {
+        let now = bytes.len().min(PIECE_BYTES - self.gathered);
+        let piece = self.piece.get_or_insert_with(|| self.emptied.try_recv().unwrap_or_else(|_| new_piece()));
+        piece[self.gathered..self.gathered + now].copy_from_slice(&bytes[..now]);
+        self.gathered += now;
+        if self.gathered == PIECE_BYTES {
             self.hand_over()?;
         }
         Ok(now)

@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use passing::PassingFile;
+pub(crate) use passing::{PIECE_BYTES, new_piece};
 
 /// A tree of files. Names are relative, components separated by `/`.
 pub trait Volume: Send + Sync {

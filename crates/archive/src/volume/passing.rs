@@ -4,21 +4,21 @@
 //! that reads memory proves nothing about the disk. It is also faster, since nothing is copied into pages and written from
 //! there later. Direct pieces must be aligned; what isn't goes the ordinary way, and so does everything where a file system has no direct way.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
+
+use fulgurite_codec::AlignedBytes;
 
 use super::{FolderFile, VolumeFile};
 
 /// What direct pieces are aligned to: the largest logical block in use.
 const ALIGNMENT: usize = 4_096;
 /// Bytes moved at once: enough to keep a disk busy.
-const PIECE_BYTES: usize = 4 << 20;
+pub(crate) const PIECE_BYTES: usize = 4 << 20;
 /// Reads shorter than this go the ordinary way: their neighbours are likely to be wanted next.
 const DIRECT_READ_BYTES: usize = 1 << 20;
 
@@ -32,32 +32,39 @@ pub(super) struct PassingFile {
 
 struct Gathered {
     offset: u64,
-    piece: Piece,
+    /// Taken when something is gathered first.
+    piece: Option<AlignedBytes>,
     bytes: usize,
 }
 
 impl PassingFile {
     pub(super) fn new(ordinary: FolderFile, options: &mut OpenOptions, path: &Path) -> Self {
-        let gathered = Mutex::new(Gathered { offset: 0, piece: Piece::empty(), bytes: 0 });
+        let gathered = Mutex::new(Gathered { offset: 0, piece: None, bytes: 0 });
         Self { ordinary, direct: open_direct(options, path), gathered }
     }
 
-    /// Writes what is gathered: whole blocks directly, the rest the ordinary way.
-    fn write_out(&self, gathered: &mut Gathered) -> io::Result<()> {
-        let mut whole = gathered.bytes - gathered.bytes % ALIGNMENT;
-        if let Some(direct) = &self.direct
-            && whole > 0
-            && gathered.offset.is_multiple_of(ALIGNMENT as u64)
-        {
-            match direct.write_all_at(&gathered.piece[..whole], gathered.offset) {
+    /// Writes whole blocks directly, the rest the ordinary way.
+    fn write_now(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut whole = bytes.len() - bytes.len() % ALIGNMENT;
+        match &self.direct {
+            Some(direct) if whole > 0 && is_aligned(offset, bytes.as_ptr()) => match direct.write_all_at(&bytes[..whole], offset) {
                 Ok(()) => {}
                 Err(error) if is_refusal(&error) => whole = 0,
                 Err(error) => return Err(error),
-            }
-        } else {
-            whole = 0;
+            },
+            _ => whole = 0,
         }
-        self.ordinary.write_at(gathered.offset + whole as u64, &gathered.piece[whole..gathered.bytes])?;
+        if whole < bytes.len() {
+            self.ordinary.write_at(offset + whole as u64, &bytes[whole..])?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is gathered.
+    fn write_out(&self, gathered: &mut Gathered) -> io::Result<()> {
+        if let Some(piece) = &gathered.piece {
+            self.write_now(gathered.offset, &piece[..gathered.bytes])?;
+        }
         gathered.offset += gathered.bytes as u64;
         gathered.bytes = 0;
         Ok(())
@@ -68,27 +75,33 @@ impl PassingFile {
         if gathered.bytes == 0 { Ok(()) } else { self.write_out(&mut gathered) }
     }
 
-    /// Reads directly into an aligned piece and copies from there. `None` if there is no direct way.
+    /// Reads directly: into the buffer where that lies as the file does, else into an aligned piece to be copied from. `None` if there is no direct way.
     fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         thread_local! {
-            static PIECE: RefCell<Piece> = const { RefCell::new(Piece::empty()) };
+            static PIECE: RefCell<Option<AlignedBytes>> = const { RefCell::new(None) };
         }
-        let direct = self.direct.as_ref().filter(|_| buffer.len() >= DIRECT_READ_BYTES)?;
-        let start = offset - offset % ALIGNMENT as u64;
-        let skip = (offset - start) as usize;
-        PIECE.with_borrow_mut(|piece| {
-            piece.fill();
-            let wanted = (skip + buffer.len()).next_multiple_of(ALIGNMENT).min(PIECE_BYTES);
-            match direct.read_at(&mut piece[..wanted], start) {
-                Ok(read) => {
-                    let bytes = read.saturating_sub(skip).min(buffer.len());
-                    buffer[..bytes].copy_from_slice(&piece[skip..skip + bytes]);
-                    Some(Ok(bytes))
-                }
-                Err(error) if is_refusal(&error) => None,
-                Err(error) => Some(Err(error)),
-            }
-        })
+        let direct = self.direct.as_ref()?;
+        let read = if is_aligned(offset, buffer.as_ptr()) && buffer.len() >= ALIGNMENT {
+            let whole = (buffer.len() - buffer.len() % ALIGNMENT).min(PIECE_BYTES);
+            direct.read_at(&mut buffer[..whole], offset)
+        } else if buffer.len() >= DIRECT_READ_BYTES {
+            let start = offset - offset % ALIGNMENT as u64;
+            let skip = (offset - start) as usize;
+            PIECE.with_borrow_mut(|piece| {
+                let piece = piece.get_or_insert_with(new_piece);
+                let wanted = (skip + buffer.len()).next_multiple_of(ALIGNMENT).min(PIECE_BYTES);
+                let read = direct.read_at(&mut piece[..wanted], start)?;
+                let bytes = read.saturating_sub(skip).min(buffer.len());
+                buffer[..bytes].copy_from_slice(&piece[skip..skip + bytes]);
+                Ok(bytes)
+            })
+        } else {
+            return None;
+        };
+        match read {
+            Err(error) if is_refusal(&error) => None,
+            read => Some(read),
+        }
     }
 }
 
@@ -102,13 +115,16 @@ impl VolumeFile for PassingFile {
             self.write_out(&mut gathered)?;
         }
         if gathered.bytes == 0 {
+            // What comes in whole pieces needs no gathering.
+            if bytes.len() >= PIECE_BYTES && is_aligned(offset, bytes.as_ptr()) {
+                return self.write_now(offset, bytes);
+            }
             gathered.offset = offset;
-            gathered.piece.fill();
         }
         while !bytes.is_empty() {
             let at = gathered.bytes;
             let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - at));
-            gathered.piece[at..at + now.len()].copy_from_slice(now);
+            gathered.piece.get_or_insert_with(new_piece)[at..at + now.len()].copy_from_slice(now);
             gathered.bytes += now.len();
             if gathered.bytes == PIECE_BYTES {
                 self.write_out(&mut gathered)?;
@@ -164,66 +180,21 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-/// [`PIECE_BYTES`] of aligned memory, or none yet.
-struct Piece(*mut u8);
-
-// SAFETY: the memory belongs to the piece alone, as that of a `Box` does.
-unsafe impl Send for Piece {}
-
-impl Piece {
-    const fn empty() -> Self {
-        Self(std::ptr::null_mut())
-    }
-
-    fn layout() -> Layout {
-        Layout::from_size_align(PIECE_BYTES, ALIGNMENT).expect("a good layout")
-    }
-
-    /// Takes the memory, if it wasn't taken before.
-    fn fill(&mut self) {
-        if self.0.is_null() {
-            // SAFETY: the layout's size isn't zero.
-            self.0 = unsafe { alloc_zeroed(Self::layout()) };
-            if self.0.is_null() {
-                handle_alloc_error(Self::layout());
-            }
-        }
-    }
+/// Memory for a piece.
+pub(crate) fn new_piece() -> AlignedBytes {
+    AlignedBytes::zeroed(PIECE_BYTES, ALIGNMENT)
 }
 
-impl Deref for Piece {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        if self.0.is_null() {
-            return &[];
-        }
-        // SAFETY: `fill` took that many initialized bytes, and they are borrowed with the piece.
-        unsafe { std::slice::from_raw_parts(self.0, PIECE_BYTES) }
-    }
-}
-
-impl DerefMut for Piece {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        if self.0.is_null() {
-            return &mut [];
-        }
-        // SAFETY: `fill` took that many initialized bytes, and they are borrowed mutably with the piece.
-        unsafe { std::slice::from_raw_parts_mut(self.0, PIECE_BYTES) }
-    }
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        if !self.0.is_null() {
-            // SAFETY: `fill` took it with the same layout.
-            unsafe { dealloc(self.0, Self::layout()) }
-        }
-    }
+/// Whether bytes at `offset` can move between the disk and this memory as they are.
+fn is_aligned(offset: u64, memory: *const u8) -> bool {
+    offset.is_multiple_of(ALIGNMENT as u64) && memory.addr().is_multiple_of(ALIGNMENT)
 }
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_codec::AlignedBytes;
+
+    use super::{ALIGNMENT, PIECE_BYTES};
     use crate::volume::{FolderVolume, Volume};
 
     fn noise(bytes: usize) -> Vec<u8> {
@@ -267,6 +238,31 @@ mod tests {
                 let end = (from + bytes).min(content.len());
                 assert_eq!((read, &buffer[..read]), (end - from, &content[from..end]), "{bytes} bytes from {from}");
             }
+        }
+    }
+
+    #[test]
+    fn aligned_memory_is_written_and_read_like_any_other() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = FolderVolume::new(folder.path());
+        let content = noise(PIECE_BYTES + 3 * ALIGNMENT + 77);
+        let mut memory = AlignedBytes::zeroed(content.len().next_multiple_of(ALIGNMENT), ALIGNMENT);
+        memory[..content.len()].copy_from_slice(&content);
+        let file = volume.create_passing("x").expect("created");
+        file.write_at(0, &memory[..PIECE_BYTES]).expect("written");
+        file.write_at(PIECE_BYTES as u64, &memory[PIECE_BYTES..content.len()]).expect("written");
+        file.sync().expect("synced");
+        assert_eq!(std::fs::read(folder.path().join("x")).expect("read"), content);
+        let file = volume.open_passing("x").expect("opened");
+        for start in [0, ALIGNMENT, PIECE_BYTES] {
+            memory.fill(0);
+            let mut read = 0;
+            while read < content.len() - start {
+                let bytes = file.read_at((start + read) as u64, &mut memory[read..]).expect("read");
+                assert!(bytes > 0, "the file ends at {read} from {start}");
+                read += bytes;
+            }
+            assert_eq!(&memory[..read], &content[start..], "from {start}");
         }
     }
 

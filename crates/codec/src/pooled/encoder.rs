@@ -1,7 +1,7 @@
 //! Encoding a group that is larger than memory: information shards in, redundancy out.
 
 use super::{PooledCode, check_shard_length};
-use crate::aligned::AlignedBytes;
+use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::error::CodeError;
 use crate::gf16::Transform;
 
@@ -149,14 +149,15 @@ impl ChunkStream {
         let transform = code.transform;
         let points = transform.points();
         let block = transform.block_bytes(points);
-        let work = Work { first: AlignedBytes::zeroed(block), second: AlignedBytes::zeroed(block * (blocks_of_work - 1)) };
+        let work =
+            Work { first: AlignedBytes::zeroed(block, CACHE_LINE), second: AlignedBytes::zeroed(block * (blocks_of_work - 1), CACHE_LINE) };
         Ok(ChunkStream {
             transform,
             information: code.information,
             shard_bytes,
-            chunk: AlignedBytes::zeroed(points * shard_bytes),
+            chunk: AlignedBytes::zeroed(points * shard_bytes, CACHE_LINE),
             present: Vec::with_capacity(points),
-            sums: AlignedBytes::zeroed(transform.columns(shard_bytes).count() * block),
+            sums: AlignedBytes::zeroed(transform.columns(shard_bytes).count() * block, CACHE_LINE),
             fresh: true,
             pushed: 0,
             closed: false,
@@ -167,7 +168,10 @@ impl ChunkStream {
     pub(super) fn set_threads(&mut self, threads: usize) {
         assert!(threads > 0, "work needs a thread");
         let (first, second) = (self.work[0].first.len(), self.work[0].second.len());
-        self.work.resize_with(threads, || Work { first: AlignedBytes::zeroed(first), second: AlignedBytes::zeroed(second) });
+        self.work.resize_with(threads, || Work {
+            first: AlignedBytes::zeroed(first, CACHE_LINE),
+            second: AlignedBytes::zeroed(second, CACHE_LINE),
+        });
     }
 
     pub(super) fn shard_bytes(&self) -> usize {
@@ -279,7 +283,7 @@ impl ChunkStream {
 
     /// The chunk buffer for reading while the blocks are worked on; [`ChunkStream::give_chunk`] puts it back.
     pub(super) fn take_chunk(&mut self) -> AlignedBytes {
-        std::mem::replace(&mut self.chunk, AlignedBytes::zeroed(0))
+        std::mem::replace(&mut self.chunk, AlignedBytes::zeroed(0, CACHE_LINE))
     }
 
     pub(super) fn give_chunk(&mut self, chunk: AlignedBytes) {

@@ -26,7 +26,7 @@
 //!
 //! Both run on blocks of columns that stay in L2, so shards pass through memory once.
 
-use crate::aligned::AlignedBytes;
+use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::error::CodeError;
 use crate::gf16::{BLOCK_BYTES, Transform};
 use crate::kernel::Kernel;
@@ -119,8 +119,8 @@ impl PooledCode {
         self.check_information(information, shard_bytes);
 
         let transform = &self.transform;
-        let mut work = AlignedBytes::zeroed(transform.block_bytes(transform.points()));
-        let mut sums = AlignedBytes::zeroed(transform.block_bytes(transform.points()));
+        let mut work = AlignedBytes::zeroed(transform.block_bytes(transform.points()), CACHE_LINE);
+        let mut sums = AlignedBytes::zeroed(transform.block_bytes(transform.points()), CACHE_LINE);
         let all: Vec<u16> = (0..self.redundancy as u16).collect();
         for (from, width) in transform.columns(shard_bytes) {
             self.sum_of_chunks(information, from, width, &mut work, &mut sums);
@@ -171,8 +171,8 @@ impl PooledCode {
         }
 
         let transform = &self.transform;
-        let mut work = AlignedBytes::zeroed(transform.block_bytes(transform.points()));
-        let mut sums = AlignedBytes::zeroed(transform.block_bytes(transform.points()));
+        let mut work = AlignedBytes::zeroed(transform.block_bytes(transform.points()), CACHE_LINE);
+        let mut sums = AlignedBytes::zeroed(transform.block_bytes(transform.points()), CACHE_LINE);
         for (from, width) in transform.columns(shard_bytes) {
             self.sum_of_chunks(&present, from, width, &mut work, &mut sums);
             let block = plan.recompute(transform, &mut sums, width);
