@@ -7,11 +7,12 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use aws_lc_rs::digest;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::watch::{Unwatched, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, Source};
 use fulgurite_codec::{PooledCode, PooledEncoder};
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, PlatterId, VersionId};
@@ -21,6 +22,7 @@ use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 const ROUNDS: usize = 3;
 const SMALL_BYTES: usize = 15_360;
 const STORES: u16 = 6;
+const PLATTER_MIB: u64 = 1_024;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
@@ -52,26 +54,30 @@ fn main() {
     stage("read it back from the disk", read_back(folder.path(), content, platter_bytes));
 
     println!("\n{:44} {:>10}  {:>18}", "the way itself", "MB/s", "of slowest stage");
-    let mut put = Vec::new();
-    let mut flush = Vec::new();
-    let mut both = Vec::new();
-    let mut get = Vec::new();
+    let home = folder.path().join("archive");
+    let (mut put, mut flush, mut get, mut both, mut in_sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let home = folder.path().join("archive");
-        let archive = make_archive(&home);
-        let start = Instant::now();
-        archive.put(sources(&large), &Unwatched).expect("put");
-        put.push(start.elapsed().as_secs_f64());
-        let flushing = Instant::now();
-        archive.flush(&Unwatched).expect("flush");
-        flush.push(flushing.elapsed().as_secs_f64());
-        both.push(start.elapsed().as_secs_f64());
+        let archive = make_archive(&home, PLATTER_MIB);
+        put.push(timed(|| archive.put(sources(&large), &Unwatched).map(drop).expect("put")));
+        let stages = Stages::default();
+        let seconds = timed(|| archive.flush(&stages).map(drop).expect("flush"));
+        stages.print(seconds);
+        flush.push(seconds);
         let out = folder.path().join("out");
         get.push(timed(|| archive.get_all(b"", 0, &out, Existing::Keep, &Unwatched).map(drop).expect("get")));
         fs::remove_dir_all(out).expect("removed");
-        fs::remove_dir_all(home).expect("removed");
+        fs::remove_dir_all(&home).expect("removed");
+        for (platter_mib, seconds) in [(PLATTER_MIB, &mut both), (mib / 16, &mut in_sets)] {
+            let archive = make_archive(&home, platter_mib);
+            seconds.push(timed(|| {
+                let (_, flushed) = archive.put_and_flush(sources(&large), &Unwatched).expect("put");
+                flushed.expect("flush");
+            }));
+            fs::remove_dir_all(&home).expect("removed");
+        }
     }
-    for (name, seconds) in [("put", put), ("flush", flush), ("put and flush", both), ("get", get)] {
+    let in_sets_name = format!("put --flush in four sets of {} MiB", mib / 4);
+    for (name, seconds) in [("put", put), ("flush", flush), ("put --flush in one set", both), (&in_sets_name, in_sets), ("get", get)] {
         let rate = content as f64 / median(seconds) / 1e6;
         println!("{name:44} {rate:>10.0}  {:>17.0}%", 100.0 * rate / slowest);
     }
@@ -81,7 +87,7 @@ fn main() {
     // Nothing is removed between these rounds: ext4 looks long for an inode where many were freed in the last seconds.
     for round in 0..ROUNDS {
         let home = folder.path().join(format!("archive{round}"));
-        let archive = make_archive(&home);
+        let archive = make_archive(&home, PLATTER_MIB);
         let out = folder.path().join(format!("out{round}"));
         put.push(timed(|| archive.put(sources(&small), &Unwatched).map(drop).expect("put")));
         flush.push(timed(|| archive.flush(&Unwatched).map(drop).expect("flush")));
@@ -97,6 +103,29 @@ fn main() {
         write_each(&folder.path().join(format!("each{round}")), small_files);
     });
     println!("{:44} {written:>10.0}", "peer: each file created and synced, 2 threads");
+}
+
+/// Notes when each stage of a flush began.
+#[derive(Default)]
+struct Stages(Mutex<Vec<(String, Instant)>>);
+
+impl Watcher for Stages {
+    fn stage(&self, what: &str, _bytes: Option<u64>) {
+        self.0.lock().expect("no panic holds this lock").push((what.to_owned(), Instant::now()));
+    }
+}
+
+impl Stages {
+    /// Prints how long each took; the last until all was done, after `seconds`.
+    fn print(&self, seconds: f64) {
+        let stages = self.0.lock().expect("no panic holds this lock");
+        let Some((_, first)) = stages.first() else { return };
+        let begun = stages.iter().map(|(_, at)| at.duration_since(*first).as_secs_f64());
+        let ended = begun.clone().skip(1).chain([seconds]);
+        let parts: Vec<String> =
+            stages.iter().zip(begun.zip(ended)).map(|((what, _), (from, to))| format!("{what} {:.2} s", to - from)).collect();
+        println!("  flush: {}", parts.join(", "));
+    }
 }
 
 fn timed(run: impl FnOnce()) -> f64 {
@@ -164,12 +193,12 @@ fn sources(folder: &Path) -> impl Iterator<Item = Source> + Send + use<> {
     })
 }
 
-fn make_archive(home: &Path) -> Archive {
+fn make_archive(home: &Path, platter_mib: u64) -> Archive {
     let settings = Settings {
         archive: ArchiveSettings { id: ArchiveId([1; 16]), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
-        set: SetSettings { information: 4, redundancy: 2, platter_mib: 1_024 },
+        set: SetSettings { information: 4, redundancy: 2, platter_mib },
         stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: format!("d{i}").into() }).collect(),
     };
     Archive::init(home, &settings).expect("an archive");

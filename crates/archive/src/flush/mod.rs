@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use fulgurite_codec::PooledCode;
-use fulgurite_domain::{Geometry, PlatterId, SetId, VersionId};
+use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_glass::{Track, WriteDrive};
 
 use self::writing::SetJob;
@@ -272,7 +272,9 @@ impl Archive {
         let shape = self.settings().shape();
         let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
         // The larger the sectors the better for disks, but the codes keep thousands of them in memory.
-        while sector_bytes_max > 1_024 && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape) > self.memory_bytes() * 3 / 4 {
+        while sector_bytes_max > 1_024
+            && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, self.threads()) > self.memory_bytes() * 3 / 4
+        {
             sector_bytes_max /= 2;
         }
         Bounds { shape, platter_bytes: self.settings().set.platter_mib << 20, sector_bytes_max }
@@ -338,7 +340,7 @@ impl Archive {
 
 /// Memory that writing a set takes at most: the larger of writing one information platter, and of encoding the set while writing all
 /// redundancy platters.
-fn flush_memory_bytes(geometry: Geometry, shape: fulgurite_domain::SetShape) -> u64 {
+fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u64 {
     let tracks = Track::memory_bytes(geometry);
     let sectors = usize::from(geometry.track_information);
     let set_code = match PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) {
@@ -347,6 +349,7 @@ fn flush_memory_bytes(geometry: Geometry, shape: fulgurite_domain::SetShape) -> 
     };
     let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
-    let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
+    let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
+    let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
     information.max(redundancy)
 }

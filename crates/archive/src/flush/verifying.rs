@@ -1,21 +1,29 @@
 //! Reading back what was just written: nothing of it may be lost or differ. The redundancy platters are computed on the way.
 
 use std::io;
-use std::sync::mpsc::sync_channel;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use fulgurite_codec::checksum::Crc64;
 use fulgurite_codec::{PooledCode, PooledEncoder};
-use fulgurite_domain::{PhysicalTrack, TrackIndex};
+use fulgurite_domain::{PhysicalTrack, SetShape, TrackIndex};
 use fulgurite_format::{Header, Member};
 use fulgurite_glass::{Track, WriteDrive};
 
-use super::TRACKS_AHEAD;
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
 use crate::content::OpenSet;
 use crate::packing::Placed;
 use crate::scrub::read_exact_at;
-use crate::store::StoreError;
+use crate::store::{PlatterSink, StoreError};
+
+/// Tracks that each reader has in hand: one is read while another is checked and coded.
+pub(super) const TRACKS_EACH: usize = 2;
+
+/// Threads that read back at once, platters of their own each: a disk is busy while another's tracks are checked, and so are several disks at once.
+pub(super) fn readers(threads: usize, shape: SetShape) -> usize {
+    threads.max(2).min(shape.information.into())
+}
 
 impl SetJob<'_> {
     /// Reads the information platters back in step, compares them with what was staged, and writes the redundancy platters.
@@ -36,62 +44,26 @@ impl SetJob<'_> {
             let sink = store.create(self.set.platters[usize::from(position)].platter, geometry.file_bytes()).map_err(store_error)?;
             drives.push(WriteDrive::load(self.blank(header, position), sink, self.archive.threads()).map_err(store_error)?);
         }
+        let readers = readers(self.archive.threads(), shape);
         std::thread::scope(|scope| {
-            let (read_in, read) = sync_channel::<Track>(TRACKS_AHEAD);
-            let (empty_in, empty) = sync_channel::<Track>(TRACKS_AHEAD + 2);
-            for _ in 0..TRACKS_AHEAD + 1 {
-                empty_in.send(Track::new(geometry)).expect("the other end is held here");
+            let mut reading = Vec::new();
+            let mut lanes = Vec::new();
+            for reader in 0..readers {
+                let (read_in, read) = sync_channel::<Track>(TRACKS_EACH);
+                let (empty_in, empty) = sync_channel::<Track>(TRACKS_EACH);
+                for _ in 0..TRACKS_EACH {
+                    empty_in.send(Track::new(geometry)).expect("the other end is held here");
+                }
+                let positions = move || (reader as u16..shape.information).step_by(readers);
+                reading.push(scope.spawn(move || self.read_information(open, positions, header, crcs, &empty, &read_in)));
+                lanes.push((read, empty_in));
             }
-            let reader = scope.spawn(move || -> Result<(), ArchiveError> {
-                let mut checks: Vec<ContentCheck<'_>> = (0..usize::from(shape.information))
-                    .map(|position| ContentCheck::new(&self.plan.platters[position].shards, &crcs[position], header.members[position]))
-                    .collect();
-                for index in (0..geometry.information_tracks).map(TrackIndex) {
-                    for position in 0..shape.information {
-                        // Nobody takes tracks any more: writing failed, and says why.
-                        let Ok(mut track) = empty.recv() else { return Ok(()) };
-                        self.read_back(open, position, geometry.physical(index), &mut track)?;
-                        checks[usize::from(position)].feed(&track).map_err(|what| self.wrong(position, what))?;
-                        if read_in.send(track).is_err() {
-                            return Ok(());
-                        }
-                    }
-                }
-                for (position, check) in checks.into_iter().enumerate() {
-                    check.finish().map_err(|what| self.wrong(position as u16, what))?;
-                }
-                Ok(())
-            });
-            let mut redundancy = Track::new(geometry);
-            let mut protect = || {
-                for (count, track) in read.iter().enumerate() {
-                    if let Some(encoder) = &mut encoder {
-                        encoder.push(&track.information().collect::<Vec<_>>());
-                    }
-                    self.watcher.done(0, geometry.track_bytes());
-                    let _ = empty_in.send(track);
-                    if (count + 1) % usize::from(shape.information) != 0 {
-                        continue;
-                    }
-                    let Some(encoder) = &mut encoder else { continue };
-                    let rows = encoder.finish();
-                    for (index, drive) in drives.iter_mut().enumerate() {
-                        for sector in 0..geometry.track_information {
-                            redundancy.payload_mut(sector).copy_from_slice(rows.row(index * sectors + usize::from(sector)));
-                        }
-                        let store = &self.stores[usize::from(shape.information) + index];
-                        let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
-                        drive.write(&mut redundancy).map_err(store_error)?;
-                    }
-                    encoder.reset();
-                }
-                Ok::<(), ArchiveError>(())
-            };
-            let protected = protect();
-            drop((read, empty_in));
-            let verified = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let protected = self.protect(&lanes, &mut encoder, &mut drives);
+            drop(lanes);
+            let read: Vec<Result<(), ArchiveError>> =
+                reading.into_iter().map(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
             protected?;
-            verified
+            read.into_iter().collect::<Result<(), ArchiveError>>()
         })?;
         for (drive, store) in drives.into_iter().zip(&self.stores[usize::from(shape.information)..]) {
             let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
@@ -100,8 +72,99 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads what [`verify_and_protect`](Self::verify_and_protect) did not.
-    pub(super) fn verify_rest(&self, open: &OpenSet, position: u16, header: &Header) -> Result<(), ArchiveError> {
+    /// Reads the information tracks of some platters in step, and hands on those that are what was staged.
+    fn read_information<P: Iterator<Item = u16>>(
+        &self,
+        open: &OpenSet,
+        positions: impl Fn() -> P,
+        header: &Header,
+        crcs: &[Vec<u64>],
+        empty: &Receiver<Track>,
+        read: &SyncSender<Track>,
+    ) -> Result<(), ArchiveError> {
+        let geometry = self.set.geometry;
+        let check = |position: u16| {
+            let at = usize::from(position);
+            (position, ContentCheck::new(&self.plan.platters[at].shards, &crcs[at], header.members[at]))
+        };
+        let mut checks: Vec<(u16, ContentCheck<'_>)> = positions().map(check).collect();
+        for index in (0..geometry.information_tracks).map(TrackIndex) {
+            for (position, check) in &mut checks {
+                // Nobody takes tracks any more: another platter is bad, or writing failed, and says why.
+                let Ok(mut track) = empty.recv() else { return Ok(()) };
+                self.read_back(open, *position, geometry.physical(index), &mut track)?;
+                check.feed(&track).map_err(|what| self.wrong(*position, what))?;
+                if read.send(track).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        for (position, check) in checks {
+            check.finish().map_err(|what| self.wrong(position, what))?;
+        }
+        Ok(())
+    }
+
+    /// Computes the redundancy platters from what the readers hand on, and writes them. Ends early, without an error, where a reader does.
+    fn protect(
+        &self,
+        lanes: &[(Receiver<Track>, SyncSender<Track>)],
+        encoder: &mut Option<PooledEncoder>,
+        drives: &mut [WriteDrive<Box<dyn PlatterSink>>],
+    ) -> Result<(), ArchiveError> {
+        let geometry = self.set.geometry;
+        let shape = self.set.shape;
+        let sectors = usize::from(geometry.track_information);
+        let mut redundancy = Track::new(geometry);
+        for _ in 0..geometry.information_tracks {
+            for position in 0..usize::from(shape.information) {
+                let (read, empty) = &lanes[position % lanes.len()];
+                let Ok(track) = read.recv() else { return Ok(()) };
+                if let Some(encoder) = encoder {
+                    encoder.push(&track.information().collect::<Vec<_>>());
+                }
+                self.watcher.done(0, geometry.track_bytes());
+                let _ = empty.send(track);
+            }
+            let Some(encoder) = encoder else { continue };
+            let rows = encoder.finish();
+            for (index, drive) in drives.iter_mut().enumerate() {
+                for sector in 0..geometry.track_information {
+                    redundancy.payload_mut(sector).copy_from_slice(rows.row(index * sectors + usize::from(sector)));
+                }
+                let store = &self.stores[usize::from(shape.information) + index];
+                let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+                drive.write(&mut redundancy).map_err(store_error)?;
+            }
+            encoder.reset();
+        }
+        Ok(())
+    }
+
+    /// Reads what [`verify_and_protect`](Self::verify_and_protect) did not, of all platters.
+    pub(super) fn verify_rest(&self, open: &OpenSet, header: &Header) -> Result<(), ArchiveError> {
+        let platters = self.set.shape.platters();
+        // Those of which most is left come first, so that none is alone at the end.
+        let positions = Mutex::new((0..platters).rev());
+        let read = || {
+            loop {
+                let Some(position) = positions.lock().expect("no panic holds this lock").next() else { return Ok(()) };
+                if let Err(error) = self.verify_rest_of(open, position, header) {
+                    // The set is given up: nobody need read on.
+                    positions.lock().expect("no panic holds this lock").by_ref().for_each(drop);
+                    return Err(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..readers(self.archive.threads(), self.set.shape)).map(|_| scope.spawn(read)).collect();
+            let read: Vec<Result<(), ArchiveError>> =
+                readers.into_iter().map(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
+            read.into_iter().collect()
+        })
+    }
+
+    fn verify_rest_of(&self, open: &OpenSet, position: u16, header: &Header) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let mut track = Track::new(geometry);
         for index in 0..geometry.groups() {
