@@ -167,6 +167,15 @@ impl Staging {
         Ok(())
     }
 
+    /// Asks the system to forget what it has of the segments in memory: they were read for the last time.
+    pub(crate) fn forget_cached(&self) {
+        for segment in self.segments().unwrap_or_default() {
+            if let Ok(file) = self.open(segment) {
+                file.forget_cached();
+            }
+        }
+    }
+
     /// Removes the segments that the catalogue has no use for (I1); `used` asks it, and gives their numbers in order. Those of a put in progress
     /// stay, since what is in them may be acknowledged any moment.
     ///

@@ -8,12 +8,15 @@
 //! 4. one catalogue transaction makes the set complete and its versions archived; then segments go (I1)
 //! ```
 //!
+//! Steps 3 and 4 of a set go on while the next is at its steps 1 and 2. It is not completed before them.
+//!
 //! So redundancy protects what the medium holds, not what we believe we wrote, and each platter is read once.
 
+mod flusher;
 mod verifying;
 mod writing;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -22,16 +25,16 @@ use fulgurite_codec::PooledCode;
 use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape, VersionId};
 use fulgurite_glass::{Track, WriteDrive};
 
+use self::flusher::{Flusher, WrittenSet};
 use self::writing::SetJob;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, ArchivedExtent, Extent, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone, VersionKey};
+use crate::catalogue::{After, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone, VersionKey};
 use crate::chance::random;
 use crate::clock::now_s;
 use crate::ingest::{PutReport, RECORD_BYTES, Source};
-use crate::packing::{Bounds, Item, Placed, SetPlan, disk_geometry, plan_set};
-use crate::staging::StagingError;
+use crate::packing::{Bounds, Item, SetPlan, disk_geometry, plan_set};
 use crate::store::PlatterStore;
-use crate::watch::{Trouble, Unwatched, Watcher};
+use crate::watch::{Trouble, Watcher};
 
 /// Tracks in flight between reading and coding.
 const TRACKS_AHEAD: usize = 2;
@@ -68,6 +71,15 @@ impl FlushReport {
     }
 }
 
+/// How much of a staged version is on platters, or on its way there.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// Stored bytes from its start on.
+    end: u64,
+    /// Shards they are cut into.
+    shards: u32,
+}
+
 /// A staged version on its way to a platter.
 struct Staged {
     sealed: bool,
@@ -81,17 +93,11 @@ impl Archive {
     /// # Errors
     /// What failed; sets that were complete before stay, and everything else stays staged.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
-        let mut report = FlushReport::default();
-        let mut unreadable = HashSet::new();
-        while let Some(set) = self.flush_readable(&mut unreadable, watcher)? {
-            report.add(set);
-        }
-        report.unreadable = unreadable.len() as u64;
-        Ok(report)
+        std::thread::scope(|scope| Flusher::new(self, scope).flush(watcher))
     }
 
     /// [`put`](Self::put) and [`flush`](Self::flush) at once: whenever a full set is staged, it is written while more comes in. So staging
-    /// needs room for two sets, however much is put.
+    /// needs room for three sets, however much is put.
     ///
     /// # Errors
     /// [`ArchiveError`] if putting fails. If flushing does, what was put stays staged, and the report says why.
@@ -102,32 +108,18 @@ impl Archive {
     ) -> Result<(PutReport, Result<FlushReport, ArchiveError>), ArchiveError> {
         let (commits_in, commits) = sync_channel(1);
         std::thread::scope(|scope| {
-            let flusher = scope.spawn(move || -> Result<FlushReport, ArchiveError> {
-                let mut report = FlushReport::default();
-                // Reported by the flush in the end.
-                let mut unreadable = HashSet::new();
-                for () in commits {
-                    while self.catalogue().staged_totals()?.stored_bytes >= self.bounds().capacity() {
-                        match self.flush_readable(&mut unreadable, &Unwatched)? {
-                            Some(set) => report.add(set),
-                            None => break,
-                        }
-                    }
-                }
-                Ok(report)
+            let flushing = scope.spawn(move || {
+                let mut flusher = Flusher::new(self, scope);
+                let flushed = commits.into_iter().try_for_each(|()| flusher.write_full_sets());
+                (flusher, flushed)
             });
             // A commit that finds the flusher busy is seen with the next, or in the end.
             let put = self.put_telling(sources, watcher, &|| {
                 let _ = commits_in.try_send(());
             });
             drop(commits_in);
-            let flushed = flusher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let put = put?;
-            let flushed = flushed.and_then(|mut report| {
-                report.add(self.flush(watcher)?);
-                Ok(report)
-            });
-            Ok((put, flushed))
+            let (flusher, flushed) = flushing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((put?, flushed.and_then(|()| flusher.flush(watcher))))
         })
     }
 
@@ -137,23 +129,12 @@ impl Archive {
     /// # Errors
     /// What failed; everything stays staged then.
     pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
-        self.flush_readable(&mut HashSet::new(), watcher)
-    }
-
-    /// [`flush_set`](Self::flush_set), for which these can't be read, and which adds to them.
-    fn flush_readable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
-        loop {
-            let error = match self.flush_set_without(unreadable, watcher) {
-                Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
-                result => return result,
-            };
-            let before = unreadable.len();
-            self.find_unreadable(unreadable, watcher)?;
-            if unreadable.len() == before {
-                // It can be read now.
-                return Err(error);
-            }
-        }
+        std::thread::scope(|scope| {
+            let mut flusher = Flusher::new(self, scope);
+            flusher.next(watcher)?;
+            let report = flusher.settle(watcher)?;
+            Ok((report.sets > 0).then_some(report))
+        })
     }
 
     /// Looks for staged versions that can't be read, and reports them. Versions that are known already are passed over.
@@ -178,10 +159,16 @@ impl Archive {
         }
     }
 
-    /// Writes one set of what is staged, but for these.
-    fn flush_set_without(&self, unreadable: &HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
+    /// Plans and writes one set of what is staged, but for what can't be read and what a set holds that is not complete yet. What is left to do with it
+    /// is [`WrittenSet::finish`].
+    fn write_set<'a>(
+        &'a self,
+        unreadable: &HashSet<VersionKey>,
+        held: &HashMap<VersionKey, Held>,
+        watcher: &dyn Watcher,
+    ) -> Result<Option<WrittenSet<'a>>, ArchiveError> {
         let bounds = self.bounds();
-        let (items, staged) = self.gather(bounds.capacity(), unreadable)?;
+        let (items, staged) = self.gather(bounds.capacity(), unreadable, held)?;
         if items.is_empty() {
             return Ok(None);
         }
@@ -202,49 +189,18 @@ impl Archive {
             platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
         };
         self.catalogue().begin_set(&set)?;
-        let job = SetJob {
-            archive: self,
-            set: &set,
-            plan: &plan,
-            items: &items,
-            staged: &staged,
-            tombstones: &tombstones,
-            stores: &stores,
-            watcher,
-        };
-        if let Err(error) = job.write() {
-            // All of it is staged still. What can't be removed now is removed by the next opening.
-            let removed = set.platters.iter().zip(&stores).all(|(place, store)| store.remove(place.platter).is_ok());
-            if removed {
-                let _ = self.catalogue().abandon_set(set.id);
+        let mut job = SetJob { archive: self, set, plan, items, staged, tombstones, stores };
+        match job.write(watcher) {
+            Ok(header) => {
+                // The next set needs the memory.
+                job.staged = Vec::new();
+                Ok(Some(WrittenSet { job, header, staged_tombstones }))
             }
-            return Err(error);
+            Err(error) => {
+                job.abandon();
+                Err(error)
+            }
         }
-        let mut extents = plan.platters.iter().zip(&set.platters).flat_map(|(platter, place)| {
-            platter.shards.iter().map(|shard| ArchivedExtent {
-                version: items[shard.item].key,
-                extent: Extent {
-                    shard: shard.shard,
-                    object_offset: shard.object_offset,
-                    platter: place.platter,
-                    offset: shard.offset,
-                    bytes: shard.bytes,
-                },
-            })
-        });
-        self.catalogue().complete_set(set.id, &mut extents, now_s())?;
-        self.release_segments()?;
-        self.forget_tombstones(&staged_tombstones, now)?;
-        let finished = |shard: &&Placed| shard.object_offset + shard.bytes == items[shard.item].object_bytes;
-        let shards = || plan.platters.iter().flat_map(|platter| &platter.shards);
-        Ok(Some(FlushReport {
-            sets: 1,
-            platters: set.platters.len() as u64,
-            versions: shards().filter(finished).count() as u64,
-            stored_bytes: shards().map(|shard| shard.bytes).sum(),
-            platter_bytes: set.platters.len() as u64 * plan.geometry.file_bytes(),
-            unreadable: 0,
-        }))
     }
 
     /// Takes tombstones out of staging that are on platters now, which the first `written` of them are, as far as no segment is left that their versions
@@ -281,32 +237,45 @@ impl Archive {
     }
 
     /// Staged versions in order of their names, until there is enough for a set.
-    fn gather(&self, capacity: u64, unreadable: &HashSet<VersionKey>) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
+    fn gather(
+        &self,
+        capacity: u64,
+        unreadable: &HashSet<VersionKey>,
+        held: &HashMap<VersionKey, Held>,
+    ) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
         let (mut items, mut staged) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut after = None;
-        let most_items = (self.memory_bytes() / 4 / ITEM_MEMORY_BYTES) as usize;
+        // Two sets may be under way.
+        let most_items = (self.memory_bytes() / 8 / ITEM_MEMORY_BYTES) as usize;
         while bytes < capacity && items.len() < most_items {
             let mut catalogue = self.catalogue();
             let page = catalogue.staged_versions(after.as_ref(), PAGE)?;
             let Some(last) = page.last() else { break };
             after = Some(After::row(last));
             for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
-                let Some((record, data)) = catalogue.staged(row.key)? else { continue };
                 // Part of a large object may be on platters of earlier sets.
-                let done = catalogue.extents(row.key)?;
-                let start = done.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
+                let done = match held.get(&row.key) {
+                    Some(held) if held.end == row.stored_bytes => continue,
+                    Some(held) => *held,
+                    None => {
+                        let extents = catalogue.extents(row.key)?;
+                        let end = extents.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
+                        Held { end, shards: extents.len() as u32 }
+                    }
+                };
+                let Some((record, data)) = catalogue.staged(row.key)? else { continue };
                 items.push(Item {
                     key: row.key,
                     id: row.id,
                     object_bytes: row.stored_bytes,
-                    start,
-                    shard: done.len() as u32,
+                    start: done.end,
+                    shard: done.shards,
                     record_bytes: record.bytes,
                     cut_bytes: RECORD_BYTES as u64,
                 });
                 staged.push(Staged { sealed: row.sealed, record, data });
-                bytes += row.stored_bytes - start;
+                bytes += row.stored_bytes - done.end;
                 if bytes >= capacity || items.len() >= most_items {
                     break;
                 }
@@ -351,5 +320,6 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
     let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
     let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
-    information.max(redundancy)
+    // The set before may still be read back meanwhile.
+    information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
 }

@@ -16,6 +16,7 @@ use crate::content::OpenSet;
 use crate::packing::Placed;
 use crate::scrub::read_exact_at;
 use crate::store::{PlatterSink, StoreError};
+use crate::watch::Watcher;
 
 /// Tracks that each reader has in hand: one is read while another is checked and coded.
 pub(super) const TRACKS_EACH: usize = 2;
@@ -27,7 +28,13 @@ pub(super) fn readers(threads: usize, shape: SetShape) -> usize {
 
 impl SetJob<'_> {
     /// Reads the information platters back in step, compares them with what was staged, and writes the redundancy platters.
-    pub(super) fn verify_and_protect(&self, open: &OpenSet, header: &Header, crcs: &[Vec<u64>]) -> Result<(), ArchiveError> {
+    pub(super) fn verify_and_protect(
+        &self,
+        open: &OpenSet,
+        header: &Header,
+        crcs: &[Vec<u64>],
+        watcher: &dyn Watcher,
+    ) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let shape = self.set.shape;
         let sectors = usize::from(geometry.track_information);
@@ -58,7 +65,7 @@ impl SetJob<'_> {
                 reading.push(scope.spawn(move || self.read_information(open, positions, header, crcs, &empty, &read_in)));
                 lanes.push((read, empty_in));
             }
-            let protected = self.protect(&lanes, &mut encoder, &mut drives);
+            let protected = self.protect(&lanes, &mut encoder, &mut drives, watcher);
             drop(lanes);
             let read: Vec<Result<(), ArchiveError>> =
                 reading.into_iter().map(|reader| reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect();
@@ -111,6 +118,7 @@ impl SetJob<'_> {
         lanes: &[(Receiver<Track>, SyncSender<Track>)],
         encoder: &mut Option<PooledEncoder>,
         drives: &mut [WriteDrive<Box<dyn PlatterSink>>],
+        watcher: &dyn Watcher,
     ) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let shape = self.set.shape;
@@ -123,7 +131,7 @@ impl SetJob<'_> {
                 if let Some(encoder) = encoder {
                     encoder.push(&track.information().collect::<Vec<_>>());
                 }
-                self.watcher.done(0, geometry.track_bytes());
+                watcher.done(0, geometry.track_bytes());
                 let _ = empty.send(track);
             }
             let Some(encoder) = encoder else { continue };
@@ -142,14 +150,14 @@ impl SetJob<'_> {
     }
 
     /// Reads what [`verify_and_protect`](Self::verify_and_protect) did not, of all platters.
-    pub(super) fn verify_rest(&self, open: &OpenSet, header: &Header) -> Result<(), ArchiveError> {
+    pub(super) fn verify_rest(&self, open: &OpenSet, header: &Header, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let platters = self.set.shape.platters();
         // Those of which most is left come first, so that none is alone at the end.
         let positions = Mutex::new((0..platters).rev());
         let read = || {
             loop {
                 let Some(position) = positions.lock().expect("no panic holds this lock").next() else { return Ok(()) };
-                if let Err(error) = self.verify_rest_of(open, position, header) {
+                if let Err(error) = self.verify_rest_of(open, position, header, watcher) {
                     // The set is given up: nobody need read on.
                     positions.lock().expect("no panic holds this lock").by_ref().for_each(drop);
                     return Err(error);
@@ -164,7 +172,7 @@ impl SetJob<'_> {
         })
     }
 
-    fn verify_rest_of(&self, open: &OpenSet, position: u16, header: &Header) -> Result<(), ArchiveError> {
+    fn verify_rest_of(&self, open: &OpenSet, position: u16, header: &Header, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let mut track = Track::new(geometry);
         for index in 0..geometry.groups() {
@@ -172,7 +180,7 @@ impl SetJob<'_> {
             if position >= self.set.shape.information {
                 for physical in group.information_tracks() {
                     self.read_back(open, position, physical, &mut track)?;
-                    self.watcher.done(0, geometry.track_stride() as u64);
+                    watcher.done(0, geometry.track_stride() as u64);
                 }
             }
             for physical in group.redundancy_tracks() {

@@ -19,36 +19,40 @@ use crate::watch::Watcher;
 /// One set being written.
 pub(super) struct SetJob<'a> {
     pub(super) archive: &'a Archive,
-    pub(super) set: &'a SetDescription,
-    pub(super) plan: &'a SetPlan,
-    pub(super) items: &'a [Item],
-    pub(super) staged: &'a [Staged],
-    pub(super) tombstones: &'a [VersionId],
-    pub(super) stores: &'a [Arc<dyn PlatterStore>],
-    pub(super) watcher: &'a dyn Watcher,
+    pub(super) set: SetDescription,
+    pub(super) plan: SetPlan,
+    pub(super) items: Vec<Item>,
+    pub(super) staged: Vec<Staged>,
+    /// Those that go onto the set.
+    pub(super) tombstones: Vec<VersionId>,
+    pub(super) stores: Vec<Arc<dyn PlatterStore>>,
 }
 
 impl SetJob<'_> {
-    /// Writes and verifies the whole set.
+    /// Writes all platters, and verifies the content of information platters on the way. Gives the header of the first.
     ///
     /// # Errors
     /// What failed. Platters may be left then.
-    pub(super) fn write(&self) -> Result<(), ArchiveError> {
+    pub(super) fn write(&self, watcher: &dyn Watcher) -> Result<Header, ArchiveError> {
         let crcs = self.shard_crcs()?;
         let header = self.header(&crcs)?;
-        let geometry = self.set.geometry;
-        let information = u64::from(self.set.shape.information) * geometry.content_bytes();
-        self.watcher.stage("writing", Some(information));
+        let information = u64::from(self.set.shape.information) * self.set.geometry.content_bytes();
+        watcher.stage("writing", Some(information));
         for position in 0..self.set.shape.information {
-            self.write_information(position, &header, &crcs)?;
+            self.write_information(position, &header, &crcs, watcher)?;
         }
-        self.watcher.stage("verifying, coding", Some(information));
-        let open = self.archive.open_set(self.set);
-        self.verify_and_protect(&open, &header, &crcs)?;
-        let rest = u64::from(self.set.shape.redundancy) * geometry.file_bytes();
-        self.watcher.stage("verifying redundancy", Some(rest));
-        let open = self.archive.open_set(self.set);
-        self.verify_rest(&open, &header)
+        watcher.stage("verifying, coding", Some(information));
+        let open = self.archive.open_set(&self.set);
+        self.verify_and_protect(&open, &header, &crcs, watcher)?;
+        Ok(header)
+    }
+
+    /// Gives the set up: all of it is staged still. What can't be removed now is removed by the next opening.
+    pub(super) fn abandon(&self) {
+        let removed = self.set.platters.iter().zip(&self.stores).all(|(place, store)| store.remove(place.platter).is_ok());
+        if removed {
+            let _ = self.archive.catalogue().abandon_set(self.set.id);
+        }
     }
 
     /// CRC-64 of every shard, by platter, from those of the staged records it is made of.
@@ -90,7 +94,7 @@ impl SetJob<'_> {
     /// Writes the file table of an information platter. Tombstones go onto the first.
     fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<fulgurite_format::TableEnd, ArchiveError> {
         let shards = &self.plan.platters[position].shards;
-        let tombstones = if position == 0 { self.tombstones } else { &[] };
+        let tombstones: &[VersionId] = if position == 0 { &self.tombstones } else { &[] };
         let wrong = |error: fulgurite_format::TableError| match error {
             fulgurite_format::TableError::Io(error) => ArchiveError::Io { path: "file table".into(), source: error },
             error => unreachable!("staged records are short enough: {error}"),
@@ -119,7 +123,7 @@ impl SetJob<'_> {
         Ok(table.finish())
     }
 
-    fn write_information(&self, position: u16, header: &Header, crcs: &[Vec<u64>]) -> Result<(), ArchiveError> {
+    fn write_information(&self, position: u16, header: &Header, crcs: &[Vec<u64>], watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let store = &self.stores[usize::from(position)];
         let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
@@ -143,7 +147,7 @@ impl SetJob<'_> {
                 if written.is_err() {
                     break;
                 }
-                self.watcher.done(0, geometry.track_bytes());
+                watcher.done(0, geometry.track_bytes());
                 let _ = empty_in.send(track);
             }
             drop(empty_in);

@@ -1,0 +1,207 @@
+//! Flushing set after set. The last of a set, reading back what protects it, needs a disk that is read; the first of the next one that is written. So they
+//! go on at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use fulgurite_format::Header;
+
+use super::writing::SetJob;
+use super::{FlushReport, Held};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{ArchivedExtent, Extent, StagedTombstone, VersionKey};
+use crate::clock::now_s;
+use crate::packing::Placed;
+use crate::staging::StagingError;
+use crate::watch::{Unwatched, Watcher};
+
+/// A set whose platters are all written, and which is not complete yet.
+pub(super) struct WrittenSet<'a> {
+    pub(super) job: SetJob<'a>,
+    /// The header of its first platter.
+    pub(super) header: Header,
+    /// All tombstones that were staged when it was planned. The first of them are on the set.
+    pub(super) staged_tombstones: Vec<StagedTombstone>,
+}
+
+impl WrittenSet<'_> {
+    fn shards(&self) -> impl Iterator<Item = &Placed> {
+        self.job.plan.platters.iter().flat_map(|platter| &platter.shards)
+    }
+
+    /// What is on it of each version, and on sets before it.
+    fn held(&self) -> HashMap<VersionKey, Held> {
+        let mut held: HashMap<VersionKey, Held> = HashMap::new();
+        for shard in self.shards() {
+            let now = Held { end: shard.object_offset + shard.bytes, shards: shard.shard + 1 };
+            held.entry(self.job.items[shard.item].key)
+                .and_modify(|before| *before = Held { end: before.end.max(now.end), shards: before.shards.max(now.shards) })
+                .or_insert(now);
+        }
+        held
+    }
+
+    /// Reads the rest of it back, makes it complete, and releases what was staged of it.
+    ///
+    /// # Errors
+    /// What failed. If the set can't be trusted it is given up, and everything on it stays staged.
+    fn finish(self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+        let Self { job, header, staged_tombstones } = &self;
+        let archive = job.archive;
+        let open = archive.open_set(&job.set);
+        if let Err(error) = job.verify_rest(&open, header, watcher) {
+            job.abandon();
+            return Err(error);
+        }
+        let mut extents = job.plan.platters.iter().zip(&job.set.platters).flat_map(|(platter, place)| {
+            platter.shards.iter().map(|shard| ArchivedExtent {
+                version: job.items[shard.item].key,
+                extent: Extent {
+                    shard: shard.shard,
+                    object_offset: shard.object_offset,
+                    platter: place.platter,
+                    offset: shard.offset,
+                    bytes: shard.bytes,
+                },
+            })
+        });
+        archive.catalogue().complete_set(job.set.id, &mut extents, now_s())?;
+        archive.release_segments()?;
+        archive.forget_tombstones(staged_tombstones, job.tombstones.len())?;
+        let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
+        Ok(FlushReport {
+            sets: 1,
+            platters: job.set.platters.len() as u64,
+            versions: self.shards().filter(finished).count() as u64,
+            stored_bytes: self.shards().map(|shard| shard.bytes).sum(),
+            platter_bytes: job.set.platters.len() as u64 * job.plan.geometry.file_bytes(),
+            unreadable: 0,
+        })
+    }
+}
+
+/// A set that is being finished.
+struct Finishing<'scope> {
+    thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
+    held: HashMap<VersionKey, Held>,
+    stored_bytes: u64,
+    bytes_to_read: u64,
+    /// Bytes that were read, until the thread ends.
+    progress: Receiver<u64>,
+}
+
+/// Hands on what is read of a set that is being finished, to be shown when nothing else is.
+struct Progress(Sender<u64>);
+
+impl Watcher for Progress {
+    fn done(&self, _objects: u64, bytes: u64) {
+        // Where nobody waits for it any more, nobody wants to know.
+        let _ = self.0.send(bytes);
+    }
+}
+
+/// Flushes set after set.
+pub(super) struct Flusher<'scope, 'env> {
+    archive: &'env Archive,
+    scope: &'scope Scope<'scope, 'env>,
+    /// Versions whose staged bytes can't be read; each was reported.
+    unreadable: HashSet<VersionKey>,
+    finishing: Option<Finishing<'scope>>,
+    report: FlushReport,
+}
+
+impl<'scope, 'env> Flusher<'scope, 'env> {
+    pub(super) fn new(archive: &'env Archive, scope: &'scope Scope<'scope, 'env>) -> Self {
+        Self { archive, scope, unreadable: HashSet::new(), finishing: None, report: FlushReport::default() }
+    }
+
+    /// Writes everything that is staged, and says what was done from the beginning.
+    pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+        // What was found before was found without a watcher.
+        self.unreadable.clear();
+        while self.next(watcher)? {}
+        self.report.unreadable = self.unreadable.len() as u64;
+        Ok(self.report)
+    }
+
+    /// Writes sets as long as there is enough for full ones, unwatched.
+    pub(super) fn write_full_sets(&mut self) -> Result<(), ArchiveError> {
+        loop {
+            if self.finishing.as_ref().is_some_and(|finishing| finishing.thread.is_finished()) {
+                self.settle(&Unwatched)?;
+            }
+            let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
+            let held = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
+            if staged.saturating_sub(held) < self.archive.bounds().capacity() || !self.next(&Unwatched)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes one set more, and begins to finish it. False if nothing is staged that can be; then all sets are complete.
+    pub(super) fn next(&mut self, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
+        // Tombstones of a set that isn't complete would go onto the next one too.
+        if self.finishing.is_some() && !self.archive.catalogue().staged_tombstones()?.is_empty() {
+            self.settle(watcher)?;
+        }
+        let written = match self.write_readable(watcher) {
+            Ok(Some(written)) => written,
+            Ok(None) => {
+                if self.finishing.is_some() {
+                    // To free it takes long, and will be due when the segments go; now it costs no time.
+                    self.archive.staging().forget_cached();
+                }
+                self.settle(watcher)?;
+                return Ok(false);
+            }
+            Err(error) => {
+                self.settle(watcher)?;
+                return Err(error);
+            }
+        };
+        // It may go on with objects that the set before begins. So in this order, or not at all.
+        if let Err(error) = self.settle(watcher) {
+            written.job.abandon();
+            return Err(error);
+        }
+        let (progress_in, progress) = channel();
+        let held = written.held();
+        let stored_bytes = written.shards().map(|shard| shard.bytes).sum();
+        let bytes_to_read = u64::from(written.job.set.shape.redundancy) * written.job.set.geometry.file_bytes();
+        let thread = self.scope.spawn(move || written.finish(&Progress(progress_in)));
+        self.finishing = Some(Finishing { thread, held, stored_bytes, bytes_to_read, progress });
+        Ok(true)
+    }
+
+    /// Writes a set. Versions whose staged bytes are damaged are reported and passed over.
+    fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
+        loop {
+            let nothing = HashMap::new();
+            let held = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.held);
+            let error = match self.archive.write_set(&self.unreadable, held, watcher) {
+                Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
+                result => return result,
+            };
+            // What is being finished may be released any moment, and be taken for unreadable then.
+            self.settle(watcher)?;
+            let before = self.unreadable.len();
+            self.archive.find_unreadable(&mut self.unreadable, watcher)?;
+            if self.unreadable.len() == before {
+                // It can be read now.
+                return Err(error);
+            }
+        }
+    }
+
+    /// Waits for the set that is being finished, and says what was done from the beginning.
+    pub(super) fn settle(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
+        let Some(finishing) = self.finishing.take() else { return Ok(self.report) };
+        if !finishing.thread.is_finished() {
+            watcher.stage("verifying redundancy", Some(finishing.bytes_to_read));
+            finishing.progress.iter().for_each(|bytes| watcher.done(0, bytes));
+        }
+        self.report.add(finishing.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        Ok(self.report)
+    }
+}
