@@ -123,13 +123,14 @@ impl Archive {
     ) -> Result<PutReport, ArchiveError> {
         let sources = Mutex::new(sources);
         let stop = AtomicBool::new(false);
+        let buffers = Buffers::default();
         let report = Mutex::new(PutReport::default());
         let writing = self.staging().begin()?;
         let result = std::thread::scope(|scope| {
             let (pieces_in, pieces) = sync_channel(QUEUE);
             let (batches_in, batches) = sync_channel(1);
             for _ in 0..self.threads() {
-                let worker = Worker { archive: self, pieces: pieces_in.clone(), watcher, report: &report, stop: &stop };
+                let worker = Worker { archive: self, pieces: pieces_in.clone(), watcher, report: &report, stop: &stop, buffers: &buffers };
                 let sources = &sources;
                 scope.spawn(move || worker.run(sources));
             }
@@ -139,7 +140,7 @@ impl Archive {
                 stop.store(result.is_err(), Ordering::Relaxed);
                 result
             });
-            let written = self.write_pieces(writing.writer(), pieces, batches_in);
+            let written = self.write_pieces(writing.writer(), pieces, batches_in, &buffers);
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
@@ -154,7 +155,13 @@ impl Archive {
     }
 
     /// Appends pieces to staging, and hands on what can be acknowledged. Consumes `pieces`, so that workers stop when it fails.
-    fn write_pieces(&self, mut writer: SegmentWriter<'_>, pieces: Receiver<Piece>, batches: SyncSender<Batch>) -> Result<(), ArchiveError> {
+    fn write_pieces(
+        &self,
+        mut writer: SegmentWriter<'_>,
+        pieces: Receiver<Piece>,
+        batches: SyncSender<Batch>,
+        buffers: &Buffers,
+    ) -> Result<(), ArchiveError> {
         let mut open: HashMap<VersionId, Vec<StagedData>> = HashMap::new();
         let mut numbers = Numbers::default();
         let mut batch = Batch::default();
@@ -164,7 +171,9 @@ impl Archive {
             let appended = match piece {
                 Piece::Data { id, stored_offset, sealed, payload, crc64 } => {
                     bytes += payload.len() as u64;
-                    writer.append_checked(RecordKind::Data, id, stored_offset, sealed, &payload, crc64).map(|place| {
+                    let appended = writer.append_checked(RecordKind::Data, id, stored_offset, sealed, &payload, crc64);
+                    buffers.give_back(payload);
+                    appended.map(|place| {
                         open.entry(id).or_default().push(StagedData { stored_offset, place });
                     })
                 }
@@ -259,6 +268,33 @@ impl Numbers {
     }
 }
 
+/// Buffers of full records that were written, to be filled again: fresh memory costs a fault for every page.
+#[derive(Default)]
+struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// A buffer of so many bytes, with anything in it.
+    fn take(&self, bytes: usize) -> Vec<u8> {
+        if bytes < RECORD_BYTES {
+            return vec![0; bytes];
+        }
+        let used = self.0.lock().expect("no panic holds this lock").pop();
+        used.map_or_else(
+            || vec![0; bytes],
+            |mut buffer| {
+                buffer.resize(bytes, 0);
+                buffer
+            },
+        )
+    }
+
+    fn give_back(&self, buffer: Vec<u8>) {
+        if buffer.capacity() == RECORD_BYTES {
+            self.0.lock().expect("no panic holds this lock").push(buffer);
+        }
+    }
+}
+
 /// Reads, hashes and seals sources one after another.
 struct Worker<'a> {
     archive: &'a Archive,
@@ -266,6 +302,7 @@ struct Worker<'a> {
     watcher: &'a dyn Watcher,
     report: &'a Mutex<PutReport>,
     stop: &'a AtomicBool,
+    buffers: &'a Buffers,
 }
 
 /// Why a worker gives up an object.
@@ -397,7 +434,7 @@ impl SealedContent<'_> {
         loop {
             // Room for what is left and one byte more, so that a buffer that isn't full tells of the end.
             let expected = size_hint.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - self.size.min(size)));
-            let mut payload = vec![0; expected.min(RECORD_BYTES as u64) as usize];
+            let mut payload = worker.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
             let mut filled = 0;
             while filled < payload.len() {
                 let frame_bytes = (payload.len() - filled).min(STORED_FRAME_BYTES);

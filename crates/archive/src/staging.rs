@@ -325,7 +325,14 @@ impl SegmentWriter<'_> {
             let head = RecordHead { kind, version, offset, payload_bytes: payload.len() as u32, sealed, crc64, position };
             segment.dirty = true;
             segment.buffer.extend_from_slice(&head.to_bytes(segment.number));
-            segment.buffer.extend_from_slice(payload);
+            if payload.len() >= WRITE_BYTES / 2 {
+                // A copy of it would cost more than a write of its own.
+                segment.write_out()?;
+                segment.file.write_at(segment.written, payload)?;
+                segment.written += payload.len() as u64;
+            } else {
+                segment.buffer.extend_from_slice(payload);
+            }
             let padding = payload.len().next_multiple_of(HEAD_BYTES) - payload.len();
             segment.buffer.resize(segment.buffer.len() + padding, 0);
             let place = StagedPlace { segment: segment.number, offset: position + HEAD_BYTES as u64, bytes: payload.len() as u32, crc64 };
