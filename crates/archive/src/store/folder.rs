@@ -1,5 +1,8 @@
 //! A store in a local folder: one file for each platter.
 
+#[cfg(test)]
+mod tests;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -9,11 +12,9 @@ use fulgurite_codec::AlignedBytes;
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_glass::PlatterSource;
 
+use super::layout::{self, MARK, MARK_BYTES, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
-
-const MARK: &str = "fulgurite-store";
-const PLATTERS: &str = "platters";
 
 /// A store in a folder.
 pub struct FolderStore {
@@ -30,7 +31,7 @@ impl FolderStore {
     }
 
     fn mark_text(&self) -> String {
-        format!("fulgurite store 1\narchive {}\nname {}\n", self.archive, self.name)
+        layout::mark_text(self.archive, &self.name)
     }
 
     fn io(&self, source: io::Error) -> StoreError {
@@ -43,8 +44,7 @@ impl FolderStore {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
             Err(error) => return Err(self.io(error)),
         };
-        // Longer than any mark, so that a foreign file isn't read whole.
-        let mut bytes = vec![0; 4_096];
+        let mut bytes = vec![0; MARK_BYTES];
         let mut read = 0;
         while read < bytes.len() {
             match file.read_at(read as u64, &mut bytes[read..]).map_err(|error| self.io(error))? {
@@ -54,14 +54,6 @@ impl FolderStore {
         }
         Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
     }
-}
-
-fn file_name(platter: PlatterId) -> String {
-    format!("{PLATTERS}/{platter}.platter")
-}
-
-fn part_name(platter: PlatterId) -> String {
-    format!("{PLATTERS}/{platter}.part")
 }
 
 impl PlatterStore for FolderStore {
@@ -79,7 +71,7 @@ impl PlatterStore for FolderStore {
             if found == expected {
                 return Ok(());
             }
-            return Err(self.foreign(found, expected));
+            return Err(layout::foreign(self, &found, &expected));
         }
         let write = || {
             self.volume.create_directory(PLATTERS)?;
@@ -103,7 +95,7 @@ impl PlatterStore for FolderStore {
         match self.read_mark()? {
             None => Err(StoreError::Unmarked { store: self.name.clone(), place: self.place() }),
             Some(found) if found == expected => Ok(()),
-            Some(found) => Err(self.foreign(found, expected)),
+            Some(found) => Err(layout::foreign(self, &found, &expected)),
         }
     }
 
@@ -137,7 +129,7 @@ impl PlatterStore for FolderStore {
 
     fn list(&self) -> io::Result<Vec<PlatterId>> {
         let names = self.names()?;
-        Ok(names.iter().filter_map(|name| name.strip_suffix(".platter")?.parse().ok()).collect())
+        Ok(names.iter().filter_map(|name| layout::platter(name)).collect())
     }
 
     fn remove(&self, platter: PlatterId) -> io::Result<()> {
@@ -153,7 +145,7 @@ impl PlatterStore for FolderStore {
 
     fn sweep(&self) -> io::Result<()> {
         for name in self.names()? {
-            if name.ends_with(".part") {
+            if layout::is_part(&name) {
                 self.volume.remove(&format!("{PLATTERS}/{name}"))?;
             }
         }
@@ -172,11 +164,6 @@ impl FolderStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             names => names,
         }
-    }
-
-    fn foreign(&self, found: String, expected: String) -> StoreError {
-        let line = |text: String| text.trim().replace('\n', ", ");
-        StoreError::Foreign { store: self.name.clone(), place: self.place(), found: line(found), expected: line(expected) }
     }
 }
 

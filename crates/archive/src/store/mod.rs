@@ -2,8 +2,13 @@
 //!
 //! The platters of a set are on different stores (I3: a store is a blast zone of the disk medium). A store is marked as one of its archive's,
 //! because a disk that isn't mounted looks like an empty folder, and must not be taken for one.
+//!
+//! `conformance` is the suite that any store has to pass.
 
+#[cfg(test)]
+mod conformance;
 mod folder;
+mod layout;
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,0 +1,20 @@
+//! The conformance suite.
+
+use super::*;
+use crate::store::conformance::{Place, conformance};
+use crate::volume::FolderVolume;
+
+struct Folder(tempfile::TempDir);
+
+impl Place for Folder {
+    fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore> {
+        Arc::new(FolderStore::new(name.to_owned(), archive, Arc::new(FolderVolume::new(self.0.path()))))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = |folder: &str| FolderVolume::new(self.0.path().join(folder)).list("").unwrap_or_default();
+        names("").into_iter().chain(names(PLATTERS).iter().map(|name| format!("{PLATTERS}/{name}"))).collect()
+    }
+}
+
+conformance!(Folder(tempfile::tempdir().expect("a temporary folder")));
