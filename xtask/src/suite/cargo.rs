@@ -14,13 +14,13 @@ pub(super) fn fmt(session: &Session) -> Outcome {
 }
 
 pub(super) fn clippy(session: &Session) -> Outcome {
-    with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+    with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
 }
 
-/// One invocation for all unit, integration and doc tests, so that features are joined once. It goes on after the first test that
-/// fails: a run in CI should tell all of them.
+/// One invocation for all unit, integration and doc tests, and all features, so that nothing is compiled twice. It goes on after the
+/// first test that fails: a run in CI should tell all of them.
 pub(super) fn tests(session: &Session) -> Outcome {
-    let mut command = cargo(session, &["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command = cargo(session, &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
     // Without it the tests that run the second reader look for a Python themselves, and say what they lack.
     if let Ok(python) = python::interpreter(session) {
         command.env(python::VARIABLE, python);
@@ -29,7 +29,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
 }
 
 pub(super) fn docs(session: &Session) -> Outcome {
-    let mut command = cargo(session, &["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut command = cargo(session, &["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
     let given = env::var("RUSTDOCFLAGS").unwrap_or_default();
     command.env("RUSTDOCFLAGS", format!("{given} -D warnings").trim_start());
     program::judge(command)

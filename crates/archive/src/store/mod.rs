@@ -9,6 +9,8 @@
 mod conformance;
 mod folder;
 mod layout;
+#[cfg(feature = "remote")]
+mod remote;
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
 pub use folder::FolderStore;
+#[cfg(feature = "remote")]
+pub use remote::RemoteStore;
 
 /// Why a store can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +61,16 @@ pub enum StoreError {
         place: String,
         /// What its mark says.
         found: String,
+    },
+    /// Its service can't do what a store has to.
+    #[error("store {store} ({place}) can't keep platters: its service has no {lacks}")]
+    Unfit {
+        /// Name in the settings.
+        store: String,
+        /// Where it is.
+        place: String,
+        /// What the service doesn't do.
+        lacks: &'static str,
     },
     /// Reading or writing failed.
     #[error("store {store} ({place}): {source}")]
