@@ -17,6 +17,11 @@ pub(super) fn clippy(session: &Session) -> Outcome {
     with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
 }
 
+/// The other steps have all features, and what is built for use has none.
+pub(super) fn plain(session: &Session) -> Outcome {
+    program::judge(cargo(session, &["check", "--locked"]))
+}
+
 /// One invocation for all unit, integration and doc tests, and all features, so that nothing is compiled twice. It goes on after the
 /// first test that fails: a run in CI should tell all of them.
 pub(super) fn tests(session: &Session) -> Outcome {
