@@ -6,8 +6,8 @@
 mod sim;
 mod support;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::ArchiveError;
 use fulgurite_archive::watch::Unwatched;
@@ -36,12 +36,21 @@ const WORKLOAD: [(&str, Step); 9] = [
     ("settle", |scene| scene.archive.settle()),
 ];
 
-/// Runs the workload with a fault at step `at`; `None` if it has no such step.
-fn run(at: u64, fault: Fault, expected: &str) -> Result<Option<()>, String> {
-    let mut scene = Scene::open(World::new(at.is_multiple_of(2))).expect("a new archive opens");
+/// One flush of several sets with one information platter each, of which each is begun before the one before is complete, and an object that goes on from
+/// set to set.
+const MANY_SETS: [(&str, Step); 2] =
+    [("put", |scene| scene.put(&[("a", 1_000), ("b goes on", 2_300_000), ("c", 70_000)])), ("flush", |scene| scene.flush())];
+
+fn small_sets(encrypt: bool) -> Arc<World> {
+    World::with(encrypt, |settings| (settings.set.information, settings.set.redundancy, settings.set.platter_mib) = (1, 1, 2))
+}
+
+/// Runs a workload with a fault at step `at`; `None` if it has no such step.
+fn run(world: Arc<World>, workload: &[(&str, Step)], at: u64, fault: Fault, expected: &str) -> Result<Option<()>, String> {
+    let mut scene = Scene::open(world).expect("a new archive opens");
     scene.world.strike(at, fault);
     let mut failed = None;
-    for (name, step) in WORKLOAD {
+    for &(name, step) in workload {
         if let Err(error) = step(&mut scene) {
             if !scene.world.has_struck() {
                 return Err(format!("{name} failed before the fault: {error}"));
@@ -68,13 +77,17 @@ fn run(at: u64, fault: Fault, expected: &str) -> Result<Option<()>, String> {
 }
 
 fn walk(fault: Fault, expected: &str) {
+    walk_through(World::new, &WORKLOAD, 80, fault, expected);
+}
+
+fn walk_through(world: fn(bool) -> Arc<World>, workload: &[(&str, Step)], least_steps: u64, fault: Fault, expected: &str) {
     let (next, failures) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    match run(at, fault, expected) {
+                    match run(world(at.is_multiple_of(2)), workload, at, fault, expected) {
                         Ok(Some(())) => {}
                         Ok(None) => return,
                         Err(why) => failures.lock().expect("not poisoned").push(format!("{fault:?} at step {at}: {why}")),
@@ -86,7 +99,7 @@ fn walk(fault: Fault, expected: &str) {
     let steps = next.into_inner() - 2;
     let failures = failures.into_inner().expect("not poisoned");
     assert!(failures.is_empty(), "{} of {steps} steps, for example:\n{}", failures.len(), failures[..failures.len().min(12)].join("\n"));
-    assert!(steps > 80, "the workload has only {steps} steps");
+    assert!(steps > least_steps, "the workload has only {steps} steps");
 }
 
 #[test]
@@ -112,4 +125,14 @@ fn a_reading_that_fails_loses_nothing() {
 #[test]
 fn a_reading_that_gives_less_than_was_asked_for_changes_nothing() {
     walk(Fault::ShortRead, "no error is expected");
+}
+
+#[test]
+fn a_change_that_fails_while_two_sets_are_under_way_loses_nothing_and_says_so() {
+    walk_through(small_sets, &MANY_SETS, 60, Fault::Io, "nput/output error");
+}
+
+#[test]
+fn a_reading_that_fails_while_two_sets_are_under_way_loses_nothing() {
+    walk_through(small_sets, &MANY_SETS, 60, Fault::ReadIo, "");
 }
