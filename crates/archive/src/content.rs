@@ -14,8 +14,8 @@ use fulgurite_domain::{Geometry, PlatterId, SetId, TrackIndex};
 use fulgurite_glass::{GroupRepair, PlatterSource, ReadDrive, Rebuilt, SectorRead, Track};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, SetDescription, SetRow};
-use crate::store::PlatterFile;
+use crate::catalogue::{CatalogueError, PlatterPlace, SetDescription, SetRow};
+use crate::store::{PlatterFile, PlatterStore};
 
 /// Sectors fetched at once, at most: 16 of the largest are 1 MiB, which is what a read of an object asks for.
 const WINDOW_SECTORS: u16 = 20;
@@ -90,17 +90,24 @@ impl PlatterSource for Source {
 }
 
 impl Archive {
-    /// Opens the platters of a set that are there. A platter that its store doesn't have, or a store that can't be used, is a platter
-    /// that isn't there.
+    /// Opens the platters of a set that are there. A platter that no store has, as far as they can be used, is a platter that isn't there.
     #[must_use]
     pub fn open_set(&self, description: &SetDescription) -> OpenSet {
-        let open = |place: &crate::catalogue::PlatterPlace| {
-            let store = self.store(&place.store)?;
-            store.check().ok()?;
-            let file = store.open(place.platter).ok()??;
+        let open = |place: &PlatterPlace| {
+            let (_, file) = self.find_platter(place)?;
             Some(ReadDrive::load(place.platter, description.geometry, Arc::new(Source(file))))
         };
         OpenSet { drives: description.platters.iter().map(open).collect(), description: description.clone() }
+    }
+
+    /// A platter on its store, or else on another one: people copy disks, and files between them.
+    pub(crate) fn find_platter(&self, place: &PlatterPlace) -> Option<(Arc<dyn PlatterStore>, Arc<dyn PlatterFile>)> {
+        let own = self.store(&place.store).into_iter();
+        own.chain(self.stores().iter().filter(|store| store.name() != place.store)).find_map(|store| {
+            store.check().ok()?;
+            let file = store.open(place.platter).ok()??;
+            Some((store.clone(), file))
+        })
     }
 }
 

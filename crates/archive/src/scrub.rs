@@ -11,7 +11,7 @@ use fulgurite_format::{Header, find_header};
 use fulgurite_glass::{BlankPlatter, ReadDrive, Track, WriteDrive};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, Health, SetDescription, SetState, VersionRow};
+use crate::catalogue::{After, Health, SetDescription, SetState, VersionKey, VersionRow};
 use crate::clock::now_s;
 use crate::content::{OpenSet, Repairs, SetReader, Source};
 use crate::object::ObjectReader;
@@ -32,6 +32,8 @@ pub struct PlatterFinding {
     pub store: String,
     /// Whether it is not there at all.
     pub missing: bool,
+    /// Another store that it is on.
+    pub elsewhere: Option<String>,
     /// Lost sectors, group redundancy tracks included.
     pub lost_sectors: u64,
     /// Tracks that their own code can't rebuild, group redundancy tracks included.
@@ -51,6 +53,7 @@ impl PlatterFinding {
             position,
             store: place.store.clone(),
             missing: true,
+            elsewhere: None,
             lost_sectors: 0,
             lost_tracks: 0,
             bad_headers: 0,
@@ -58,10 +61,10 @@ impl PlatterFinding {
         }
     }
 
-    /// Whether the platter is whole.
+    /// Whether the platter is whole, and where it should be.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        !self.missing && self.lost_sectors == 0 && self.bad_headers == 0
+        !self.missing && self.elsewhere.is_none() && self.lost_sectors == 0 && self.bad_headers == 0
     }
 }
 
@@ -82,6 +85,8 @@ pub struct ScrubReport {
     pub staged_versions: u64,
     /// What repair it took.
     pub repairs: Repairs,
+    /// Those of the lost versions that are on several sets, each of which may have lost something of them.
+    lost_in_several_sets: HashSet<VersionKey>,
 }
 
 impl ScrubReport {
@@ -212,10 +217,13 @@ impl Archive {
         };
         Self::read_tracks(drive, &mut finding, report, watcher);
         let place = &set.description.platters[usize::from(position)];
-        finding.bad_headers = match self.store(&place.store).map(|store| store.open(place.platter)) {
-            Some(Ok(Some(file))) => bad_headers(&*file, &set.description, position),
-            _ => 3,
-        };
+        match self.find_platter(place) {
+            Some((store, file)) => {
+                finding.bad_headers = bad_headers(&*file, &set.description, position);
+                finding.elsewhere = (store.name() != place.store).then(|| store.name().to_owned());
+            }
+            None => finding.bad_headers = 3,
+        }
         finding
     }
 
@@ -248,7 +256,8 @@ impl Archive {
     fn record(&self, finding: &PlatterFinding) -> Result<(), ArchiveError> {
         let health = Health {
             verified: Some(now_s()),
-            missing: finding.missing,
+            // From its own store it is; nobody should count on another.
+            missing: finding.missing || finding.elsewhere.is_some(),
             lost_sectors: finding.lost_sectors,
             lost_tracks: finding.lost_tracks,
         };
@@ -315,7 +324,11 @@ impl Archive {
             after = Some(After::row(last));
             for row in page.iter().filter(|row| row.archived) {
                 let extents = self.catalogue().extents(row.key)?;
-                if extents.iter().any(|extent| is_lost(extent.platter, extent.offset, extent.bytes)) {
+                if !extents.iter().any(|extent| is_lost(extent.platter, extent.offset, extent.bytes)) {
+                    continue;
+                }
+                let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
+                if only_here || report.lost_in_several_sets.insert(row.key) {
                     report_version(row, "its sectors are lost beyond what track, large group and platter-set can rebuild", report, watcher);
                 }
             }
@@ -382,7 +395,8 @@ impl Archive {
             return Ok(store.clone());
         }
         let free = |store: &&Arc<dyn PlatterStore>| store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name());
-        let store = self.stores().iter().filter(free).max_by_key(|store| store.free_bytes());
+        // As in a flush, a store that doesn't say has room.
+        let store = self.stores().iter().filter(free).max_by_key(|store| store.free_bytes().unwrap_or(u64::MAX));
         store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
     }
 
@@ -427,9 +441,11 @@ impl Archive {
         sink.commit().map_err(store_error)?;
         if target.name() != place.store {
             self.catalogue().move_platter(place.platter, target.name())?;
-            // Two platters of one identifier would leave a rebuild to choose. A store that is away keeps its own.
-            if let Some(old) = self.store(&place.store).filter(|store| store.check().is_ok()) {
-                let _ = old.remove(place.platter);
+        }
+        // Two platters of one identifier would leave a rebuild to choose. A store that is away keeps its own.
+        for other in self.stores().iter().filter(|store| store.name() != target.name() && store.check().is_ok()) {
+            if let Ok(Some(_)) = other.open(place.platter) {
+                let _ = other.remove(place.platter);
             }
         }
         self.record(&finding)
@@ -438,7 +454,7 @@ impl Archive {
     /// A good header of any platter of a set.
     fn find_set_header(&self, set: &SetDescription) -> Result<Header, ArchiveError> {
         for place in &set.platters {
-            let Some(Ok(Some(file))) = self.store(&place.store).map(|store| store.open(place.platter)) else { continue };
+            let Some((_, file)) = self.find_platter(place) else { continue };
             let Ok(length) = file.length() else { continue };
             if let Ok(found) = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer))
                 && found.header.set == set.id

@@ -104,6 +104,43 @@ fn with_one_platter_too_many_lost_exactly_the_lost_files_are_named() {
 }
 
 #[test]
+fn a_version_that_lost_something_in_several_sets_is_named_once() {
+    let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
+    let archive = home.open();
+    put_all(&archive, &BTreeMap::from([(b"large".to_vec(), support::noise(1, 20_000_000)), (b"small".to_vec(), b"small".to_vec())]));
+    assert!(archive.flush(&Unwatched).expect("flush").sets >= 3);
+    home.platter_files().iter().for_each(|platter| fs::remove_file(platter).expect("removed"));
+    let troubles = Troubles::default();
+    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(troubles.take(), ["lost large", "lost small"]);
+}
+
+#[test]
+fn a_platter_on_another_store_is_read_there_and_a_scrub_puts_it_back() {
+    let home = Home::new(2, 1);
+    let archive = home.open();
+    let files = tree();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    let platters = home.platter_files();
+    let before: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
+    // Two, where the set could do without one only.
+    let name = |path: &std::path::Path| path.file_name().expect("a name").to_owned();
+    fs::rename(&platters[0], platters[1].with_file_name(name(&platters[0]))).expect("moved");
+    fs::rename(&platters[1], platters[0].with_file_name(name(&platters[1]))).expect("moved");
+    assert_eq!(get_all(&archive, &Unwatched).1, files);
+    let found = archive.scrub(false, &Unwatched).expect("scrub");
+    let elsewhere: Vec<_> = found.unsound.iter().map(|finding| (finding.missing, finding.elsewhere.clone())).collect();
+    assert_eq!((elsewhere.len(), found.lost_versions), (2, 0));
+    assert!(elsewhere.iter().all(|(missing, elsewhere)| !missing && elsewhere.is_some()), "{elsewhere:?}");
+    assert_eq!(archive.scrub(true, &Unwatched).expect("scrub").rebuilt, 2);
+    assert_eq!(home.platter_files(), platters);
+    let after: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
+    assert!(before == after);
+    assert!(archive.scrub(false, &Unwatched).expect("scrub").unsound.is_empty());
+}
+
+#[test]
 fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
     let home = Home::new(4, 2);
     let archive = home.open();

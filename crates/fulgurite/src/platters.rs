@@ -47,6 +47,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
             .map(|finding| {
                 json!({
                     "platter": finding.platter.to_string(), "store": finding.store, "position": finding.position, "missing": finding.missing,
+                    "elsewhere": finding.elsewhere,
                     "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
                 })
             })
@@ -68,14 +69,19 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
         count(report.staged_versions, "staged version", "staged versions")
     ));
     for finding in &report.unsound {
-        let what = match finding.missing {
-            true => "missing".to_owned(),
-            false => format!(
+        let damage = || {
+            format!(
                 "{}, {} beyond their own code, {}",
                 count(finding.lost_sectors, "lost sector", "lost sectors"),
                 count(finding.lost_tracks.into(), "track", "tracks"),
                 count(finding.bad_headers.into(), "bad header copy", "bad header copies")
-            ),
+            )
+        };
+        let what = match (finding.missing, &finding.elsewhere) {
+            (true, _) => "missing".to_owned(),
+            (_, Some(other)) if finding.lost_sectors == 0 && finding.bad_headers == 0 => format!("it is on store {other}, and whole"),
+            (_, Some(other)) => format!("it is on store {other}, and damaged: {}", damage()),
+            (false, None) => damage(),
         };
         let text = format!("platter {} on store {}: {what}", finding.platter, finding.store);
         // Quiet is for summaries; what is wrong is told by whatever runs this at night.
