@@ -1,8 +1,9 @@
 //! The whole way of a file, and each stage of it alone, in one run: content bytes per second of wall-clock time.
 //!
-//! `cargo bench -p fulgurite-archive --bench path -- [MIB] [FOLDER]`: MIB of content (default 1,024) as files of 256 MiB, and 15 KB files
+//! `cargo bench -p fulgurite-archive --bench path -- [MIB] [FOLDER] [STAGING]`: MIB of content (default 1,024) as files of 256 MiB, and 15 KB files
 //! of a tenth of that, in a folder (default: the system's temporary one) that has room for five times as much. Every figure is the median of
-//! three rounds. Staging and all stores are on one disk here, so a stage that writes or reads platters moves 1.66 bytes for each byte of content.
+//! three rounds. All stores are on one disk here, so a stage that writes or reads platters moves 1.66 bytes for each byte of content. Staging and the
+//! catalogue are there too, or in the folder STAGING.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,9 +13,10 @@ use std::time::Instant;
 
 use aws_lc_rs::digest;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::volume::{FolderVolume, Volume};
 use fulgurite_archive::watch::{Unwatched, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, Source};
-use fulgurite_codec::{PooledCode, PooledEncoder};
+use fulgurite_codec::{AlignedBytes, PooledCode, PooledEncoder};
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, PlatterId, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, TAG_BYTES};
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
@@ -29,6 +31,8 @@ fn main() {
     let mib: u64 = arguments.next().map_or(1_024, |text| text.parse().expect("a number of MiB"));
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = tempfile::tempdir_in(folder).expect("a folder");
+    let staging = arguments.next().map(|folder| tempfile::tempdir_in(folder).expect("a folder"));
+    let staging = staging.as_ref().unwrap_or(&folder).path();
     let large = folder.path().join("large");
     let small = folder.path().join("small");
     let content = make_files(&large, mib << 20, 256 << 20);
@@ -45,19 +49,19 @@ fn main() {
     stage("read the files", measure(content, || read_files(&large)));
     stage("SHA-256, one thread", measure(content, || hash(content)));
     stage("AES-256-GCM in frames, one thread", measure(content, || seal(content)));
-    stage("write and sync the same bytes, one file", measure(content, || write_raw(folder.path(), content, 1)));
+    stage("write and sync as staging does", measure(content, || write_staged(staging, content)));
     stage("track and group codes, labels", measure(content, || code_platters(content)));
     stage("set code 4+2", measure(content, || code_set(content)));
     // 1.5 * 216/200 * 1.021 * 65,600/65,536
     let platter_bytes = content * 1_656 / 1_000;
-    stage("write and sync what goes on platters, 6 files", measure(content, || write_raw(folder.path(), platter_bytes, STORES)));
+    stage("write and sync what goes on platters, 6 files", measure(content, || write_platters(folder.path(), platter_bytes)));
     stage("read it back from the disk", read_back(folder.path(), content, platter_bytes));
 
     println!("\n{:44} {:>10}  {:>18}", "the way itself", "MB/s", "of slowest stage");
-    let home = folder.path().join("archive");
+    let (home, stores) = (staging.join("archive"), folder.path().join("stores"));
     let (mut put, mut flush, mut get, mut both, mut in_sets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        let archive = make_archive(&home, PLATTER_MIB);
+        let archive = make_archive(&home, &stores, PLATTER_MIB);
         put.push(timed(|| archive.put(sources(&large), &Unwatched).map(drop).expect("put")));
         let stages = Stages::default();
         let seconds = timed(|| archive.flush(&stages).map(drop).expect("flush"));
@@ -66,14 +70,14 @@ fn main() {
         let out = folder.path().join("out");
         get.push(timed(|| archive.get_all(b"", 0, &out, Existing::Keep, &Unwatched).map(drop).expect("get")));
         fs::remove_dir_all(out).expect("removed");
-        fs::remove_dir_all(&home).expect("removed");
+        remove(&home, &stores);
         for (platter_mib, seconds) in [(PLATTER_MIB, &mut both), (mib / 16, &mut in_sets)] {
-            let archive = make_archive(&home, platter_mib);
+            let archive = make_archive(&home, &stores, platter_mib);
             seconds.push(timed(|| {
                 let (_, flushed) = archive.put_and_flush(sources(&large), &Unwatched).expect("put");
                 flushed.expect("flush");
             }));
-            fs::remove_dir_all(&home).expect("removed");
+            remove(&home, &stores);
         }
     }
     let in_sets_name = format!("put --flush in four sets of {} MiB", mib / 4);
@@ -86,8 +90,8 @@ fn main() {
     let (mut put, mut flush, mut get) = (Vec::new(), Vec::new(), Vec::new());
     // Nothing is removed between these rounds: ext4 looks long for an inode where many were freed in the last seconds.
     for round in 0..ROUNDS {
-        let home = folder.path().join(format!("archive{round}"));
-        let archive = make_archive(&home, PLATTER_MIB);
+        let home = staging.join(format!("archive{round}"));
+        let archive = make_archive(&home, &folder.path().join(format!("stores{round}")), PLATTER_MIB);
         let out = folder.path().join(format!("out{round}"));
         put.push(timed(|| archive.put(sources(&small), &Unwatched).map(drop).expect("put")));
         flush.push(timed(|| archive.flush(&Unwatched).map(drop).expect("flush")));
@@ -193,13 +197,18 @@ fn sources(folder: &Path) -> impl Iterator<Item = Source> + Send + use<> {
     })
 }
 
-fn make_archive(home: &Path, platter_mib: u64) -> Archive {
+fn remove(home: &Path, stores: &Path) {
+    fs::remove_dir_all(home).expect("removed");
+    fs::remove_dir_all(stores).expect("removed");
+}
+
+fn make_archive(home: &Path, stores: &Path, platter_mib: u64) -> Archive {
     let settings = Settings {
         archive: ArchiveSettings { id: ArchiveId([1; 16]), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
         staging: StagingSettings::default(),
         set: SetSettings { information: 4, redundancy: 2, platter_mib },
-        stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: format!("d{i}").into() }).collect(),
+        stores: (0..STORES).map(|i| StoreSettings { name: format!("d{i}"), path: stores.join(format!("d{i}")) }).collect(),
     };
     Archive::init(home, &settings).expect("an archive");
     Archive::open(home, Access::Write).expect("it opens")
@@ -261,29 +270,54 @@ fn code_set(bytes: u64) {
     }
 }
 
-/// Writes so many bytes to files in turn, and syncs each, the way the system likes best.
-fn write_raw(folder: &Path, bytes: u64, files: u16) {
-    let mut buffer = vec![0; 4 << 20];
+/// A buffer that direct writes and reads take as it is.
+fn aligned(bytes: usize) -> AlignedBytes {
+    let mut buffer = AlignedBytes::zeroed(bytes, 4_096);
     noise(1, &mut buffer);
-    for index in 0..files {
-        let path = folder.join(format!("raw{index}"));
-        let mut file = File::create(&path).expect("a file");
-        for _ in 0..bytes.div_ceil(u64::from(files)).div_ceil(buffer.len() as u64) {
-            file.write_all(&buffer).expect("written");
+    buffer
+}
+
+/// Writes so many bytes into room that was reserved, and syncs after 64 MiB.
+fn write_staged(folder: &Path, bytes: u64) {
+    let volume = FolderVolume::new(folder);
+    let buffer = aligned(1 << 20);
+    let segment = 256 << 20;
+    for number in 0..bytes.div_ceil(segment) {
+        let name = format!("staged{number}");
+        let _ = volume.remove(&name);
+        let file = volume.create(&name).expect("a file");
+        file.allocate(segment).expect("room");
+        for piece in 0..256 {
+            file.write_at(piece << 20, &buffer).expect("written");
+            if piece % 64 == 63 {
+                file.sync().expect("synced");
+            }
         }
-        file.sync_all().expect("synced");
+    }
+}
+
+/// Writes so many bytes to files in turn, past the system's memory, and syncs each.
+fn write_platters(folder: &Path, bytes: u64) {
+    let volume = FolderVolume::new(folder);
+    let buffer = aligned(4 << 20);
+    let pieces = bytes.div_ceil(STORES.into()).div_ceil(buffer.len() as u64);
+    for index in 0..STORES {
+        let name = format!("raw{index}");
+        let _ = volume.remove(&name);
+        let file = volume.create_passing(&name).expect("a file");
+        file.allocate(pieces * buffer.len() as u64).expect("room");
+        (0..pieces).for_each(|piece| file.write_at(piece * buffer.len() as u64, &buffer).expect("written"));
+        file.sync().expect("synced");
     }
 }
 
 fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
-    use fulgurite_archive::volume::{FolderVolume, Volume};
-    write_raw(folder, bytes, STORES);
+    write_platters(folder, bytes);
     let volume = FolderVolume::new(folder);
-    let mut buffer = vec![0; 14 << 20];
+    let mut buffer = aligned(4 << 20);
     measure(content, || {
         for index in 0..STORES {
             let file = volume.open_passing(&format!("raw{index}")).expect("opened");
-            file.forget_cached();
             let mut at = 0;
             loop {
                 match file.read_at(at, &mut buffer).expect("read") {
