@@ -181,7 +181,7 @@ pub enum ArchiveError {
     },
     /// Too much of a set is lost.
     #[error(transparent)]
-    BeyondRepair(crate::content::BeyondRepair),
+    BeyondRepair(crate::set_reader::BeyondRepair),
     /// Something of the archive's own folder can't be read or written.
     #[error("{path}: {source}")]
     Io {

@@ -11,7 +11,7 @@ use fulgurite_format::{Entry, FindHeaderError, FoundHeader, TableReader, find_he
 use fulgurite_glass::{PlatterSource, ReadDrive, Rebuilt, Track};
 
 use crate::catalogue::{PlatterPlace, SetDescription};
-use crate::content::{OpenSet, SetReader};
+use crate::set_reader::{OpenSet, SetReader};
 
 /// What was found in a platter file.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ pub mod content;
 pub mod keyring;
 pub mod keystore;
 pub mod object;
+pub mod set_reader;
 pub mod settings;
 pub mod staging;
 pub mod store;

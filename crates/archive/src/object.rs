@@ -11,8 +11,9 @@ use fulgurite_format::{FRAME_BYTES, FrameError, Frames, STORED_FRAME_BYTES, stor
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
-use crate::content::{BeyondRepair, ContentError, ContentReader, Repairs};
+use crate::content::{ContentError, ContentReader};
 use crate::ingest::RECORD_FRAMES;
+use crate::set_reader::{BeyondRepair, Repairs};
 
 /// Why an object can't be given back.
 #[derive(Debug, thiserror::Error)]

@@ -23,8 +23,8 @@ use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, folder_stores
 use crate::catalogue::{
     Extent, FoundVersion, NewVersion, PlatterPlace, SetDescription, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone,
 };
-use crate::content::SetReader;
 use crate::scrub::read_exact_at;
+use crate::set_reader::SetReader;
 use crate::staging::StagingError;
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Unwatched, Watcher};

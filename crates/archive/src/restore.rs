@@ -17,8 +17,8 @@ use fulgurite_domain::{Kind, ObjectName};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, VersionRow, Versions};
 use crate::chance::random;
-use crate::content::Repairs;
 use crate::object::{ObjectReader, ReadError};
+use crate::set_reader::Repairs;
 use crate::watch::{Trouble, Watcher};
 
 /// Rows asked of the catalogue at once.

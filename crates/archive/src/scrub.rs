@@ -13,8 +13,8 @@ use fulgurite_glass::{BlankPlatter, ReadDrive, Track, WriteDrive};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, Health, SetDescription, SetState, VersionKey, VersionRow};
 use crate::clock::now_s;
-use crate::content::{OpenSet, Repairs, SetReader, Source};
 use crate::object::ObjectReader;
+use crate::set_reader::{OpenSet, Repairs, SetReader, Source};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::watch::{Trouble, Watcher};
 

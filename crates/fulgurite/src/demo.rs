@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::catalogue::{After, SetDescription, VersionRow, Versions};
-use fulgurite_archive::content::Repairs;
+use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
 use fulgurite_archive::watch::{Trouble, Watcher};

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fulgurite_archive::catalogue::{VersionRow, Versions};
-use fulgurite_archive::content::Repairs;
 use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::watch::Watcher;
 use fulgurite_archive::{Access, Archive, Existing, GetReport};
 use fulgurite_domain::{Kind, ObjectName};

@@ -12,9 +12,9 @@ use fulgurite_glass::{Track, WriteDrive};
 
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
-use crate::content::OpenSet;
 use crate::packing::Placed;
 use crate::scrub::read_exact_at;
+use crate::set_reader::OpenSet;
 use crate::store::{PlatterSink, StoreError};
 use crate::watch::Watcher;
 

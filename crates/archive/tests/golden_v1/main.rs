@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
-use fulgurite_archive::content::{OpenSet, Repairs, SetReader};
 use fulgurite_archive::inspect::inspect;
 use fulgurite_archive::keyring::import_keys;
+use fulgurite_archive::set_reader::{OpenSet, Repairs, SetReader};
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, rebuild_catalogue};
 use fulgurite_domain::{ArchiveId, Kind, ObjectRecord, VersionId};
