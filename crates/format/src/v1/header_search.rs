@@ -13,8 +13,8 @@ use crate::v1::header::{HEADER_BYTES, Header, HeaderError, MAGIC};
 const STEP: usize = 64;
 /// Bytes read at once when searching.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes passed over where nothing can be read.
-const STEP_OVER_BYTES: u64 = 4_096;
+/// Bytes passed over where nothing can be read, at multiples of this.
+const PAGE_BYTES: u64 = 4_096;
 
 /// A header, and the state of its three copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,35 +139,29 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
     }
 
     fn everywhere(&mut self, len: u64) -> Option<(Header, u64)> {
-        let mut window = vec![0; WINDOW_BYTES.min(usize::try_from(len).unwrap_or(WINDOW_BYTES))];
-        let mut start = 0;
-        while len - start >= HEADER_BYTES as u64 {
-            let mut bytes = window.len().min(usize::try_from(len - start).unwrap_or(usize::MAX));
-            if !self.read(start, &mut window[..bytes]) {
-                // What can't be read is likely to be small; a header may lie close to it.
-                bytes = bytes.min(2 * HEADER_BYTES);
-                if !self.read(start, &mut window[..bytes]) {
-                    start += STEP_OVER_BYTES;
-                    if start > len {
-                        break;
-                    }
-                    continue;
-                }
-            }
-            // Windows overlap by a block, so that each block is whole in one of them.
-            let fresh = bytes - HEADER_BYTES + 1;
-            for offset in (0..fresh).step_by(STEP) {
-                if window[offset..].starts_with(MAGIC) {
-                    let at = start + offset as u64;
-                    if let Some(header) = self.consider(at, &window[offset..offset + HEADER_BYTES]) {
-                        return Some((header, at));
+        let mut window = vec![0; WINDOW_BYTES];
+        let mut block = vec![0; HEADER_BYTES];
+        let (mut at, mut page_by_page_until) = (0, 0);
+        while at < len {
+            let most = if at < page_by_page_until { PAGE_BYTES - at % PAGE_BYTES } else { WINDOW_BYTES as u64 };
+            let bytes = most.min(len - at);
+            if self.read(at, &mut window[..bytes as usize]) {
+                // A block may reach beyond the window, so the few that begin as a header are read by themselves.
+                for place in (at..at + bytes).step_by(STEP) {
+                    if window[(place - at) as usize..bytes as usize].starts_with(MAGIC)
+                        && len - place >= HEADER_BYTES as u64
+                        && self.read(place, &mut block)
+                        && let Some(header) = self.consider(place, &block)
+                    {
+                        return Some((header, place));
                     }
                 }
+            } else if bytes > PAGE_BYTES {
+                // What can't be read is likely to be small, and a good header may lie close to it.
+                page_by_page_until = at + bytes;
+                continue;
             }
-            start += fresh.next_multiple_of(STEP) as u64;
-            if start > len {
-                break;
-            }
+            at += bytes;
         }
         None
     }
@@ -257,6 +251,26 @@ mod tests {
         });
         let found = found.unwrap();
         assert_eq!((found.found_at, found.copies), (middle, [false, true, false]));
+    }
+
+    #[test]
+    fn a_bad_place_anywhere_near_the_middle_copy_does_not_hide_it() {
+        let (header, mut file) = platter(40);
+        let [first, middle, last] = header.geometry.header_offsets();
+        for at in [first, last] {
+            file[at as usize + 100] ^= 1;
+        }
+        let page = middle / PAGE_BYTES;
+        for bad in (page - 20..page + 20).map(|page| page * PAGE_BYTES..(page + 1) * PAGE_BYTES) {
+            let found = find_header(file.len() as u64, |at, buffer| {
+                if at < bad.end && bad.start < at + buffer.len() as u64 {
+                    return Err(io::Error::other("a bad place"));
+                }
+                read(&file, at, buffer)
+            });
+            let beside = bad.end <= middle || middle + HEADER_BYTES as u64 <= bad.start;
+            assert_eq!(found.is_ok_and(|found| found.found_at == middle), beside, "{bad:?} can't be read, the copy is at {middle}");
+        }
     }
 
     #[test]

@@ -3,9 +3,15 @@
 //! Half of the inputs are random; half are valid ones with a few bytes changed, cut, doubled or put elsewhere, and with their checksums made right
 //! again, since otherwise hardly any would get past them. The seed is fixed: a failure repeats itself.
 
+use std::io;
+use std::ops::Range;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use fulgurite_codec::checksum::{Crc64, crc64};
+
+use crate::hex::push_hex;
 use crate::v1::{header, header_search, key_export, record, sealed_export, segment_scan, table};
-use crate::{HEADER_BYTES, Header, KeyExportError, TableReader, decode_record, find_header, read_key_export};
-use fulgurite_codec::checksum::crc64;
+use crate::{HEAD_BYTES, HEADER_BYTES, Header, KeyExportError, TableReader, decode_record, find_header, read_key_export, scan_segment};
 
 /// xorshift64*, Vigna 2016.
 struct Chance(u64);
@@ -65,6 +71,16 @@ impl Chance {
     }
 }
 
+/// Reads from `file`, but nothing of the place that is bad.
+fn readable(file: &[u8], bad: &Range<usize>, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+    let range = at as usize..at as usize + buffer.len();
+    if range.start < bad.end && bad.start < range.end {
+        return Err(io::Error::other("a bad place"));
+    }
+    buffer.copy_from_slice(file.get(range).ok_or(io::ErrorKind::UnexpectedEof)?);
+    Ok(())
+}
+
 /// Runs `parse` on inputs made of `valid`; returns how many it accepted.
 fn attack(seed: u64, runs: usize, valid: &[u8], mut parse: impl FnMut(Vec<u8>) -> bool) -> usize {
     let mut chance = Chance(seed);
@@ -94,6 +110,7 @@ fn no_bytes_make_the_header_parser_panic() {
         block.extend(crc.to_le_bytes());
         match Header::from_block(&block) {
             Ok(header) => {
+                assert_eq!(Header::from_block(&header.to_block().unwrap()).as_ref(), Ok(&header));
                 // What was accepted has an arithmetic that holds.
                 let geometry = header.geometry;
                 assert!(geometry.file_bytes() > geometry.content_bytes());
@@ -121,6 +138,23 @@ fn no_bytes_make_the_search_for_a_header_panic() {
         };
         find_header(file.len() as u64, read_at).is_ok()
     });
+    // Copies lost, and places that can't be read: a good copy that can be read is found.
+    let mut chance = Chance(9);
+    for _ in 0..300 {
+        let mut file = valid.clone();
+        let lost = chance.below(8);
+        let offsets = header.geometry.header_offsets();
+        for (_, &at) in offsets.iter().enumerate().filter(|(copy, _)| lost >> copy & 1 != 0) {
+            file[at as usize + chance.below(HEADER_BYTES)] ^= 1;
+        }
+        let start = chance.below(file.len());
+        let bad = start & !4_095..(start + chance.below(40_000)).next_multiple_of(4_096);
+        let read_at = |at: u64, buffer: &mut [u8]| readable(&file, &bad, at, buffer);
+        let left =
+            offsets.iter().enumerate().filter(|&(copy, &at)| lost >> copy & 1 == 0 && read_at(at, &mut [0; HEADER_BYTES]).is_ok()).count();
+        let found = find_header(file.len() as u64, read_at);
+        assert_eq!(found.map_or(0, |found| found.copies.iter().filter(|good| **good).count()), left, "copies {lost:03b} lost, {bad:?} bad");
+    }
     // Magics at every place where one may lie.
     let magics: Vec<u8> = b"FULGPLAT\x01\0\0\0\x20\0\0\0".iter().copied().chain([0; 48]).cycle().take(100_000).collect();
     let read_at = |at: u64, buffer: &mut [u8]| {
@@ -134,8 +168,12 @@ fn no_bytes_make_the_search_for_a_header_panic() {
 fn no_bytes_make_the_table_parser_panic() {
     let (valid, _) = table::tests::written(&table::tests::sample());
     let accepted = attack(5, 5_000, &valid, |bytes| {
-        let Ok(reader) = TableReader::new(&bytes[..], bytes.len() as u64) else { return false };
-        reader.finish().is_ok()
+        let Ok(mut reader) = TableReader::new(&bytes[..], bytes.len() as u64) else { return false };
+        let Ok(entries) = reader.by_ref().collect::<Result<Vec<_>, _>>() else { return false };
+        let whole = reader.finish().is_ok();
+        // Four bytes of the head are reserved.
+        assert!(!whole || table::tests::written(&entries).0[16..] == bytes[16..]);
+        whole
     });
     assert!(accepted > 10, "{accepted} accepted");
     // A table that claims to be longer than anything: no memory is taken before the bytes have come.
@@ -149,6 +187,35 @@ fn no_bytes_make_the_walk_over_a_segment_panic() {
     let (valid, _) = segment_scan::tests::segment(&[0, 100, 70_000, 64, 1_000]);
     let accepted = attack(6, 2_000, &valid, |bytes| segment_scan::tests::scan(&bytes, true).is_ok_and(|(found, _)| found.records > 0));
     assert!(accepted > 100, "{accepted} accepted");
+    // With the checksums of heads made right, and a place that can't be read.
+    let mut chance = Chance(10);
+    attack(11, 2_000, &valid[..2_048], |mut bytes| {
+        for at in (HEAD_BYTES..bytes.len().saturating_sub(HEAD_BYTES)).step_by(HEAD_BYTES) {
+            let head = &mut bytes[at..at + HEAD_BYTES];
+            if head.starts_with(b"FREC") {
+                head[48..56].copy_from_slice(&(at as u64).to_le_bytes());
+                let mut crc = Crc64::new();
+                crc.update(&segment_scan::tests::HEAD.number.to_le_bytes());
+                crc.update(&head[..56]);
+                head[56..].copy_from_slice(&crc.value().to_le_bytes());
+            }
+        }
+        let start = chance.below(4_000);
+        let bad = start..start + chance.below(200);
+        let read_at = |at: u64, buffer: &mut [u8]| readable(&bytes, &bad, at, buffer);
+        let mut parts = Vec::new();
+        let scan = scan_segment(segment_scan::tests::HEAD, bytes.len() as u64, read_at, chance.below(2) == 0, |head| {
+            parts.push(head.position..(head.position + head.padded_bytes()).min(bytes.len() as u64));
+        });
+        let Ok(scan) = scan else { return false };
+        // Records, damage and zeros cover the file, in order and without overlap.
+        assert_eq!(scan.records, parts.len() as u64);
+        parts.extend(scan.damaged);
+        parts.sort_by_key(|part| part.start);
+        let end = parts.iter().fold(HEAD_BYTES as u64, |end, part| if part.start == end { part.end } else { panic!("{parts:?}") });
+        assert!(bytes[end as usize..].iter().all(|&byte| byte == 0), "something behind {end} is not told");
+        true
+    });
 }
 
 #[test]
@@ -156,6 +223,17 @@ fn no_bytes_make_the_key_import_panic() {
     let keys: Vec<_> = (0..9).map(|n| (fulgurite_domain::VersionId([n; 16]), crate::WrappedKey([n; 40]))).collect();
     let valid = key_export::tests::text(&keys);
     attack(7, 20_000, &valid, |bytes| read_key_export(&bytes[..], |_, _| Ok::<_, KeyExportError>(())).is_ok());
+    // With a last line that is right.
+    let end = valid.len() - valid.rsplit(|&byte| byte == b'\n').nth(1).unwrap().len() - 1;
+    let accepted = attack(12, 5_000, &valid[..end], |mut bytes| {
+        let keys = bytes.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"key ")).count();
+        let mut last = format!("end {keys} ");
+        push_hex(&mut last, digest(&SHA256, &bytes).as_ref());
+        bytes.extend(last.into_bytes());
+        bytes.push(b'\n');
+        read_key_export(&bytes[..], |_, _| Ok::<_, KeyExportError>(())).is_ok()
+    });
+    assert!(accepted > 10, "{accepted} accepted");
     let sealed = sealed_export::tests::sealed(&valid);
     attack(8, 100, &sealed, |mut bytes| {
         // Few parameters are as cheap as those of the original.
@@ -165,4 +243,23 @@ fn no_bytes_make_the_key_import_panic() {
         let Ok(reader) = crate::SealedExportReader::new(&bytes[..], b"correct horse") else { return false };
         read_key_export(reader, |_, _| Ok::<_, KeyExportError>(())).is_ok()
     });
+}
+
+#[test]
+fn no_bytes_make_frames_or_the_text_of_a_key_panic() {
+    let version = fulgurite_domain::VersionId([1; 16]);
+    for key in [None, Some(&crate::ObjectKey::new([2; 32]))] {
+        let frames = crate::Frames::new(version, key);
+        let mut valid = vec![0; 300];
+        frames.seal(0, &mut valid);
+        attack(13, 2_000, &valid, |mut bytes| {
+            let _ = frames.open_record(&bytes);
+            assert_eq!(crate::content_bytes(bytes.len() as u64).is_some(), bytes.is_empty() || bytes.len() > crate::TAG_BYTES);
+            // A change beyond what a CRC-64 always finds would pass with a chance of 2^-64.
+            let same = bytes == valid;
+            frames.open(0, &mut bytes).is_ok() == same || panic!("opens changed, or does not open unchanged")
+        });
+    }
+    let master = crate::MasterKey::new([3; 32]).to_hex();
+    attack(14, 5_000, master.as_bytes(), |bytes| String::from_utf8_lossy(&bytes).parse::<crate::MasterKey>().is_ok());
 }

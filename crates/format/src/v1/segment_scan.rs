@@ -11,6 +11,8 @@ use fulgurite_codec::checksum::Crc64;
 
 /// Bytes read at once.
 const WINDOW_BYTES: usize = 1 << 16;
+/// Bytes passed over where nothing can be read, at multiples of this.
+const PAGE_BYTES: u64 = 4_096;
 
 /// What a walk over a segment found, besides its records.
 #[derive(Debug)]
@@ -145,11 +147,17 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
     /// Looks for the next good head behind `from`, where none is; returns where it is, or the end of the file.
     fn resynchronise(&mut self, from: u64) -> u64 {
         let mut zeros = true;
-        let mut at = from;
+        let (mut at, mut page_by_page_until) = (from, 0);
         while at < self.len {
-            let bytes = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(WINDOW_BYTES);
+            let most = if at < page_by_page_until { PAGE_BYTES - at % PAGE_BYTES } else { WINDOW_BYTES as u64 };
+            let bytes = most.min(self.len - at) as usize;
             if !self.read(at, bytes) {
                 zeros = false;
+                // What can't be read is likely to be small, and records that nobody else has may lie close to it.
+                if bytes as u64 > PAGE_BYTES {
+                    page_by_page_until = at + bytes as u64;
+                    continue;
+                }
                 at += bytes as u64;
                 continue;
             }
@@ -336,6 +344,27 @@ pub(crate) mod tests {
         let lost = heads[1].position..heads[2].position;
         assert_eq!(found.damaged, [lost]);
         assert!(found.unreadable.is_some());
+    }
+
+    #[test]
+    fn a_bad_place_costs_only_the_records_that_it_touches() {
+        let (file, heads) = segment(&[100; 1_000]);
+        for bad in [64..65, 4_096..8_192, 65_536..69_632, 4_000..150_000] {
+            let read_at = |at: u64, buffer: &mut [u8]| {
+                if at < bad.end && bad.start < at + buffer.len() as u64 {
+                    return Err(io::Error::other("a bad place"));
+                }
+                buffer.copy_from_slice(&file[at as usize..at as usize + buffer.len()]);
+                Ok(())
+            };
+            let mut seen = Vec::new();
+            scan_segment(HEAD, file.len() as u64, read_at, true, |head| seen.push(head)).unwrap();
+            let page = bad.start / PAGE_BYTES * PAGE_BYTES..bad.end.next_multiple_of(PAGE_BYTES);
+            let beside = |head: &&RecordHead| head.position + head.padded_bytes() <= page.start || page.end <= head.position;
+            let lost = heads.iter().filter(beside).filter(|head| !seen.contains(head)).count();
+            assert_eq!(lost, 0, "records lost beside {bad:?}, which can't be read");
+            assert!(seen.len() < heads.len());
+        }
     }
 
     proptest! {
