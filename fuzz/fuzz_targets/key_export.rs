@@ -1,25 +1,65 @@
-//! An export as text; and what begins as a sealed one, at a low cost.
+//! An export as text, as it is and with a last line that is right; and that sealed, whole or with a byte changed.
 #![no_main]
 
-use fulgurite_format::{KeyExportError, ScryptCost, SealedExportReader, is_sealed_export, read_key_export};
+use std::io::Write;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use fulgurite_format::{
+    KeyExport, KeyExportError, KeyExportWriter, ScryptCost, SealedExportReader, SealedExportWriter, is_sealed_export, read_key_export,
+};
 use libfuzzer_sys::fuzz_target;
 
+/// The cheapest that there is: what is looked for is not the time that scrypt takes.
+const COST: ScryptCost = ScryptCost { log2_n: 10, r: 1, p: 1 };
+const PASSPHRASE: &[u8] = b"passphrase";
+
 fuzz_target!(|data: &[u8]| {
-    let mut keys = 0;
-    let export = read_key_export(data, |_, _| {
-        keys += 1;
+    if is_sealed_export(data) {
+        // A cost that is or might be refused stays as it is, a lower one is not paid.
+        let mut data = data.to_vec();
+        if let Some(cost) = data.get_mut(12..21)
+            && matches!(cost, [10..=20, _, _, _, 0, _, _, 0, 0])
+        {
+            cost.copy_from_slice(&[COST.log2_n, 1, 0, 0, 0, 1, 0, 0, 0]);
+        }
+        let _ = SealedExportReader::new(&data[..], PASSPHRASE);
+        return;
+    }
+    let _ = read(data);
+    let Some((&[mode, place, change], text)) = data.split_first_chunk() else { return };
+    let mut text = text.to_vec();
+    let keys = text.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"key ")).count();
+    let sum: String = digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    text.extend(format!("end {keys} {sum}\n").into_bytes());
+    let good = read(&text);
+    // Scrypt is slow even so: sealed are only those that are worth it, and not all of them.
+    if good.is_none() || mode % 4 != 0 {
+        return;
+    }
+    let mut writer = SealedExportWriter::new(Vec::new(), PASSPHRASE, [7; 16], COST).expect("a vector takes all");
+    writer.write_all(&text).expect("a vector takes all");
+    let mut sealed = writer.finish().expect("a vector takes all");
+    let at = 37 + usize::from(place) * (sealed.len() - 37) / 256;
+    sealed[at] ^= change;
+    let opened =
+        SealedExportReader::new(&sealed[..], PASSPHRASE).ok().map(|reader| read_key_export(reader, |_, _| Ok::<_, KeyExportError>(())));
+    assert_eq!(opened.is_some_and(|export| export.is_ok()), change == 0, "it opens if and only if nothing was changed");
+});
+
+/// Reads an export. What reads is written again to the same bytes.
+fn read(text: &[u8]) -> Option<KeyExport> {
+    let mut keys = Vec::new();
+    let export = read_key_export(text, |version, key| {
+        keys.push((version, key));
         Ok::<_, KeyExportError>(())
     });
-    if let Ok(export) = export {
-        assert_eq!(export.keys, keys);
+    let export = export.ok()?;
+    assert_eq!(export.keys, keys.len() as u64);
+    let mut again = KeyExportWriter::new(Vec::new(), export.archive, &export.master).expect("a vector takes all");
+    for (version, key) in &keys {
+        again.push(*version, key).expect("a vector takes all");
     }
-    // A cost that is cheap: what is looked for is not the time that scrypt takes.
-    let cost = ScryptCost { log2_n: 10, r: 1, p: 1 };
-    if is_sealed_export(data) && data.len() > 37 {
-        let mut data = data.to_vec();
-        data[12] = cost.log2_n;
-        data[13..17].copy_from_slice(&cost.r.to_le_bytes());
-        data[17..21].copy_from_slice(&cost.p.to_le_bytes());
-        let _ = SealedExportReader::new(&data[..], b"passphrase");
-    }
-});
+    // Hexadecimal digits may be capital ones.
+    assert!(again.finish().expect("a vector takes all").len() == text.len());
+    Some(export)
+}
