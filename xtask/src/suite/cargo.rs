@@ -1,13 +1,14 @@
 //! The steps that cargo carries out.
 
 use std::env;
+use std::fs;
 use std::process::{Command, Stdio};
 
 use super::program::{self, Channel};
 use super::python;
-use super::{Lack, Outcome, Session};
+use super::{Failure, Lack, Outcome, Session};
 use crate::tally::Tally;
-use crate::workspace;
+use crate::workspace::{self, Workspace};
 
 pub(super) fn fmt(session: &Session) -> Outcome {
     with_component("rustfmt", "fmt", session, &["--all", "--check"])
@@ -20,6 +21,25 @@ pub(super) fn clippy(session: &Session) -> Outcome {
 /// The other steps have all features, and what is built for use has none.
 pub(super) fn plain(session: &Session) -> Outcome {
     program::judge(cargo(session, &["check", "--locked"]))
+}
+
+/// The fuzz targets are a workspace of their own, which only a nightly compiler can link, but any can check. Their lock file isn't kept;
+/// it begins as a copy of ours, so that what the other steps have checked serves here too.
+pub(super) fn fuzz(session: &Session) -> Outcome {
+    let lock = session.root.join("fuzz/Cargo.lock");
+    if !lock.exists()
+        && let Err(error) = fs::copy(session.root.join("Cargo.lock"), &lock)
+    {
+        let why = format!("{} can't be made: {error}", lock.display());
+        return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why });
+    }
+    let target = match Workspace::read_members(&session.root) {
+        Ok(workspace) => workspace.target_directory,
+        Err(error) => return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }),
+    };
+    let target = target.to_string_lossy();
+    let arguments = ["--manifest-path", "fuzz/Cargo.toml", "--no-default-features", "--target-dir", &target, "--", "-D", "warnings"];
+    with_component("clippy", "clippy", session, &arguments)
 }
 
 /// One invocation for all unit, integration and doc tests, and all features, so that nothing is compiled twice. It goes on after the

@@ -46,6 +46,7 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", what: "cargo fmt --all --check", run: cargo::fmt },
     Step { name: "clippy", what: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings", run: cargo::clippy },
     Step { name: "plain", what: "cargo check --locked: the command line as it is built, without features", run: cargo::plain },
+    Step { name: "fuzz", what: "cargo clippy for the fuzz targets, without libFuzzer", run: cargo::fuzz },
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
