@@ -85,6 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         return {"inspect": run_inspect, "ls": run_ls, "get": run_get}[options.command](options)
+    except BrokenPipeError:
+        # Whoever read the list has read enough. Nothing more is to be written when Python closes its output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_REFUSED
     except Refused as refusal:
         say(str(refusal))
         return EXIT_REFUSED

@@ -319,10 +319,26 @@ impl Archive {
         };
         let mut archive = Self::assemble(home, parts);
         archive._lock = lock;
+        archive.check_master_key()?;
         if access == Access::Write {
             archive.settle()?;
         }
         Ok(archive)
+    }
+
+    /// Whether the master key is that of the object keys. What is put under another would be lost with it, and keys exported with it open nothing.
+    ///
+    /// # Errors
+    /// [`ArchiveError::MasterKey`] if none of the oldest keys opens. One among them may be damaged, and later ones may once have been made with a wrong key.
+    pub(crate) fn check_master_key(&self) -> Result<(), ArchiveError> {
+        const TRIED: usize = 16;
+        let keys = self.keys().page(None, TRIED)?;
+        let Some((version, _)) = keys.first() else { return Ok(()) };
+        if keys.iter().any(|(_, key)| self.master_key.unwrap(key).is_ok()) {
+            return Ok(());
+        }
+        let why = format!("the key of version {version} is not wrapped by it, nor are those after it; it is another archive's");
+        Err(ArchiveError::MasterKey { path: self.home.join(&self.settings.archive.master_key), why })
     }
 
     /// Puts an archive together, without settling what a crash may have left: see [`settle`](Self::settle).

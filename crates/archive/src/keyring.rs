@@ -35,6 +35,12 @@ pub enum KeyringError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is a file already, which may be the only copy of other keys.
+    #[error("{path} is there already; give another name, or remove it")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file isn't an export, or not whole.
     #[error("{path}: {source}")]
     Export {
@@ -89,7 +95,10 @@ impl Archive {
     /// [`KeyringError`]; there is no file then.
     pub fn export_keys(&self, path: &Path, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
         let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
-        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(io_error)?;
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => KeyringError::Exists { path: path.to_owned() },
+            _ => io_error(error),
+        })?;
         let written = self.write_keys(path, &file, passphrase).and_then(|keys| {
             file.sync_all().map_err(io_error)?;
             Ok(keys)

@@ -74,7 +74,15 @@ pub fn rebuild_catalogue(home: &Path, watcher: &dyn Watcher) -> Result<RebuildRe
         settings,
     };
     let archive = Archive::assemble(home, parts);
-    let report = archive.rebuild(watcher)?;
+    let report = match archive.check_master_key().and_then(|()| archive.rebuild(watcher)) {
+        Ok(report) => report,
+        Err(error) => {
+            drop(archive);
+            // The next attempt would remove it too.
+            let _ = remove_database(&fresh);
+            return Err(error);
+        }
+    };
     // Closing the last connection brings everything from the write-ahead log into the file.
     drop(archive);
     replace_database(home, &fresh, &home.join(CATALOGUE_FILE))?;
@@ -302,7 +310,11 @@ impl Archive {
             }
             self.adopt_full(&mut batch, 1)?;
         }
-        for Parted { record, .. } in parted.values() {
+        for (id, Parted { record, .. }) in &parted {
+            // All of it is in staging: a flush was cut short that had put the beginning on platters.
+            if self.catalogue().versions_of(&record.name)?.iter().any(|row| row.id == *id) {
+                continue;
+            }
             report.incomplete += 1;
             let why = "only some of its shards are on the platters that were found";
             watcher.trouble(Trouble::Lost { name: &record.name, version: record.version, why });
@@ -357,19 +369,16 @@ impl Archive {
         Ok(())
     }
 
-    /// Opens the record of a version.
-    ///
-    /// # Errors
-    /// [`ArchiveError::MasterKey`] if its key is there and doesn't open: then this isn't the master key of these objects, and a catalogue made with
-    /// it would be empty.
+    /// Opens the record of a version. What can't be read of it is reported.
     fn open_record(&self, id: VersionId, sealed: bool, record: &[u8], watcher: &dyn Watcher) -> Result<OpenedRecord, ArchiveError> {
         let frames = if sealed {
             let Some(wrapped) = self.keys().get(id)? else { return Ok(OpenedRecord::NoKey) };
-            let wrong = |_| ArchiveError::MasterKey {
-                path: self.home().join(&self.settings().archive.master_key),
-                why: format!("the key of version {id} is not wrapped by it"),
+            let Ok(key) = self.master_key().unwrap(&wrapped) else {
+                let text = format!("the key of version {id} is not wrapped by the master key: it was put under another, or is damaged");
+                watcher.trouble(Trouble::Note { text: &text });
+                return Ok(OpenedRecord::Unreadable);
             };
-            Frames::new(id, Some(&self.master_key().unwrap(&wrapped).map_err(wrong)?))
+            Frames::new(id, Some(&key))
         } else {
             Frames::new(id, None)
         };

@@ -113,8 +113,28 @@ impl Archive {
             self.scrub_set(set, repair, &mut report, watcher)?;
         }
         self.scrub_staging(&mut report, watcher)?;
+        self.scrub_keys(&mut report, watcher)?;
         self.name_strangers(watcher)?;
         Ok(report)
+    }
+
+    /// Opens the key of every encrypted version. Without it, the best of platters is of no use.
+    fn scrub_keys(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        watcher.stage("opening keys", None);
+        let mut after = None;
+        loop {
+            let page = self.catalogue().list(b"", crate::catalogue::Versions::All, after.as_ref(), PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(After::row(last));
+            for row in page.iter().filter(|row| row.sealed) {
+                let why = match self.keys().get(row.id)? {
+                    None => "its key is not there; `fulgurite keys import` brings keys back from a copy",
+                    Some(key) if self.master_key().unwrap(&key).is_err() => "its key does not open with this master key",
+                    Some(_) => continue,
+                };
+                report_version(row, why, report, watcher);
+            }
+        }
     }
 
     /// Names platters that are on a store and in no set of the catalogue. They are left alone: if the catalogue is an old copy, they hold what
@@ -167,6 +187,7 @@ impl Archive {
             self.record(&finding)?;
             findings.push(finding);
         }
+        note_shared_stores(set, watcher);
         report.platters += findings.len() as u64;
         report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(self.rebuilding(), self.threads());
@@ -476,6 +497,20 @@ fn bad_headers(file: &dyn PlatterFile, set: &SetDescription, position: u16) -> u
     };
     let length_is_wrong = file.length().is_ok_and(|length| length != set.geometry.file_bytes());
     (set.geometry.header_offsets().iter().filter(|offset| bad(offset)).count() as u32).max(length_is_wrong.into())
+}
+
+/// Says which stores have several platters of a set (I3), as a catalogue may say that was rebuilt after platters were moved.
+fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
+    let mut platters: BTreeMap<&str, u64> = BTreeMap::new();
+    set.platters.iter().filter(|place| place.store != crate::NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
+    for (store, count) in platters.into_iter().filter(|(_, count)| *count > 1) {
+        let text = format!(
+            "store {store} has {count} platters of set {}, which its loss would take together: move all but one to stores without any, then \
+             `fulgurite catalogue rebuild`",
+            set.id
+        );
+        watcher.trouble(Trouble::Note { text: &text });
+    }
 }
 
 fn report_version(row: &VersionRow, why: &str, report: &mut ScrubReport, watcher: &dyn Watcher) {

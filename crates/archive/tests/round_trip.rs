@@ -164,6 +164,62 @@ fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
 }
 
 #[test]
+fn nothing_is_put_under_a_master_key_that_opens_no_key_of_the_archive() {
+    let home = Home::new(2, 1);
+    put_all(&home.open(), &tree());
+    fs::write(home.path().join("master.key"), format!("{}\n", "5a".repeat(32))).expect("written");
+    let error = match fulgurite_archive::Archive::open(&home.path(), fulgurite_archive::Access::Write) {
+        Ok(_) => panic!("it opened"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("master.key") && error.contains("not wrapped by it"), "{error}");
+}
+
+#[test]
+fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
+    let home = Home::new(2, 1);
+    let archive = home.open();
+    let names = [&b"a"[..], b"b", b"c"];
+    put_all(&archive, &names.iter().map(|name| (name.to_vec(), name.to_vec())).collect());
+    archive.flush(&Unwatched).expect("flush");
+    let id = |name: &[u8]| archive.catalogue().versions_of(&fulgurite_domain::ObjectName(name.to_vec())).expect("read")[0].id;
+    let (b, c) = (id(b"b"), id(b"c"));
+    archive.keys().destroy(&[b, c]).expect("destroyed");
+    archive.keys().insert(&[(b, fulgurite_format::WrappedKey([7; 40]))]).expect("kept");
+    let troubles = Troubles::default();
+    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(troubles.take(), ["lost b", "lost c"]);
+    drop(archive);
+    // What has no key counts as removed; what has a wrong one is named.
+    let report = fulgurite_archive::rebuild_catalogue(&home.path(), &troubles).expect("rebuilt");
+    assert_eq!((report.archived, report.deleted, report.incomplete), (1, 1, 1), "{:?}", troubles.take());
+    assert_eq!(get_all(&home.open(), &Unwatched).1, BTreeMap::from([(b"a".to_vec(), b"a".to_vec())]));
+}
+
+#[test]
+fn a_rebuild_after_a_flush_that_was_cut_short_between_sets_finds_nothing_lost() {
+    let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
+    let files = BTreeMap::from([(b"large".to_vec(), support::noise(1, 12_000_000))]);
+    let archive = home.open();
+    put_all(&archive, &files);
+    let segments = archive.staging().segments().expect("listed");
+    let segments: Vec<_> = segments.iter().map(|number| home.path().join(format!("staging/{number:016x}.segment"))).collect();
+    let staged: Vec<Vec<u8>> = segments.iter().map(|path| fs::read(path).expect("read")).collect();
+    assert_eq!(archive.flush(&Unwatched).expect("flush").sets, 2);
+    // As it was when the first set was complete, and the second not begun.
+    let second = archive.catalogue().sets().expect("sets").remove(1).description;
+    for place in &second.platters {
+        fs::remove_file(home.path().join(format!("stores/{}/platters/{}.platter", place.store, place.platter))).expect("removed");
+    }
+    drop(archive);
+    segments.iter().zip(&staged).for_each(|(path, bytes)| fs::write(path, bytes).expect("written"));
+    let troubles = Troubles::default();
+    let report = fulgurite_archive::rebuild_catalogue(&home.path(), &troubles).expect("rebuilt");
+    assert_eq!((report.staged, report.incomplete), (1, 0), "{:?}", troubles.take());
+    assert_eq!(get_all(&home.open(), &Unwatched).1, files);
+}
+
+#[test]
 fn a_rebuild_with_another_master_key_is_refused_and_changes_nothing() {
     let home = Home::new(2, 1);
     let files = tree();

@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::args::{ByteRange, Get};
 use crate::list::name_of;
 use crate::progress::Progress;
-use crate::text::{bytes, count, rate};
+use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session};
 
 pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
@@ -71,7 +71,7 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     progress.finish();
     if session.json {
         session.answer(
-            &json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": destination, "repairs": repairs_json(repairs) })
+            &json!({ "name": shown, "version": version.record.version, "bytes": version.record.size, "path": text::path(&destination), "repairs": repairs_json(repairs) })
         );
     }
     session.say(&format!(

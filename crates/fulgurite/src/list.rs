@@ -89,6 +89,11 @@ fn version_line(row: &VersionRow, ls: &Ls) -> String {
     format!("{kind} {:>14}  {modified}  {state}  {}  {number}{name}", record.size, record.sha256)
 }
 
+/// A name as a program wants it: as it is where it is text, else as people are shown it.
+pub(crate) fn name_json(name: &ObjectName) -> String {
+    std::str::from_utf8(&name.0).map_or_else(|_| name.display(), str::to_owned)
+}
+
 fn version_json(row: &VersionRow) -> Value {
     let record = &row.record;
     let kind = match record.kind {
@@ -97,7 +102,7 @@ fn version_json(row: &VersionRow) -> Value {
         Kind::Directory => "folder",
     };
     let mut value = json!({
-        "name": record.name.display(), "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
+        "name": name_json(&record.name), "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
         "state": if row.archived { "archived" } else { "staged" }, "encrypted": row.sealed, "created_ms": record.created_ms, "id": row.id.to_string(),
     });
     if let Some(modified) = record.modified {

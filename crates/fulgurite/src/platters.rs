@@ -4,6 +4,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
+use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, ScrubReport};
 use fulgurite_format::{Frames, decode_record};
 use serde_json::json;
@@ -18,7 +19,8 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     // Health is noted in the catalogue, so this takes part in changing it.
     let archive = session.open(Access::Write)?;
     let progress = Progress::new(session.quiet);
-    let report = archive.scrub(false, &progress)?;
+    // What is lost is named once: by whoever looks closest.
+    let report = if verify.objects { archive.scrub(false, &NamingNothingLost(&progress))? } else { archive.scrub(false, &progress)? };
     let objects = if verify.objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
     say_report(session, &report, objects);
@@ -27,6 +29,29 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     }
     let wrong = objects.is_some_and(|(_, wrong)| wrong > 0);
     Ok(Outcome::troubled_if(!report.unsound.is_empty() || !report.nothing_is_lost() || wrong))
+}
+
+/// Passes on all but the names of what is lost.
+struct NamingNothingLost<'a>(&'a Progress);
+
+impl Watcher for NamingNothingLost<'_> {
+    fn stage(&self, what: &str, bytes: Option<u64>) {
+        self.0.stage(what, bytes);
+    }
+
+    fn expect(&self, objects: u64, bytes: u64) {
+        self.0.expect(objects, bytes);
+    }
+
+    fn done(&self, objects: u64, bytes: u64) {
+        self.0.done(objects, bytes);
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        if !matches!(trouble, Trouble::Lost { .. }) {
+            self.0.trouble(trouble);
+        }
+    }
 }
 
 pub(crate) fn scrub(session: &Session) -> Result<Outcome> {

@@ -67,7 +67,7 @@ fn keys_that_do_not_fit_change_nothing() {
 
     // Another archive's master key, under which nothing opens.
     fs::copy(place.path("b/master.key"), place.path("a/master.key")).expect("copied");
-    place.run(&["get", "file", "-"]).fails_with(1, "does not open with this master key");
+    place.run(&["get", "file", "-"]).fails_with(1, "is not wrapped by it");
     place.run(&["keys", "import", "plain"]).fails_with(1, "holds another master key");
     fs::remove_file(place.path("a/master.key")).expect("removed");
     place.good(&["keys", "import", "plain"]);

@@ -1,5 +1,6 @@
 //! Names from anywhere.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Cursor;
 
@@ -61,4 +62,33 @@ fn odd_names_are_listed_harmlessly_and_found_by_their_bytes() {
     assert_eq!(place.good(&[name(b"get"), odd, name(b"-")]).out, b"content");
     place.good(&[name(b"rm"), odd]);
     assert_eq!(place.good(&["ls"]).text(), "");
+}
+
+#[test]
+fn a_name_that_is_not_text_has_its_bytes_in_json_and_any_other_is_as_it_is() {
+    use std::os::unix::ffi::OsStringExt;
+    let place = Place::new(1, &[]);
+    let folder = place.path("in");
+    fs::create_dir(&folder).expect("made");
+    let names: [&[u8]; 3] = [b"line\nbreak", br"line\nbreak", b"odd\xff"];
+    for name in names {
+        fs::write(folder.join(std::ffi::OsString::from_vec(name.to_vec())), name).expect("written");
+    }
+    place.good(&["put", "in"]);
+    let mut found: Vec<Vec<u8>> = place
+        .good(&["ls", "--json"])
+        .json_lines()
+        .into_iter()
+        .filter(|value| value["kind"] == "file")
+        .map(|value| match value.get("name_bytes") {
+            Some(bytes) => serde_json::from_value(bytes.clone()).expect("bytes"),
+            None => value["name"].as_str().expect("text").as_bytes().to_vec(),
+        })
+        .collect();
+    found.sort();
+    let mut expected: Vec<Vec<u8>> = names.iter().map(|name| [b"in/", *name].concat()).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    let odd = std::ffi::OsString::from_vec(b"in/odd\xff".to_vec());
+    assert!(place.good(&[OsStr::new("get"), &odd, OsStr::new("--json")]).json()["path"].is_string());
 }
