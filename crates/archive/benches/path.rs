@@ -311,11 +311,11 @@ fn write_platters(folder: &Path, bytes: u64) {
     }
 }
 
+/// MB/s of content. Written anew for each round: what was read before may come from a cache below the system's.
 fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
-    write_platters(folder, bytes);
     let volume = FolderVolume::new(folder);
     let mut buffer = aligned(4 << 20);
-    measure(content, || {
+    let mut read = || {
         for index in 0..STORES {
             let file = volume.open_passing(&format!("raw{index}")).expect("opened");
             let mut at = 0;
@@ -326,7 +326,12 @@ fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
                 }
             }
         }
-    })
+    };
+    let mut round = || {
+        write_platters(folder, bytes);
+        timed(&mut read)
+    };
+    content as f64 / median((0..ROUNDS).map(|_| round()).collect()) / 1e6
 }
 
 fn write_each(folder: &Path, files: u64) {
