@@ -228,7 +228,6 @@ impl Account {
                 rate(stage.bytes, stage.took)
             ));
         }
-        session.say("  (what was written a moment ago is read from the system's memory; disks are slower)");
     }
 
     fn to_json(&self, into: &Path) -> serde_json::Value {
