@@ -7,7 +7,7 @@ use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, ScrubReport};
 use fulgurite_format::{Frames, decode_record};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{Inspect, Recover, Verify};
 use crate::get::{repairs_json, repairs_text};
@@ -18,12 +18,12 @@ use crate::{Outcome, Session};
 pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     // Health is noted in the catalogue, so this takes part in changing it.
     let archive = session.open(Access::Write)?;
-    let progress = Progress::new(session.quiet);
+    let progress = Progress::keeping_lost(session.quiet, session.json);
     // What is lost is named once: by whoever looks closest.
     let report = if verify.objects { archive.scrub(false, &NamingNothingLost(&progress))? } else { archive.scrub(false, &progress)? };
     let objects = if verify.objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
-    say_report(session, &report, objects);
+    say_report(session, &report, objects, progress.lost());
     if let Some((read, wrong)) = objects {
         session.say(&format!("Opened {}; {} differ from what came in.", count(read, "version", "versions"), wrong));
     }
@@ -56,15 +56,15 @@ impl Watcher for NamingNothingLost<'_> {
 
 pub(crate) fn scrub(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
-    let progress = Progress::new(session.quiet);
+    let progress = Progress::keeping_lost(session.quiet, session.json);
     let report = archive.scrub(true, &progress)?;
     progress.finish();
-    say_report(session, &report, None);
+    say_report(session, &report, None, progress.lost());
     let left = report.unsound.len() as u64 > report.rebuilt;
     Ok(Outcome::troubled_if(left || !report.nothing_is_lost()))
 }
 
-fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64)>) {
+fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64)>, lost: Vec<Value>) {
     if session.json {
         let unsound: Vec<_> = report
             .unsound
@@ -78,7 +78,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
             })
             .collect();
         let mut value = json!({
-            "platters": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "lost_versions": report.lost_versions,
+            "platters": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "lost_versions": report.lost_versions, "lost": lost,
             "staged_versions": report.staged_versions, "repairs": repairs_json(report.repairs),
         });
         if let Some((read, wrong)) = objects {

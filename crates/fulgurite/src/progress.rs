@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fulgurite_archive::watch::{Trouble, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value, json};
 
+use crate::list::name_json;
 use crate::text;
 
 /// Shows progress on standard error, if that is a terminal.
@@ -15,11 +17,30 @@ pub(crate) struct Progress {
     when_lost: &'static str,
     objects: AtomicU64,
     troubles: AtomicU64,
+    /// What was lost, as JSON, if anybody wants it.
+    lost: Option<Mutex<Vec<Value>>>,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
-        Self { bar: Mutex::new(ProgressBar::hidden()), quiet, when_lost: "lost", objects: AtomicU64::new(0), troubles: AtomicU64::new(0) }
+        Self {
+            bar: Mutex::new(ProgressBar::hidden()),
+            quiet,
+            when_lost: "lost",
+            objects: AtomicU64::new(0),
+            troubles: AtomicU64::new(0),
+            lost: None,
+        }
+    }
+
+    /// One that remembers what is lost, for an answer in JSON.
+    pub(crate) fn keeping_lost(quiet: bool, json: bool) -> Self {
+        Self { lost: json.then(Mutex::default), ..Self::new(quiet) }
+    }
+
+    /// What was lost, if that is remembered.
+    pub(crate) fn lost(&self) -> Vec<Value> {
+        self.lost.as_ref().map_or_else(Vec::new, |lost| std::mem::take(&mut *lost.lock().expect("no panic holds this lock")))
     }
 
     /// For a command that restores. What it can't give back need not be lost: there may be a file in the way.
@@ -86,6 +107,13 @@ impl Watcher for Progress {
             Trouble::Unreadable { path, why } => format!("not stored: {}: {why}", text::path(path)),
             Trouble::Changed { path } => format!("changed while it was read: {}", text::path(path)),
             Trouble::Lost { name, version, why } => {
+                if let Some(lost) = &self.lost {
+                    let mut value = json!({ "name": name_json(name), "version": version, "why": why });
+                    if std::str::from_utf8(&name.0).is_err() {
+                        value["name_bytes"] = json!(name.0);
+                    }
+                    lost.lock().expect("no panic holds this lock").push(value);
+                }
                 format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why))
             }
             Trouble::Note { text } => format!("note: {}", text::harmless(text)),

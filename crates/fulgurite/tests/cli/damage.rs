@@ -103,6 +103,12 @@ fn one_platter_too_many_loses_exactly_the_files_on_it() {
     assert_eq!((verified.status, named(&verified.err, "lost: ")), (1, lost.clone()), "{verified:?}");
     let objects = place.run(&["verify", "--objects", "-q"]);
     assert_eq!((objects.status, named(&objects.err, "lost: ")), (1, lost.clone()));
+    for options in [&["verify", "--json"][..], &["verify", "--objects", "--json"]] {
+        let said = place.run(options).json();
+        let in_json = said["lost"].as_array().expect("a list");
+        assert_eq!(in_json.len(), lost.len(), "each once: {said}");
+        assert_eq!(in_json.iter().map(|row| row["name"].as_str().expect("text").to_owned()).collect::<BTreeSet<_>>(), lost);
+    }
     let restored = place.run(&["get", "tree", "out"]);
     assert_eq!((restored.status, named(&restored.err, "not restored: ")), (1, lost.clone()), "{restored:?}");
     let mut expected = tree(&place.path("tree"));
