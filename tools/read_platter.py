@@ -43,6 +43,7 @@ from typing import Any
 
 FORMAT_VERSION = 1
 HEADER_BYTES = 16_384
+PAGE_BYTES = 4_096  # what a disk that is going gives or refuses as a whole
 LABEL_BYTES = 64
 FRAME_BYTES = 65_536
 STORED_FRAME_BYTES = FRAME_BYTES + 16
@@ -837,11 +838,20 @@ class Copy:
             pass
         return pieces
 
+    def read_around(self, offset: int, length: int) -> bytes:
+        """The same, with zeros for the pages that the disk refuses to give."""
+        piece, length = self.read(offset, length), min(length, self.size - offset)
+        while len(piece) < length:
+            at = offset + len(piece)
+            page = self.read(at, min(PAGE_BYTES - at % PAGE_BYTES, length - len(piece)))
+            piece += page.ljust(min(PAGE_BYTES - at % PAGE_BYTES, length - len(piece)), b"\0")
+        return piece
+
     def find(self, magic: bytes) -> Iterator[int]:
-        """Every place where `magic` stands. A place that the disk refuses to give costs the rest of its 1 MiB."""
+        """Every place where `magic` stands."""
         window, at = 1 << 20, 0
         while at < self.size:
-            piece = self.read(at, window + len(magic) - 1)
+            piece = self.read_around(at, window + len(magic) - 1)
             found = piece.find(magic)
             while found >= 0:
                 yield at + found

@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from dataclasses import dataclass, field, replace
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -957,6 +958,25 @@ class KeyFiles(PlatterTest):
         status, _, err = self.extract(self.platters(), "--keys", self.file("no keys", b"hello\n"))
         self.assertEqual(status, 2)
         self.assertIn("not exported keys", err)
+
+
+class BadPages(unittest.TestCase):
+    def test_what_stands_close_to_a_page_that_the_disk_refuses_is_found(self) -> None:
+        places, bad = [100, 4_000, 8_192, 12_280, 20_000], {0, 4}  # the last page of the file is bad too
+        content = bytearray(20_480)
+        for place in places:
+            content[place : place + 8] = b"FULGPLAT"
+        pread = os.pread
+
+        def refusing(descriptor: int, length: int, offset: int) -> bytes:
+            if bad & set(range(offset // 4_096, (offset + length - 1) // 4_096 + 1)):
+                raise OSError(5, "Input/output error")
+            return pread(descriptor, length, offset)
+
+        with tempfile.NamedTemporaryFile() as file, unittest.mock.patch("os.pread", refusing):
+            file.write(content)
+            file.flush()
+            self.assertEqual(list(read_platter.Copy(file.name).find(b"FULGPLAT")), [8_192, 12_280])
 
 
 class Looking(PlatterTest):
