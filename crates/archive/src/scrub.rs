@@ -13,6 +13,7 @@ use fulgurite_glass::{BlankPlatter, ReadDrive, Track, WriteDrive};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, Health, SetDescription, SetState, VersionKey, VersionRow};
 use crate::clock::now_s;
+use crate::keystore::KeyStoreError;
 use crate::object::ObjectReader;
 use crate::set_reader::{OpenSet, Repairs, SetReader, Source};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
@@ -127,12 +128,14 @@ impl Archive {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(After::row(last));
             for row in page.iter().filter(|row| row.sealed) {
-                let why = match self.keys().get(row.id)? {
-                    None => "its key is not there; `fulgurite keys import` brings keys back from a copy",
-                    Some(key) if self.master_key().unwrap(&key).is_err() => "its key does not open with this master key",
-                    Some(_) => continue,
+                let why = match self.keys().get(row.id) {
+                    Ok(None) => "its key is not there; `fulgurite keys import` brings keys back from a copy".to_owned(),
+                    Ok(Some(key)) if self.master_key().unwrap(&key).is_err() => "its key does not open with this master key".to_owned(),
+                    Ok(Some(_)) => continue,
+                    Err(error @ KeyStoreError::Damaged { .. }) => error.to_string(),
+                    Err(error) => return Err(error.into()),
                 };
-                report_version(row, why, report, watcher);
+                report_version(row, &why, report, watcher);
             }
         }
     }

@@ -197,6 +197,25 @@ fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
 }
 
 #[test]
+fn a_damaged_key_costs_its_version_and_no_other() {
+    let home = Home::new(2, 1);
+    let files: BTreeMap<_, _> = [&b"a"[..], b"b", b"c"].iter().map(|name| (name.to_vec(), name.to_vec())).collect();
+    put_all(&home.open(), &files);
+    let keys = rusqlite::Connection::open(home.path().join("keys.db")).expect("opened");
+    let damage = "UPDATE key_slot SET content = zeroblob(length(content)) WHERE slot = (SELECT slot FROM slot_of ORDER BY id LIMIT 1)";
+    assert_eq!(keys.execute(damage, []).expect("changed"), 1);
+    drop(keys);
+    let archive = home.open();
+    let troubles = Troubles::default();
+    assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 1);
+    let lost = troubles.take();
+    let (report, found) = get_all(&archive, &troubles);
+    assert_eq!((report.failed, troubles.take()), (1, lost));
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|(name, content)| files[name] == *content));
+}
+
+#[test]
 fn a_rebuild_after_a_flush_that_was_cut_short_between_sets_finds_nothing_lost() {
     let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
     let files = BTreeMap::from([(b"large".to_vec(), support::noise(1, 12_000_000))]);

@@ -307,8 +307,8 @@ impl Archive {
     }
 }
 
-/// Memory that writing a set takes at most: the larger of writing one information platter, and of encoding the set while writing all
-/// redundancy platters.
+/// Memory that flushing takes at most: the larger of writing one information platter, and of encoding the set while writing all
+/// redundancy platters; and reading the rest of the set before back meanwhile.
 fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u64 {
     let tracks = Track::memory_bytes(geometry);
     let sectors = usize::from(geometry.track_information);
