@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Rm(Rm),
     /// Write everything that is staged to platters, verify them, and release staging
     Flush,
-    /// Read all platters and all of staging, and say what is damaged and what is lost
+    /// Read all platters and all of staging, open all keys, and say what is damaged and what is lost
     Verify(Verify),
     /// Like verify, and write damaged and missing platters anew from what the codes give back
     Scrub,
