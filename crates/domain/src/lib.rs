@@ -2,13 +2,16 @@
 //!
 //! Nothing here reads, writes, waits or draws chance. A [`Geometry`] says how many sectors, tracks and groups a platter has; an
 //! address ([`TrackIndex`], [`SectorAddress`]) says which one is meant; identifiers name platters, sets and versions across all of them.
+//! [`Micros`] is the time of the machines that decide and move.
 
 mod geometry;
 mod identifiers;
 mod object;
 mod place;
+mod time;
 
 pub use geometry::{Geometry, GeometryError, Group, LABEL_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 pub use identifiers::{ArchiveId, IdentifierError, PlatterId, SetId, VersionId};
 pub use object::{Digest, Kind, Modified, ObjectName, ObjectRecord};
 pub use place::{PhysicalTrack, SectorAddress, SetShape, TrackIndex};
+pub use time::Micros;

@@ -1,0 +1,332 @@
+//! One panel of a library: racks side by side, shelves above each other, slots in rows, drives at both ends.
+//!
+//! ```text
+//!           write     read      storage racks (7)                            read
+//!           rack      rack                                                   rack
+//! shelf 9 |         | D9 o   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   o D19 |     o = dock
+//!   ...   |         |        |            <=> shuttle, between two rails      |         |
+//! shelf 0 | port    | D0 o   | |||||||||| |||||||||| ... |||||||||| ||||||||| |   o D10 |
+//!         0 m      1.2 m                                                             12 m  -> x
+//! ```
+//!
+//! Shelves, racks and their order are those of Project Silica (Anderson et al., SOSP '23, section 4). It gives no sizes: slots, widths and
+//! the places of docks are proposals, all of them settings.
+
+use std::fmt;
+
+/// A platter of one library, counted in its inventory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Platter(pub u32);
+
+/// A place in a storage rack that holds one platter, counted from the first shelf of the first storage rack: along the shelf, then up,
+/// then on to the next rack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// A shuttle; where two are in each other's way, the higher number goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shuttle(pub u16);
+
+/// A read drive: those of the left read rack from the lowest shelf up, then those of the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Drive(pub u16);
+
+/// One of the two places for platters in a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bay(pub u8);
+
+/// Half of the panel, with the read rack at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The half with the write rack.
+    Left,
+    /// The other half.
+    Right,
+}
+
+/// Where a shuttle stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Shelf, 0 at the bottom.
+    pub shelf: u8,
+    /// Micrometres from the left end of the panel to the middle of the shuttle.
+    pub x_um: i64,
+}
+
+/// One shelf of one rack: the unit of blast zones. Racks are counted over the whole panel: 0 is the write rack, 1 the left read rack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cell {
+    /// Rack of the panel.
+    pub rack: u8,
+    /// Shelf.
+    pub shelf: u8,
+}
+
+/// Where a platter may rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Berth {
+    /// In a storage rack.
+    Slot(Slot),
+    /// In a drive.
+    Bay(Drive, Bay),
+    /// Where written platters leave the write rack, one after another.
+    Port,
+}
+
+/// The measures of a panel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// Shelves: 10 (P).
+    pub shelves: u8,
+    /// Storage racks: 7 for sets of 16+3 (P).
+    pub storage_racks: u8,
+    /// Slots on each shelf of a storage rack: 100 (proposed).
+    pub slots: u16,
+    /// Width of a rack: 1.2 m (proposed).
+    pub rack_width_um: i64,
+    /// Drives of the left and the right read rack, each on a shelf of its own: up to 10, at least 2 in all (P).
+    pub drives: [u8; 2],
+    /// Shuttles: 8 to 40 are studied, at most two a drive (P).
+    pub shuttles: u16,
+    /// The least distance between the middles of two shuttles on a shelf: 0.35 m (proposed).
+    pub spacing_um: i64,
+    /// The shelf on which written platters leave the write rack: 5 (proposed).
+    pub port_shelf: u8,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            shelves: 10,
+            storage_racks: 7,
+            slots: 100,
+            rack_width_um: 1_200_000,
+            drives: [10, 10],
+            shuttles: 20,
+            spacing_um: 350_000,
+            port_shelf: 5,
+        }
+    }
+}
+
+/// Measures that make no panel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A number is outside its range.
+    #[error("{what}: {found}, but {expected} is expected")]
+    Range {
+        /// Which setting.
+        what: &'static str,
+        /// What it is.
+        found: i64,
+        /// What it may be.
+        expected: &'static str,
+    },
+}
+
+impl Layout {
+    /// Checks the numbers, which may come from a file.
+    ///
+    /// # Errors
+    /// [`LayoutError`] says which number is out of range.
+    pub fn check(self) -> Result<Self, LayoutError> {
+        let range = |what, found: i64, good: bool, expected| if good { Ok(()) } else { Err(LayoutError::Range { what, found, expected }) };
+        range("shelves", self.shelves.into(), (1..=100).contains(&self.shelves), "1 to 100")?;
+        range("storage_racks", self.storage_racks.into(), (1..=100).contains(&self.storage_racks), "1 to 100")?;
+        range("slots", self.slots.into(), (1..=10_000).contains(&self.slots), "1 to 10,000 on a shelf of a rack")?;
+        range("rack_width", self.rack_width_um, (500_000..=10_000_000).contains(&self.rack_width_um), "0.5 to 10 m")?;
+        for (what, drives) in [("drives_left", self.drives[0]), ("drives_right", self.drives[1])] {
+            range(what, drives.into(), drives <= self.shelves, "at most one for each shelf")?;
+        }
+        range("drives", self.drive_count().into(), self.drive_count() >= 1, "1 or more in all")?;
+        range("shuttles", self.shuttles.into(), self.shuttles <= 2 * self.drive_count(), "at most two for each drive")?;
+        let spacing_max = self.rack_width_um / 4;
+        range(
+            "spacing",
+            self.spacing_um,
+            self.spacing_um > 0 && self.spacing_um <= spacing_max.max(350_000),
+            "more than 0, up to a quarter of a rack's width",
+        )?;
+        range("port_shelf", self.port_shelf.into(), self.port_shelf < self.shelves, "one of the shelves")?;
+        Ok(self)
+    }
+
+    /// Racks of all kinds.
+    #[must_use]
+    pub fn racks(&self) -> u8 {
+        self.storage_racks + 3
+    }
+
+    /// Length of the panel.
+    #[must_use]
+    pub fn width_um(&self) -> i64 {
+        i64::from(self.racks()) * self.rack_width_um
+    }
+
+    /// Slots of all storage racks.
+    #[must_use]
+    pub fn slot_count(&self) -> u32 {
+        u32::from(self.storage_racks) * u32::from(self.shelves) * u32::from(self.slots)
+    }
+
+    /// Drives of both sides.
+    #[must_use]
+    pub fn drive_count(&self) -> u16 {
+        u16::from(self.drives[0]) + u16::from(self.drives[1])
+    }
+
+    /// The slot that is `index`th on its shelf of a storage rack.
+    #[must_use]
+    pub fn slot(&self, cell: Cell, index: u16) -> Slot {
+        let row = u32::from(cell.rack - 2) * u32::from(self.shelves) + u32::from(cell.shelf);
+        Slot(row * u32::from(self.slots) + u32::from(index))
+    }
+
+    /// The shelf and rack that a slot is in.
+    #[must_use]
+    pub fn cell_of(&self, slot: Slot) -> Cell {
+        let row = slot.0 / u32::from(self.slots);
+        let shelves = u32::from(self.shelves);
+        Cell { rack: (row / shelves) as u8 + 2, shelf: (row % shelves) as u8 }
+    }
+
+    /// The shelf and rack that a position is in.
+    #[must_use]
+    pub fn cell_at(&self, position: Position) -> Cell {
+        let rack = (position.x_um / self.rack_width_um).clamp(0, i64::from(self.racks()) - 1);
+        Cell { rack: rack as u8, shelf: position.shelf }
+    }
+
+    /// Where a shuttle stands to reach a slot.
+    #[must_use]
+    pub fn slot_position(&self, slot: Slot) -> Position {
+        let cell = self.cell_of(slot);
+        let index = i64::from(slot.0 % u32::from(self.slots));
+        let x_um = i64::from(cell.rack) * self.rack_width_um + (2 * index + 1) * self.rack_width_um / (2 * i64::from(self.slots));
+        Position { shelf: cell.shelf, x_um }
+    }
+
+    /// The read rack a drive is in.
+    #[must_use]
+    pub fn drive_side(&self, drive: Drive) -> Side {
+        if drive.0 < u16::from(self.drives[0]) { Side::Left } else { Side::Right }
+    }
+
+    /// The shelf a drive is on. Where there are fewer drives than shelves, they are spread evenly.
+    #[must_use]
+    pub fn drive_shelf(&self, drive: Drive) -> u8 {
+        let (index, count) = match self.drive_side(drive) {
+            Side::Left => (drive.0, u16::from(self.drives[0])),
+            Side::Right => (drive.0 - u16::from(self.drives[0]), u16::from(self.drives[1])),
+        };
+        ((2 * index + 1) * u16::from(self.shelves) / (2 * count)) as u8
+    }
+
+    /// Where a shuttle stands to reach a drive; both of its bays are reached from there.
+    #[must_use]
+    pub fn drive_position(&self, drive: Drive) -> Position {
+        Position { shelf: self.drive_shelf(drive), x_um: self.door_um(self.drive_side(drive)) }
+    }
+
+    /// The place of the drives' doors along the shelves: the middle of the read rack.
+    #[must_use]
+    pub fn door_um(&self, side: Side) -> i64 {
+        match side {
+            Side::Left => self.rack_width_um + self.rack_width_um / 2,
+            Side::Right => self.width_um() - self.rack_width_um / 2,
+        }
+    }
+
+    /// Where a shuttle charges: between the drives and the outer end of the read rack, out of the way of the door.
+    #[must_use]
+    pub fn dock_position(&self, shelf: u8, side: Side) -> Position {
+        let outwards = self.rack_width_um / 2 - self.rack_width_um / 10;
+        let x_um = match side {
+            Side::Left => self.door_um(side) - outwards,
+            Side::Right => self.door_um(side) + outwards,
+        };
+        Position { shelf, x_um }
+    }
+
+    /// Where a shuttle fetches written platters.
+    #[must_use]
+    pub fn port_position(&self) -> Position {
+        Position { shelf: self.port_shelf, x_um: self.rack_width_um / 2 }
+    }
+
+    /// Where a shuttle stands to reach a berth.
+    #[must_use]
+    pub fn berth_position(&self, berth: Berth) -> Position {
+        match berth {
+            Berth::Slot(slot) => self.slot_position(slot),
+            Berth::Bay(drive, _) => self.drive_position(drive),
+            Berth::Port => self.port_position(),
+        }
+    }
+
+    /// The middle of the storage racks, where the halves meet.
+    #[must_use]
+    pub fn middle_um(&self) -> i64 {
+        2 * self.rack_width_um + i64::from(self.storage_racks) * self.rack_width_um / 2
+    }
+
+    /// The half that a place along the shelves is in.
+    #[must_use]
+    pub fn side_of(&self, x_um: i64) -> Side {
+        if x_um < self.middle_um() { Side::Left } else { Side::Right }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shelf {} at {:.3} m", self.shelf, self.x_um as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_where_their_cells_are() {
+        let layout = Layout::default().check().expect("in range");
+        assert_eq!(layout.slot_count(), 7_000);
+        for slot in (0..layout.slot_count()).map(Slot) {
+            let cell = layout.cell_of(slot);
+            assert_eq!(layout.cell_at(layout.slot_position(slot)), cell);
+            assert_eq!(layout.slot(cell, (slot.0 % 100) as u16), slot);
+            assert!((2..9).contains(&cell.rack));
+        }
+    }
+
+    #[test]
+    fn every_drive_has_a_shelf_of_its_own_in_its_read_rack() {
+        for drives in [[10, 10], [2, 0], [3, 7], [0, 1], [5, 5]] {
+            let layout = Layout { drives, shuttles: 1, ..Layout::default() }.check().expect("in range");
+            let mut seen = std::collections::BTreeSet::new();
+            for drive in (0..layout.drive_count()).map(Drive) {
+                assert!(seen.insert(layout.drive_position(drive)), "{drives:?}: {drive:?} shares a place");
+                let rack = layout.cell_at(layout.drive_position(drive)).rack;
+                assert_eq!(rack, if layout.drive_side(drive) == Side::Left { 1 } else { 9 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_shuttle_at_a_dock_leaves_the_door_free() {
+        let layout = Layout::default();
+        for side in [Side::Left, Side::Right] {
+            let distance = (layout.dock_position(3, side).x_um - layout.door_um(side)).abs();
+            assert!(distance >= layout.spacing_um);
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_by_name() {
+        let text = |layout: Layout| layout.check().expect_err("out of range").to_string();
+        assert_eq!(text(Layout { shelves: 0, ..Layout::default() }), "shelves: 0, but 1 to 100 is expected");
+        assert!(text(Layout { shuttles: 41, ..Layout::default() }).starts_with("shuttles: 41"));
+        assert!(text(Layout { drives: [0, 0], shuttles: 0, ..Layout::default() }).starts_with("drives: 0"));
+        assert!(text(Layout { port_shelf: 10, ..Layout::default() }).starts_with("port_shelf"));
+    }
+}
