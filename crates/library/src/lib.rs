@@ -1,10 +1,36 @@
-//! Decisions on motion in a library of platters. A [`Controller`](https://en.wikipedia.org/wiki/Sans-IO) owns all state, is told *events*
-//! and answers with *commands*; whoever carries them out, emulated mechanics or real ones, is elsewhere.
+//! Decisions on motion in a library of platters. A [`Controller`] owns all state of one library, is told [`Event`]s and answers with
+//! [`Command`]s; whoever carries them out, emulated mechanics or real ones, is elsewhere. What moves next is a [`Policy`]'s choice, made by
+//! looking at the [`Panel`].
+//!
+//! ```text
+//!           events                                commands
+//!   +----------------------+              +----------------------+
+//!   |      Controller      |------------->|      mechanics       |
+//!   |   (same code, ever)  |<-------------|   emulated or real   |
+//!   +----------------------+              +----------------------+
+//! ```
+//!
+//! Nothing here reads a clock, draws chance or does IO (I8).
 
 mod command;
+mod controller;
 mod event;
 mod layout;
+mod pace;
+mod panel;
+mod placement;
+mod policy;
+mod queue;
+mod rectangle;
+mod traffic;
 
 pub use command::{Action, Actor, Command, CommandId, Outcome, Tracks};
+pub use controller::Controller;
 pub use event::{Event, Fault, ReadRequest, RequestId};
 pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position, Shuttle, Side, Slot};
+pub use pace::Pace;
+pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
+pub use policy::{Fulgurite, Ideas, NoShuttles, Partitioned, Policy, ShortestPaths, Task};
+pub use queue::{Lane, Queue, Waiting};
+pub use rectangle::{Rectangle, rectangles};
+pub use traffic::Congestion;

@@ -1,0 +1,154 @@
+//! What a drive does next. Customers go first; what is left of its time goes to verification.
+//!
+//! ```text
+//! arrived --mount--> mounted --read, read, ...--> (nothing waits) --unmount--> released --> a shuttle takes it
+//!                      \--verify ... verify--> (all tracks read back) --unmount--> released
+//! ```
+
+use crate::panel::{Held, Operation, Purpose, Stage, Verification};
+use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tracks, Whereabouts};
+
+impl Controller {
+    /// The next operation of a drive, unless it is at one that has to end first.
+    pub(super) fn work(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+        let state = *self.drive(drive);
+        if state.down || state.operation.is_some_and(|(_, operation)| operation != Operation::Verify) {
+            return;
+        }
+        let is_verifying = state.operation.is_some();
+        let Some((bay, held)) = self.next_to_serve(drive) else { return };
+        if is_verifying && held.purpose == Purpose::Verification {
+            return;
+        }
+        if bay != state.active {
+            self.command_drive(drive, Operation::Switch(bay), Action::Switch { to: bay }, commands);
+            return;
+        }
+        let platter = held.platter;
+        match (held.stage, held.purpose) {
+            (Stage::Arrived | Stage::Released, _) => {
+                self.set_stage(drive, bay, Stage::Arrived);
+                self.command_drive(drive, Operation::Mount, Action::Mount { bay, platter }, commands);
+            }
+            (Stage::Mounted, Purpose::Customer) => self.read_on(drive, bay, platter, commands),
+            (Stage::Mounted, Purpose::Verification) => {
+                let at = &self.panel.platters[platter.0 as usize];
+                if at.verified < at.tracks {
+                    let tracks = Tracks { first: at.verified, count: at.tracks - at.verified };
+                    self.command_drive(drive, Operation::Verify, Action::Verify { platter, tracks }, commands);
+                } else {
+                    self.command_drive(drive, Operation::Unmount, Action::Unmount { bay, platter }, commands);
+                }
+            }
+        }
+    }
+
+    /// The bay that the drive should turn to: a mounted customer, one that has arrived or is wanted again, then what is to be verified.
+    fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
+        let rank = |held: &Held| {
+            let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
+            let is_verified = self.panel.platters[held.platter.0 as usize].verified == self.panel.platters[held.platter.0 as usize].tracks;
+            match (held.purpose, held.stage) {
+                (Purpose::Customer, Stage::Mounted) => Some(0),
+                (Purpose::Customer, Stage::Arrived) => Some(1),
+                (Purpose::Customer, Stage::Released) => (is_wanted && held.taker.is_none()).then_some(2),
+                (Purpose::Verification, Stage::Released) => (!is_verified && held.taker.is_none()).then_some(3),
+                (Purpose::Verification, _) => held.taker.is_none().then_some(3),
+            }
+        };
+        let bays = self.panel.bays(drive).iter().enumerate();
+        let held = bays.filter_map(|(index, bay)| Some((rank(&bay.held?)?, Bay(index as u8), bay.held?)));
+        held.min_by_key(|(rank, bay, _)| (*rank, *bay)).map(|(_, bay, held)| (bay, held))
+    }
+
+    fn read_on(&mut self, drive: Drive, bay: Bay, platter: Platter, commands: &mut Vec<Command>) {
+        let head = self.drive(drive).head;
+        let by_track = if self.reads_by_track { head.or(Some(0)) } else { None };
+        match self.panel.queue.pop(platter, by_track) {
+            Some(waiting) => {
+                let (tracks, request) = (waiting.tracks, waiting.id);
+                let adjacent = head == Some(tracks.first);
+                self.drive(drive).head = Some(tracks.end());
+                self.command_drive(drive, Operation::Read(request, tracks), Action::Read { platter, tracks, adjacent, request }, commands);
+            }
+            None => self.command_drive(drive, Operation::Unmount, Action::Unmount { bay, platter }, commands),
+        }
+    }
+
+    pub(super) fn drive_done(&mut self, drive: Drive, operation: Operation, commands: &mut Vec<Command>) {
+        let active = self.drive(drive).active;
+        match operation {
+            Operation::Switch(bay) => {
+                let state = self.drive(drive);
+                (state.active, state.head) = (bay, None);
+            }
+            Operation::Mount => {
+                self.set_stage(drive, active, Stage::Mounted);
+                self.drive(drive).head = None;
+            }
+            Operation::Unmount => self.unmounted(drive, active),
+            Operation::Read(request, _) => commands.push(Command::Finish { request, outcome: Outcome::Read }),
+            Operation::Verify => {
+                if let Some(held) = self.drive(drive).bays[usize::from(active.0)].held {
+                    let state = &mut self.panel.platters[held.platter.0 as usize];
+                    state.verified = state.tracks;
+                }
+            }
+        }
+        self.work(drive, commands);
+    }
+
+    fn unmounted(&mut self, drive: Drive, bay: Bay) {
+        self.is_changed = true;
+        self.drive(drive).head = None;
+        if !self.needs_no_shuttles {
+            self.set_stage(drive, bay, Stage::Released);
+            return;
+        }
+        // Without shuttles, it is home at once.
+        let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.take() else { return };
+        let state = &mut self.panel.platters[held.platter.0 as usize];
+        state.claimed = false;
+        if let Some(home) = state.home {
+            state.whereabouts = Whereabouts::Berth(Berth::Slot(home));
+        }
+        self.line_up(held.platter);
+    }
+
+    pub(super) fn set_stage(&mut self, drive: Drive, bay: Bay, stage: Stage) {
+        if let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut() {
+            held.stage = stage;
+        }
+    }
+
+    /// Without shuttles: what is waited for is in a drive at once, and so is what was written.
+    pub(super) fn load_drives(&mut self, commands: &mut Vec<Command>) {
+        for drive in self.panel.drives() {
+            if self.drive(drive).down {
+                continue;
+            }
+            if self.panel.customers(drive) == 0 {
+                let heads = self.panel.lanes().filter_map(|lane| self.panel.queue.line(lane).next());
+                if let Some(platter) = heads.min_by_key(|platter| (self.panel.queue.oldest(*platter), *platter)) {
+                    self.appear(drive, platter, Purpose::Customer, commands);
+                }
+            }
+            let is_verifying = self.panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification));
+            if !is_verifying
+                && self.panel.verification == Verification::Written
+                && let Some(platter) = self.panel.port.pop_front()
+            {
+                self.appear(drive, platter, Purpose::Verification, commands);
+            }
+        }
+    }
+
+    fn appear(&mut self, drive: Drive, platter: Platter, purpose: Purpose, commands: &mut Vec<Command>) {
+        let Some(bay) = self.panel.empty_bay(drive) else { return };
+        self.panel.queue.leave(platter);
+        self.drive(drive).bays[usize::from(bay.0)].held = Some(Held { platter, purpose, stage: Stage::Arrived, taker: None });
+        let state = &mut self.panel.platters[platter.0 as usize];
+        (state.whereabouts, state.claimed) = (Whereabouts::Berth(Berth::Bay(drive, bay)), true);
+        self.work(drive, commands);
+    }
+}

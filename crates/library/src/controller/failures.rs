@@ -1,0 +1,158 @@
+//! What follows when something fails. A lost shuttle takes its platter with it and makes the cells around it unreachable; a drive that is
+//! down takes the platters in it. Requests for what can't be reached end as unavailable, so that somebody asks others of the set.
+
+use crate::{Actor, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Purpose, Shuttle, Stage};
+
+impl Controller {
+    pub(super) fn failed(&mut self, command: CommandId, fault: Fault, commands: &mut Vec<Command>) {
+        let is_open = match command.actor {
+            Actor::Shuttle(shuttle) => self.shuttle(shuttle).doing.is_some_and(|(id, _)| id == command),
+            Actor::Drive(drive) => self.drive(drive).operation.is_some_and(|(id, _)| id == command),
+        };
+        if is_open {
+            self.lost(command.actor, fault, commands);
+        } else {
+            self.unexpected += 1;
+        }
+    }
+
+    pub(super) fn lost(&mut self, actor: Actor, fault: Fault, commands: &mut Vec<Command>) {
+        match (actor, fault) {
+            (Actor::Shuttle(shuttle), Fault::Stopped { x_um } | Fault::Collided { x_um, .. }) => self.shuttle_lost(shuttle, x_um, commands),
+            (Actor::Drive(drive), _) => self.drive_down(drive, commands),
+            (Actor::Shuttle(_), Fault::DriveDown) => self.unexpected += 1,
+        }
+        self.is_changed = true;
+    }
+
+    fn shuttle_lost(&mut self, shuttle: Shuttle, x_um: i64, commands: &mut Vec<Command>) {
+        if self.shuttle(shuttle).lost {
+            return;
+        }
+        let state = *self.shuttle(shuttle);
+        if let Job::Carry(carry) = state.job {
+            if state.carrying.is_none() {
+                self.give_up(shuttle, carry);
+            } else {
+                self.forget_promise(carry);
+                self.free_destination(carry);
+            }
+        }
+        self.panel.traffic.lose(shuttle, x_um);
+        let state = self.shuttle(shuttle);
+        (state.lost, state.doing, state.job) = (true, None, Job::Idle);
+        if let Some(platter) = state.carrying {
+            self.end_requests(platter, commands);
+        }
+        for cell in self.zone_of(shuttle) {
+            self.block(cell, commands);
+        }
+    }
+
+    /// The cells that a lost shuttle makes unreachable.
+    fn zone_of(&self, shuttle: Shuttle) -> Vec<Cell> {
+        let at = self.panel.traffic.at(shuttle);
+        crate::placement::unreachable(&self.panel.layout, self.panel.layout.cell_at(at), self.panel.traffic.between(shuttle))
+    }
+
+    fn block(&mut self, cell: Cell, commands: &mut Vec<Command>) {
+        let index = self.cell_index(cell);
+        self.panel.blocked[index] += 1;
+        if self.panel.blocked[index] == 1 {
+            for platter in self.platters_in(cell) {
+                self.end_requests(platter, commands);
+            }
+        }
+    }
+
+    fn unblock(&mut self, cell: Cell) {
+        let index = self.cell_index(cell);
+        self.panel.blocked[index] -= 1;
+        if self.panel.blocked[index] == 0 {
+            for platter in self.platters_in(cell) {
+                self.line_up(platter);
+            }
+        }
+    }
+
+    fn cell_index(&self, cell: Cell) -> usize {
+        usize::from(cell.rack) * usize::from(self.panel.layout.shelves) + usize::from(cell.shelf)
+    }
+
+    /// Platters that lie in a cell now.
+    fn platters_in(&self, cell: Cell) -> Vec<Platter> {
+        let layout = &self.panel.layout;
+        if cell.rack < 2 || cell.rack >= layout.storage_racks + 2 {
+            return Vec::new();
+        }
+        let slots = (0..layout.slots).map(|index| layout.slot(cell, index));
+        let lies_there = |platter: &Platter| matches!(self.panel.whereabouts(*platter), crate::Whereabouts::Berth(Berth::Slot(slot)) if layout.cell_of(slot) == cell);
+        slots.filter_map(|slot| self.panel.tenants[slot.0 as usize]).filter(lies_there).collect()
+    }
+
+    fn drive_down(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+        let state = self.drive(drive);
+        if state.down {
+            return;
+        }
+        let read = state.operation.take();
+        (state.down, state.head) = (true, None);
+        // The request that was being read is no longer in the queue.
+        if let Some((_, crate::Operation::Read(request, _))) = read {
+            commands.push(Command::Finish { request, outcome: Outcome::Unavailable });
+        }
+        for bay in 0..2 {
+            if let Some(held) = self.drive(drive).bays[bay].held {
+                self.end_requests(held.platter, commands);
+            }
+        }
+    }
+
+    pub(super) fn repaired(&mut self, actor: Actor, commands: &mut Vec<Command>) {
+        match actor {
+            Actor::Shuttle(shuttle) if self.shuttle(shuttle).lost => {
+                for cell in self.zone_of(shuttle) {
+                    self.unblock(cell);
+                }
+                self.panel.traffic.find(shuttle);
+                self.shuttle(shuttle).lost = false;
+                if let Some(platter) = self.shuttle(shuttle).carrying {
+                    let to = Berth::Slot(self.destination(platter));
+                    self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: to, to });
+                    self.proceed(shuttle, commands);
+                }
+            }
+            Actor::Drive(drive) if self.drive(drive).down => {
+                let state = self.drive(drive);
+                state.down = false;
+                for held in state.bays.iter_mut().filter_map(|bay| bay.held.as_mut()) {
+                    held.stage = if held.purpose == Purpose::Customer { Stage::Released } else { Stage::Arrived };
+                }
+                self.work(drive, commands);
+            }
+            _ => self.unexpected += 1,
+        }
+        self.is_changed = true;
+    }
+
+    pub(super) fn set_available(&mut self, platter: Platter, is_available: bool, commands: &mut Vec<Command>) {
+        let Some(state) = self.panel.platters.get_mut(platter.0 as usize) else {
+            self.unexpected += 1;
+            return;
+        };
+        state.unavailable = !is_available;
+        if is_available {
+            self.line_up(platter);
+        } else {
+            self.end_requests(platter, commands);
+        }
+    }
+
+    /// Whoever waits for a platter that can't be reached is told so.
+    fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
+        self.panel.queue.leave(platter);
+        while let Some(waiting) = self.panel.queue.pop(platter, None) {
+            commands.push(Command::Finish { request: waiting.id, outcome: Outcome::Unavailable });
+        }
+    }
+}

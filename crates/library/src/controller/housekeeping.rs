@@ -1,0 +1,129 @@
+//! What has to be done whatever the policy: written platters to the drives, verified ones to their slots, strays home, shuttles to their docks.
+
+use crate::panel::{Held, Purpose, Stage, Verification};
+use crate::policy::nearest_idle;
+use crate::{Berth, Carry, Controller, Drive, Job, Platter, Shuttle, Slot, Whereabouts};
+
+impl Controller {
+    /// One task for a shuttle that the policy has none for. Returns the shuttle.
+    pub(super) fn keep_house(&mut self) -> Option<Shuttle> {
+        self.charge().or_else(|| self.store_verified()).or_else(|| self.bring_written()).or_else(|| self.take_home())
+    }
+
+    fn charge(&mut self) -> Option<Shuttle> {
+        let is_due = |state: &crate::panel::ShuttleState| state.low && state.job == Job::Idle && !state.lost;
+        let index = self.panel.shuttles.iter().position(is_due)?;
+        let shuttle = Shuttle(index as u16);
+        let dock = self.panel.dock_near(self.panel.position(shuttle));
+        self.shuttle(shuttle).job = Job::Charge(dock);
+        Some(shuttle)
+    }
+
+    /// Platters that were read back in full leave their drive.
+    fn store_verified(&mut self) -> Option<Shuttle> {
+        if self.panel.verification == Verification::Off {
+            return None;
+        }
+        let drives = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));
+        let is_verified = |held: Held| held.purpose == Purpose::Verification && held.stage == Stage::Released && held.taker.is_none();
+        let mut done = drives.flat_map(|drive| (0..2).map(move |bay| (drive, crate::Bay(bay))));
+        let (drive, bay) = done.find(|(drive, bay)| self.panel.bays(*drive)[usize::from(bay.0)].held.is_some_and(is_verified))?;
+        let shuttle = nearest_idle(&self.panel, self.panel.layout.drive_position(drive))?;
+        self.take_on(shuttle, crate::Task::Collect { drive, bay });
+        Some(shuttle)
+    }
+
+    /// The first platter at the port goes to a drive that has nothing to verify.
+    fn bring_written(&mut self) -> Option<Shuttle> {
+        let platter = *self.panel.port.iter().find(|platter| !self.panel.platters[platter.0 as usize].claimed)?;
+        if !self.is_open(Berth::Port) {
+            return None;
+        }
+        let port = self.panel.layout.port_position();
+        let wants = |drive: &Drive| {
+            let is_verification =
+                |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
+            let bays = self.panel.bays(*drive);
+            let has = bays
+                .iter()
+                .any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.promised.is_some_and(is_verification));
+            !has && self.panel.empty_bay(*drive).is_some() && self.panel.is_reachable(*drive)
+        };
+        let way = |drive: &Drive| self.panel.pace.travel(port, self.panel.layout.drive_position(*drive));
+        let drive = self.panel.drives().filter(wants).min_by_key(|drive| (way(drive), *drive))?;
+        let shuttle = nearest_idle(&self.panel, port)?;
+        let bay = self.panel.empty_bay(drive)?;
+        self.panel.platters[platter.0 as usize].claimed = true;
+        self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
+        self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: Berth::Port, to: Berth::Bay(drive, bay) });
+        Some(shuttle)
+    }
+
+    /// Platters that a failure kept from their slots go there when they can.
+    fn take_home(&mut self) -> Option<Shuttle> {
+        let mut index = 0;
+        while let Some(platter) = self.panel.strays.get(index).copied() {
+            let state = self.panel.platters[platter.0 as usize];
+            let (Some(home), Whereabouts::Berth(from @ Berth::Slot(slot))) = (state.home, state.whereabouts) else {
+                index += 1;
+                continue;
+            };
+            if slot == home {
+                self.panel.strays.swap_remove(index);
+                continue;
+            }
+            if state.claimed || !self.is_open(from) || !self.is_open(Berth::Slot(home)) {
+                index += 1;
+                continue;
+            }
+            let shuttle = nearest_idle(&self.panel, state.at)?;
+            self.panel.queue.leave(platter);
+            self.panel.platters[platter.0 as usize].claimed = true;
+            self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Slot(home) });
+            return Some(shuttle);
+        }
+        None
+    }
+
+    /// The slot a platter goes to: its own, or another if a failure blocks that; then it goes home later.
+    pub(super) fn destination(&mut self, platter: Platter) -> Slot {
+        let state = self.panel.platters[platter.0 as usize];
+        if let Some(home) = state.home.filter(|home| self.is_open(Berth::Slot(*home))) {
+            return home;
+        }
+        match self.panel.spare_slot(state.at) {
+            Some(slot) => {
+                self.panel.tenants[slot.0 as usize] = Some(platter);
+                if state.home.is_some() && !self.panel.strays.contains(&platter) {
+                    self.panel.strays.push(platter);
+                }
+                slot
+            }
+            // Nowhere else is room: it waits for its own slot.
+            None => state.home.expect("whoever has no home is only moved where there is room"),
+        }
+    }
+
+    /// The platter under verification leaves the drive for a spare slot.
+    pub(super) fn set_aside(&mut self, shuttle: Shuttle, drive: Drive) -> Carry {
+        let bays = &mut self.drive(drive).bays;
+        let index = bays.iter().position(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification && held.taker.is_none()));
+        let index = index.unwrap_or_else(|| panic!("a policy wanted a verification set aside that {drive:?} has not"));
+        let held = bays[index].held.as_mut().expect("it was just found");
+        held.taker = Some(shuttle);
+        let platter = held.platter;
+        Carry { platter, from: Berth::Bay(drive, crate::Bay(index as u8)), to: Berth::Slot(self.destination(platter)) }
+    }
+
+    pub(super) fn written(&mut self, platter: Platter) {
+        let Some(state) = self.panel.platters.get_mut(platter.0 as usize).filter(|state| state.whereabouts == Whereabouts::Unwritten)
+        else {
+            self.unexpected += 1;
+            return;
+        };
+        state.at = self.panel.layout.port_position();
+        state.whereabouts = Whereabouts::Berth(Berth::Port);
+        self.panel.port.push_back(platter);
+        self.is_changed = true;
+    }
+}

@@ -1,0 +1,267 @@
+//! The controller of one library: events in, commands out.
+//!
+//! ```text
+//!              +--------------------------- Controller ----------------------------+
+//!   event ---> | apply: what is now true     settle: what follows                  | ---> commands
+//!              |   Panel, Queue, Traffic       drives work off their platters      |
+//!              |                               the Policy gives tasks to shuttles  |
+//!              |                               housekeeping, traffic               |
+//!              +-------------------------------------------------------------------+
+//! ```
+//!
+//! It reads no clock, draws no chance and does no IO: the same events give the same commands, whether mechanics are emulated in a simulation
+//! or real. Ties are broken by number.
+
+mod drives;
+mod failures;
+mod housekeeping;
+mod shuttles;
+
+use fulgurite_domain::Micros;
+
+use crate::panel::{Doing, DriveState, Operation, ShuttleState};
+use crate::policy::Task;
+use crate::{
+    Action, Actor, Berth, Carry, Command, CommandId, Drive, Event, Inventory, Job, Layout, Outcome, Pace, Panel, Platter, Policy, Position,
+    ReadRequest, Shuttle, Stage, Whereabouts,
+};
+
+/// Decides on all motion in one library.
+pub struct Controller {
+    panel: Panel,
+    policy: Box<dyn Policy>,
+    needs_no_shuttles: bool,
+    reads_by_track: bool,
+    commands: u64,
+    /// Something changed that somebody could act on.
+    is_changed: bool,
+    legs: Vec<(Shuttle, Position)>,
+    unexpected: u64,
+}
+
+impl Controller {
+    /// A controller for a panel of these measures that holds these platters.
+    ///
+    /// # Panics
+    /// If two platters have one home, or one that the layout doesn't have.
+    #[must_use]
+    pub fn new(layout: Layout, pace: Pace, inventory: &Inventory, policy: Box<dyn Policy>) -> Self {
+        let mut homes = inventory.homes.clone();
+        homes.sort_unstable();
+        assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have one home");
+        assert!(homes.last().is_none_or(|last| last.0 < layout.slot_count()), "a platter's home is beyond the last slot");
+        Self {
+            panel: Panel::new(layout, pace, inventory),
+            needs_no_shuttles: policy.needs_no_shuttles(),
+            reads_by_track: policy.reads_by_track(),
+            policy,
+            commands: 0,
+            is_changed: false,
+            legs: Vec::new(),
+            unexpected: 0,
+        }
+    }
+
+    /// Applies one event at `now`, settles, and appends the commands that follow. The first event should be [`Event::Woken`]: drives that
+    /// hold something to verify begin with it.
+    pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
+        debug_assert!(now >= self.panel.now, "time goes forward");
+        self.panel.now = now;
+        match event {
+            Event::ReadRequested(request) => self.requested(&request, commands),
+            Event::Done { command } => self.done(command, commands),
+            Event::Interrupted { command, verified } => self.interrupted(command, verified),
+            Event::PlatterWritten { platter } => self.written(platter),
+            Event::Failed { command, fault } => self.failed(command, fault, commands),
+            Event::Lost { actor, fault } => self.lost(actor, fault, commands),
+            Event::Repaired { actor } => self.repaired(actor, commands),
+            Event::PlatterUnavailable { platter } => self.set_available(platter, false, commands),
+            Event::PlatterAvailable { platter } => self.set_available(platter, true, commands),
+            Event::ChargeLow { shuttle } => {
+                self.panel.shuttles[usize::from(shuttle.0)].low = true;
+                self.is_changed = true;
+            }
+            Event::Woken => {
+                for drive in self.panel.drives() {
+                    self.work(drive, commands);
+                }
+                self.is_changed = true;
+            }
+        }
+        self.settle(commands);
+    }
+
+    /// When [`Event::Woken`] is wanted unless something happens first. No rule of today waits for a time.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Micros> {
+        None
+    }
+
+    /// The panel as the controller believes it to be.
+    #[must_use]
+    pub fn panel(&self) -> &Panel {
+        &self.panel
+    }
+
+    /// Answers to commands that were not open, such as late ones after a restart. They change nothing.
+    #[must_use]
+    pub fn unexpected(&self) -> u64 {
+        self.unexpected
+    }
+
+    fn settle(&mut self, commands: &mut Vec<Command>) {
+        if self.is_changed {
+            self.is_changed = false;
+            if self.needs_no_shuttles {
+                self.load_drives(commands);
+            } else {
+                while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
+                    self.take_on(shuttle, task);
+                    self.proceed(shuttle, commands);
+                }
+                while let Some(shuttle) = self.keep_house() {
+                    self.proceed(shuttle, commands);
+                }
+            }
+        }
+        self.panel.traffic.retry(&mut self.legs);
+        self.send_legs(commands);
+    }
+
+    /// Gives a shuttle its task.
+    ///
+    /// # Panics
+    /// If the policy asks for what can't be: that is an error in the policy.
+    fn take_on(&mut self, shuttle: Shuttle, task: Task) {
+        let state = self.shuttle(shuttle);
+        assert!(state.job == Job::Idle && !state.lost, "a policy gave {task:?} to {shuttle:?}, which is not idle");
+        let carry = match task {
+            Task::Fetch { platter, drive } => {
+                let Whereabouts::Berth(from @ Berth::Slot(_)) = self.panel.whereabouts(platter) else {
+                    panic!("a policy wanted {platter:?} fetched, which is in no slot");
+                };
+                assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which nobody waits for");
+                let bay =
+                    self.panel.coming_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
+                self.panel.queue.leave(platter);
+                self.panel.platters[platter.0 as usize].claimed = true;
+                self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
+                Carry { platter, from, to: Berth::Bay(drive, bay) }
+            }
+            Task::Collect { drive, bay } => {
+                let held = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.stage == Stage::Released);
+                let held = held.unwrap_or_else(|| panic!("a policy wanted a platter from {drive:?}, {bay:?} that is not released"));
+                assert!(held.taker.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle comes for");
+                held.taker = Some(shuttle);
+                let platter = held.platter;
+                Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.destination(platter)) }
+            }
+            Task::SetAside { drive } => self.set_aside(shuttle, drive),
+            Task::BringBack { platter, drive } => {
+                let bay = self
+                    .panel
+                    .empty_bay(drive)
+                    .unwrap_or_else(|| panic!("a policy brought {platter:?} back to {drive:?}, which has no room"));
+                let Whereabouts::Berth(from) = self.panel.whereabouts(platter) else {
+                    panic!("a policy wanted {platter:?} brought back, which is in no slot");
+                };
+                self.panel.platters[platter.0 as usize].claimed = true;
+                self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
+                Carry { platter, from, to: Berth::Bay(drive, bay) }
+            }
+        };
+        self.shuttle(shuttle).job = Job::Carry(carry);
+    }
+
+    fn requested(&mut self, request: &ReadRequest, commands: &mut Vec<Command>) {
+        let platter = request.platter;
+        let is_refused = self.panel.platters.get(platter.0 as usize).is_none_or(|state| {
+            state.whereabouts == Whereabouts::Unwritten || request.tracks.count == 0 || request.tracks.end() > state.tracks
+        });
+        if is_refused || !self.panel.is_available(platter) {
+            let outcome = if is_refused { Outcome::Refused } else { Outcome::Unavailable };
+            commands.push(Command::Finish { request: request.id, outcome });
+            return;
+        }
+        self.panel.queue.push(self.panel.now, request);
+        match self.panel.whereabouts(platter) {
+            Whereabouts::Berth(Berth::Slot(_)) => self.line_up(platter),
+            Whereabouts::Berth(Berth::Bay(drive, _)) => self.work(drive, commands),
+            // It is on its way; who brings it to a drive or slot looks again.
+            Whereabouts::Berth(Berth::Port) | Whereabouts::Shuttle(_) | Whereabouts::Unwritten => {}
+        }
+    }
+
+    /// Puts a platter into its line, if it can be fetched and is waited for.
+    fn line_up(&mut self, platter: Platter) {
+        let state = &self.panel.platters[platter.0 as usize];
+        let is_in_slot = matches!(state.whereabouts, Whereabouts::Berth(Berth::Slot(_)));
+        if is_in_slot && !state.claimed && self.panel.queue.requests_for(platter) > 0 && self.panel.is_available(platter) {
+            let lane = state.lane;
+            if self.panel.queue.lane_of(platter) != Some(lane) {
+                self.panel.queue.enter(platter, lane);
+                self.is_changed = true;
+            }
+        }
+    }
+
+    fn done(&mut self, command: CommandId, commands: &mut Vec<Command>) {
+        match command.actor {
+            Actor::Shuttle(shuttle) => match self.shuttle(shuttle).doing {
+                Some((id, doing)) if id == command => {
+                    self.shuttle(shuttle).doing = None;
+                    self.shuttle_done(shuttle, doing, commands);
+                }
+                _ => self.unexpected += 1,
+            },
+            Actor::Drive(drive) => match self.drive(drive).operation {
+                Some((id, operation)) if id == command => {
+                    self.drive(drive).operation = None;
+                    self.drive_done(drive, operation, commands);
+                }
+                _ => self.unexpected += 1,
+            },
+        }
+    }
+
+    fn interrupted(&mut self, command: CommandId, verified: u32) {
+        let Actor::Drive(drive) = command.actor else {
+            self.unexpected += 1;
+            return;
+        };
+        // The verification made room for the operation that is under way now; what it got done counts.
+        let verification =
+            self.drive(drive).bays.iter().filter_map(|bay| bay.held).find(|held| held.purpose == crate::Purpose::Verification);
+        if let Some(held) = verification {
+            let state = &mut self.panel.platters[held.platter.0 as usize];
+            if state.tracks != u32::MAX {
+                state.verified = state.verified.saturating_add(verified).min(state.tracks);
+            }
+        }
+    }
+
+    fn shuttle(&mut self, shuttle: Shuttle) -> &mut ShuttleState {
+        &mut self.panel.shuttles[usize::from(shuttle.0)]
+    }
+
+    fn drive(&mut self, drive: Drive) -> &mut DriveState {
+        &mut self.panel.drives[usize::from(drive.0)]
+    }
+
+    fn command_shuttle(&mut self, shuttle: Shuttle, doing: Doing, action: Action, commands: &mut Vec<Command>) {
+        let id = self.next_id(Actor::Shuttle(shuttle));
+        self.shuttle(shuttle).doing = Some((id, doing));
+        commands.push(Command::Do { id, action });
+    }
+
+    fn command_drive(&mut self, drive: Drive, operation: Operation, action: Action, commands: &mut Vec<Command>) {
+        let id = self.next_id(Actor::Drive(drive));
+        self.drive(drive).operation = Some((id, operation));
+        commands.push(Command::Do { id, action });
+    }
+
+    fn next_id(&mut self, actor: Actor) -> CommandId {
+        self.commands += 1;
+        CommandId { actor, number: self.commands }
+    }
+}

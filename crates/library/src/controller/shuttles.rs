@@ -1,0 +1,249 @@
+//! What a shuttle does next: go to where its platter is, take it, go to where it belongs, leave it.
+
+use crate::panel::Doing;
+use crate::traffic::Stance;
+use crate::{Action, Berth, Carry, Cell, Command, Controller, Held, Job, Platter, Position, Purpose, Shuttle, Slot, Stage, Whereabouts};
+
+impl Controller {
+    /// The next step of a shuttle's job, if it stands still.
+    pub(super) fn proceed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+        let state = *self.shuttle(shuttle);
+        if state.lost || state.doing.is_some() || self.panel.traffic.is_moving(shuttle) {
+            return;
+        }
+        match state.job {
+            Job::Idle => self.panel.traffic.set_stance(shuttle, Stance::Free),
+            Job::Charge(dock) => {
+                self.panel.traffic.set_stance(shuttle, Stance::Working);
+                if self.go(shuttle, dock, commands) {
+                    self.command_shuttle(shuttle, Doing::Charge, Action::Charge, commands);
+                }
+            }
+            Job::Carry(carry) if state.carrying.is_none() => self.proceed_to_take(shuttle, carry, commands),
+            Job::Carry(carry) => self.proceed_to_leave(shuttle, carry, commands),
+        }
+    }
+
+    fn proceed_to_take(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
+        if !self.panel.is_available(carry.platter) || !self.is_open(carry.from) {
+            // What was to be fetched is out of reach now.
+            self.give_up(shuttle, carry);
+            self.panel.traffic.drop_goal(shuttle);
+            return;
+        }
+        self.panel.traffic.set_stance(shuttle, Stance::Working);
+        if self.go(shuttle, self.panel.layout.berth_position(carry.from), commands) {
+            let action = Action::Pick { from: carry.from, platter: carry.platter };
+            self.command_shuttle(shuttle, Doing::Pick, action, commands);
+        }
+    }
+
+    fn proceed_to_leave(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
+        if !self.is_open(carry.to) {
+            self.redirect(shuttle, carry);
+            let Job::Carry(again) = self.shuttle(shuttle).job else { return };
+            if again.to != carry.to {
+                self.proceed_to_leave(shuttle, again, commands);
+            }
+            return;
+        }
+        let target = self.panel.layout.berth_position(carry.to);
+        if self.is_occupied(carry.to) {
+            // It keeps off the door, for somebody has to come and take away what is in its bay. Until then it can be asked to make room.
+            self.panel.traffic.set_stance(shuttle, Stance::Free);
+            let at = self.panel.position(shuttle);
+            let step = 2 * self.panel.layout.spacing_um;
+            let off = Position {
+                x_um: if target.x_um < self.panel.layout.middle_um() { target.x_um + step } else { target.x_um - step },
+                ..target
+            };
+            if at.shelf != target.shelf || (at.x_um - off.x_um).abs() > step {
+                self.go(shuttle, off, commands);
+            } else {
+                self.panel.traffic.drop_goal(shuttle);
+            }
+            return;
+        }
+        self.panel.traffic.set_stance(shuttle, Stance::Working);
+        if self.go(shuttle, target, commands) {
+            let action = Action::Place { to: carry.to, platter: carry.platter };
+            self.command_shuttle(shuttle, Doing::Place, action, commands);
+        }
+    }
+
+    /// True if the shuttle is there.
+    fn go(&mut self, shuttle: Shuttle, to: Position, commands: &mut Vec<Command>) -> bool {
+        if self.panel.traffic.at(shuttle) == to {
+            self.panel.traffic.drop_goal(shuttle);
+            return true;
+        }
+        if self.panel.traffic.goal(shuttle) != Some(to) {
+            self.panel.traffic.set_goal(shuttle, to, self.panel.now);
+        }
+        self.panel.traffic.advance(shuttle, &mut self.legs);
+        self.send_legs(commands);
+        false
+    }
+
+    /// Commands the legs that traffic let begin.
+    pub(super) fn send_legs(&mut self, commands: &mut Vec<Command>) {
+        while let Some((shuttle, to)) = self.legs.pop() {
+            self.command_shuttle(shuttle, Doing::Leg, Action::Move { to }, commands);
+        }
+    }
+
+    pub(super) fn shuttle_done(&mut self, shuttle: Shuttle, doing: Doing, commands: &mut Vec<Command>) {
+        match doing {
+            Doing::Leg => {
+                let has_arrived = self.panel.traffic.leg_ended(shuttle, self.panel.now);
+                // Who waited for this place goes first; then whoever has the higher number does.
+                self.panel.traffic.retry(&mut self.legs);
+                self.send_legs(commands);
+                if has_arrived {
+                    self.proceed(shuttle, commands);
+                } else {
+                    self.panel.traffic.advance(shuttle, &mut self.legs);
+                    self.send_legs(commands);
+                }
+            }
+            Doing::Pick => self.picked(shuttle, commands),
+            Doing::Place => self.placed(shuttle, commands),
+            Doing::Charge => {
+                self.shuttle(shuttle).low = false;
+                self.become_idle(shuttle);
+            }
+        }
+    }
+
+    fn picked(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only who carries picks") };
+        self.shuttle(shuttle).carrying = Some(carry.platter);
+        self.panel.platters[carry.platter.0 as usize].whereabouts = Whereabouts::Shuttle(shuttle);
+        match carry.from {
+            Berth::Slot(slot) => self.vacate(slot, carry.platter),
+            Berth::Port => {
+                self.panel.port.retain(|platter| *platter != carry.platter);
+                self.is_changed = true;
+            }
+            Berth::Bay(drive, bay) => {
+                self.drive(drive).bays[usize::from(bay.0)].held = None;
+                self.is_changed = true;
+                if let Some(promised) = self.drive(drive).bays[usize::from(bay.0)].promised {
+                    self.proceed_with(promised, commands);
+                }
+                self.work(drive, commands);
+            }
+        }
+        self.proceed(shuttle, commands);
+    }
+
+    /// A guest leaves a slot that is not its home; a home stays its platter's while it is away.
+    fn vacate(&mut self, slot: Slot, platter: Platter) {
+        if self.panel.platters[platter.0 as usize].home != Some(slot) {
+            self.panel.tenants[slot.0 as usize] = None;
+        }
+    }
+
+    /// Lets the shuttle go on that carries this platter.
+    fn proceed_with(&mut self, platter: Platter, commands: &mut Vec<Command>) {
+        if let Whereabouts::Shuttle(carrier) = self.panel.whereabouts(platter) {
+            self.proceed(carrier, commands);
+        }
+    }
+
+    fn placed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
+        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only who carries places") };
+        self.shuttle(shuttle).carrying = None;
+        let at = self.panel.layout.berth_position(carry.to);
+        let lane = self.panel.lane_at(at);
+        let state = &mut self.panel.platters[carry.platter.0 as usize];
+        (state.whereabouts, state.at, state.lane, state.claimed) = (Whereabouts::Berth(carry.to), at, lane, false);
+        let needs_verifying = state.verified < state.tracks;
+        self.become_idle(shuttle);
+        match carry.to {
+            Berth::Bay(drive, bay) => {
+                let purpose = if needs_verifying { Purpose::Verification } else { Purpose::Customer };
+                let held = Held { platter: carry.platter, purpose, stage: Stage::Arrived, taker: None };
+                let state = &mut self.drive(drive).bays[usize::from(bay.0)];
+                (state.held, state.promised) = (Some(held), None);
+                self.work(drive, commands);
+            }
+            Berth::Slot(_) => self.line_up(carry.platter),
+            Berth::Port => unreachable!("nothing is carried to the port"),
+        }
+    }
+
+    pub(super) fn become_idle(&mut self, shuttle: Shuttle) {
+        self.shuttle(shuttle).job = Job::Idle;
+        self.panel.traffic.set_stance(shuttle, Stance::Free);
+        self.is_changed = true;
+    }
+
+    fn is_occupied(&self, berth: Berth) -> bool {
+        matches!(berth, Berth::Bay(drive, bay) if self.panel.bays(drive)[usize::from(bay.0)].held.is_some())
+    }
+
+    /// Whether a shuttle may go there.
+    pub(super) fn is_open(&self, berth: Berth) -> bool {
+        match berth {
+            Berth::Slot(slot) => !self.panel.is_blocked(self.panel.layout.cell_of(slot)),
+            Berth::Bay(drive, _) => self.panel.is_reachable(drive),
+            Berth::Port => !self.panel.is_blocked(Cell { rack: 0, shelf: self.panel.layout.port_shelf }),
+        }
+    }
+
+    /// Ends a job whose platter was not taken yet.
+    pub(super) fn give_up(&mut self, shuttle: Shuttle, carry: Carry) {
+        self.forget_promise(carry);
+        if let Berth::Bay(drive, bay) = carry.from
+            && let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.platter == carry.platter)
+        {
+            held.taker = None;
+        }
+        self.free_destination(carry);
+        self.panel.platters[carry.platter.0 as usize].claimed = false;
+        self.become_idle(shuttle);
+        self.line_up(carry.platter);
+    }
+
+    pub(super) fn forget_promise(&mut self, carry: Carry) {
+        if let Berth::Bay(drive, bay) = carry.to {
+            let state = &mut self.drive(drive).bays[usize::from(bay.0)];
+            if state.promised == Some(carry.platter) {
+                state.promised = None;
+                self.is_changed = true;
+            }
+        }
+    }
+
+    /// A slot that was kept for a guest who doesn't come.
+    pub(super) fn free_destination(&mut self, carry: Carry) {
+        if let Berth::Slot(slot) = carry.to
+            && self.panel.platters[carry.platter.0 as usize].home != Some(slot)
+        {
+            self.panel.tenants[slot.0 as usize] = None;
+        }
+    }
+
+    /// Finds another place for a platter that a shuttle carries, since it can't be left where it was to go. If there is none, it waits.
+    fn redirect(&mut self, shuttle: Shuttle, carry: Carry) {
+        let wants_drive = matches!(carry.to, Berth::Bay(..));
+        self.forget_promise(carry);
+        self.free_destination(carry);
+        let at = self.panel.position(shuttle);
+        let rooms = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));
+        let rooms = rooms.filter_map(|drive| {
+            Some((self.panel.pace.travel(at, self.panel.layout.drive_position(drive)), drive, self.panel.empty_bay(drive)?))
+        });
+        let to = match rooms.min().filter(|_| wants_drive) {
+            Some((_, drive, bay)) => {
+                self.drive(drive).bays[usize::from(bay.0)].promised = Some(carry.platter);
+                Berth::Bay(drive, bay)
+            }
+            None => Berth::Slot(self.destination(carry.platter)),
+        };
+        self.shuttle(shuttle).job = Job::Carry(Carry { to, ..carry });
+        self.panel.traffic.drop_goal(shuttle);
+        self.panel.traffic.set_stance(shuttle, Stance::Free);
+    }
+}

@@ -1,0 +1,92 @@
+//! How long the controller expects motions to take. It chooses by these estimates; what really happens it learns from events.
+
+use fulgurite_domain::Micros;
+
+use crate::Position;
+
+/// Nominal speeds of shuttles.
+///
+/// Source: the shape of a motion is that of Project Silica (SOSP '23, section 7.1): acceleration, top speed, deceleration, then fine
+/// positioning of 0.5 s, always; at most 3.02 s for one shelf, a pick 170 ms slower than a place. Top speed, acceleration and the time of a
+/// place are proposals.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Top speed along a shelf in m/s.
+    pub speed: f64,
+    /// Acceleration and deceleration in m/s².
+    pub acceleration: f64,
+    /// Fine positioning at the end of each motion along a shelf.
+    pub positioning: Micros,
+    /// One shelf up or down.
+    pub crab: Micros,
+    /// Taking a platter.
+    pub pick: Micros,
+    /// Leaving a platter.
+    pub place: Micros,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            speed: 1.0,
+            acceleration: 0.5,
+            positioning: Micros(500_000),
+            crab: Micros(2_976_000),
+            pick: Micros(2_170_000),
+            place: Micros(2_000_000),
+        }
+    }
+}
+
+impl Pace {
+    /// Time for a distance along a shelf, fine positioning included; nothing for no distance.
+    #[must_use]
+    pub fn along(&self, distance_um: i64) -> Micros {
+        if distance_um == 0 {
+            return Micros::ZERO;
+        }
+        self.positioning + self.ride(distance_um)
+    }
+
+    /// Time for a distance along a shelf without fine positioning: a trapezoid of speed over time, or a triangle if it is short.
+    #[must_use]
+    pub fn ride(&self, distance_um: i64) -> Micros {
+        let distance = distance_um.unsigned_abs() as f64 / 1e6;
+        let (v, a) = (self.speed, self.acceleration);
+        Micros::from_seconds(if distance >= v * v / a { distance / v + v / a } else { 2.0 * (distance / a).sqrt() })
+    }
+
+    /// Time from one place to another: along the shelf once, and shelf by shelf.
+    #[must_use]
+    pub fn travel(&self, from: Position, to: Position) -> Micros {
+        let shelves = u64::from(from.shelf.abs_diff(to.shelf));
+        Micros(self.along(to.x_um - from.x_um).0 + shelves * self.crab.0)
+    }
+
+    /// What a platter costs a shuttle at least that is carried from `slot` to `door` and back: pick, carry, place, pick, carry, place.
+    #[must_use]
+    pub fn handling(&self, slot: Position, door: Position) -> Micros {
+        Micros(2 * (self.pick.0 + self.travel(slot, door).0 + self.place.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_ways_never_reach_top_speed() {
+        let pace = Pace::default();
+        // 0.5 m: 2 sqrt(0.5 / 0.5) = 2 s; 2 m: both formulas give 4 s; 5 m: 5 + 2 = 7 s; each and 0.5 s.
+        assert_eq!(pace.along(500_000), Micros(2_500_000));
+        assert_eq!(pace.along(-2_000_000), Micros(4_500_000));
+        assert_eq!(pace.along(5_000_000), Micros(7_500_000));
+        assert_eq!(pace.along(0), Micros::ZERO);
+    }
+
+    #[test]
+    fn a_platter_two_metres_off_costs_a_shuttle_17_seconds() {
+        let at = |x_um| Position { shelf: 3, x_um };
+        assert_eq!(Pace::default().handling(at(4_000_000), at(2_000_000)), Micros(2 * (2_170_000 + 4_500_000 + 2_000_000)));
+    }
+}

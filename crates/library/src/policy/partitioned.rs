@@ -1,0 +1,76 @@
+//! The policy of the paper: each shuttle in a rectangle of its own.
+
+use crate::rectangle::{Rectangle, rectangles};
+use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
+
+/// A shuttle brings the oldest platter of its rectangle to a drive of it, and takes it back. When the tracks waiting in the fullest and in
+/// the emptiest rectangle differ by more than a threshold, shuttles that are idle fetch from the fullest. (SOSP '23, section 4.)
+#[derive(Debug, Clone)]
+pub struct Partitioned {
+    rectangles: Vec<Rectangle>,
+    /// The rectangle of each shuttle.
+    own: Vec<usize>,
+    steals_above: Option<u64>,
+}
+
+impl Partitioned {
+    /// `steals_above` is the difference in waiting tracks above which idle shuttles help elsewhere; without it they never do.
+    #[must_use]
+    pub fn new(layout: &Layout, steals_above: Option<u64>) -> Self {
+        let rectangles = rectangles(layout);
+        let mut own = vec![0; usize::from(layout.shuttles)];
+        for (index, rectangle) in rectangles.iter().enumerate() {
+            for shuttle in &rectangle.shuttles {
+                own[usize::from(shuttle.0)] = index;
+            }
+        }
+        Self { rectangles, own, steals_above }
+    }
+
+    fn oldest(&self, panel: &Panel, rectangle: &Rectangle) -> Option<Platter> {
+        let heads = rectangle.lanes.iter().filter_map(|lane| panel.queue().line(*lane).next());
+        heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter))
+    }
+
+    fn waiting(&self, panel: &Panel, rectangle: &Rectangle) -> u64 {
+        rectangle.lanes.iter().map(|lane| panel.queue().tracks_in(*lane)).sum()
+    }
+
+    /// The rectangle to help in.
+    fn fullest(&self, panel: &Panel) -> Option<&Rectangle> {
+        let threshold = self.steals_above?;
+        let waiting = |rectangle: &Rectangle| self.waiting(panel, rectangle);
+        let emptiest = self.rectangles.iter().map(waiting).min()?;
+        let (fullest, most) = self.rectangles.iter().map(|one| (one, waiting(one))).max_by_key(|(_, tracks)| *tracks)?;
+        (most - emptiest > threshold).then_some(fullest)
+    }
+
+    fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
+        let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
+        let at = panel.position(shuttle);
+        let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
+        let released = rectangle.drives.iter().filter_map(|drive| Some((way(drive), *drive, panel.released_bay(*drive)?)));
+        if let Some((_, drive, bay)) =
+            released.filter(|(_, drive, _)| panel.is_reachable(*drive)).min_by_key(|(way, drive, _)| (*way, *drive))
+        {
+            return Some(Task::Collect { drive, bay });
+        }
+        let shares = rectangle.shuttles.len() > rectangle.drives.len();
+        let has_room = |drive: &&Drive| {
+            let bay = if shares { panel.coming_bay(**drive) } else { panel.empty_bay(**drive) };
+            bay.is_some() && panel.customers(**drive) <= u32::from(shares) && panel.is_reachable(**drive)
+        };
+        rectangle.drives.iter().find(has_room)?;
+        let platter = self.oldest(panel, rectangle).or_else(|| self.oldest(panel, self.fullest(panel)?))?;
+        let place = panel.place_of(platter);
+        let carry = |drive: &&Drive| (panel.pace().travel(place, panel.layout().drive_position(**drive)), **drive);
+        let drive = *rectangle.drives.iter().filter(has_room).min_by_key(carry)?;
+        Some(Task::Fetch { platter, drive })
+    }
+}
+
+impl Policy for Partitioned {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
+    }
+}

@@ -1,0 +1,32 @@
+//! The baseline without partitions: any shuttle goes anywhere.
+
+use crate::policy::nearest_idle;
+use crate::{Drive, Panel, Policy, Shuttle, Task};
+
+/// The oldest platter goes to the nearest drive that has room for it, by the nearest shuttle that is idle; so do platters back to their
+/// slots. (SP of SOSP '23, section 7.2.)
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShortestPaths;
+
+impl Policy for ShortestPaths {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().next()?;
+        for drive in panel.drives().filter(|drive| panel.is_reachable(*drive)) {
+            if let Some(bay) = panel.released_bay(drive) {
+                let shuttle = nearest_idle(panel, panel.layout().drive_position(drive))?;
+                return Some((shuttle, Task::Collect { drive, bay }));
+            }
+        }
+        let heads = panel.lanes().filter_map(|lane| panel.queue().line(lane).next());
+        let platter = heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter))?;
+        let at = panel.place_of(platter);
+        let shares = panel.layout().shuttles > panel.layout().drive_count();
+        let has_room = |drive: &Drive| {
+            let bay = if shares { panel.coming_bay(*drive) } else { panel.empty_bay(*drive) };
+            bay.is_some() && panel.customers(*drive) <= u32::from(shares) && panel.is_reachable(*drive)
+        };
+        let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
+        let drive = panel.drives().filter(has_room).min_by_key(|drive| (way(drive), *drive))?;
+        Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))
+    }
+}

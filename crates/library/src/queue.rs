@@ -1,0 +1,319 @@
+//! Who waits for which platter. Requests hang on their platter; platters that are waited for stand in a line for each *lane*, the half of a
+//! shelf that they rest in, the one with the oldest request first.
+//!
+//! ```text
+//! lane 0: platter 17 -> platter 4 -> platter 230        lane 1: platter 9 -> ...
+//!            |             |
+//!         request 1     request 2
+//!         request 5
+//! ```
+//!
+//! A platter enters its line when its first request arrives, and time only goes forward, so it enters at the end: lists that are linked
+//! through the platters give all operations in constant time. Only what comes back with old requests, after a failure, has to look for its
+//! place.
+
+use fulgurite_domain::Micros;
+
+use crate::{Platter, ReadRequest, RequestId, Tracks};
+
+const NONE: u32 = u32::MAX;
+
+/// Half of a shelf: `2 * shelf` for the left one, `2 * shelf + 1` for the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u16);
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Its name.
+    pub id: RequestId,
+    /// What it wants.
+    pub tracks: Tracks,
+    /// When it was asked.
+    pub arrived: Micros,
+    /// When its last byte is wanted.
+    pub deadline: Micros,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    request: Waiting,
+    next: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    first: u32,
+    last: u32,
+    tracks: u32,
+    requests: u32,
+    lane: Option<Lane>,
+    before: u32,
+    behind: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    first: u32,
+    last: u32,
+    platters: u32,
+    tracks: u64,
+}
+
+/// All requests that wait, by platter, and all platters that wait to be fetched, by lane.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    nodes: Vec<Node>,
+    free: u32,
+    places: Vec<Place>,
+    lines: Vec<Line>,
+    requests: u64,
+}
+
+impl Queue {
+    /// Nobody waits for any of so many platters in so many lanes.
+    #[must_use]
+    pub fn new(platters: usize, lanes: usize) -> Self {
+        let place = Place { first: NONE, last: NONE, tracks: 0, requests: 0, lane: None, before: NONE, behind: NONE };
+        let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
+        Self { nodes: Vec::new(), free: NONE, places: vec![place; platters], lines: vec![line; lanes], requests: 0 }
+    }
+
+    /// Makes room for one platter more.
+    pub(crate) fn add_platter(&mut self) {
+        self.places.push(Place { first: NONE, last: NONE, tracks: 0, requests: 0, lane: None, before: NONE, behind: NONE });
+    }
+
+    /// Requests that wait, whatever for.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Platters in a lane's line.
+    #[must_use]
+    pub fn platters_in(&self, lane: Lane) -> u32 {
+        self.lines[usize::from(lane.0)].platters
+    }
+
+    /// Tracks that the requests for the platters in a lane's line want.
+    #[must_use]
+    pub fn tracks_in(&self, lane: Lane) -> u64 {
+        self.lines[usize::from(lane.0)].tracks
+    }
+
+    /// The platters of a lane's line, the one with the oldest request first.
+    pub fn line(&self, lane: Lane) -> impl Iterator<Item = Platter> + '_ {
+        let mut next = self.lines[usize::from(lane.0)].first;
+        std::iter::from_fn(move || {
+            let platter = (next != NONE).then_some(Platter(next))?;
+            next = self.places[next as usize].behind;
+            Some(platter)
+        })
+    }
+
+    /// When the oldest request for a platter was asked.
+    #[must_use]
+    pub fn oldest(&self, platter: Platter) -> Option<Micros> {
+        let first = self.places[platter.0 as usize].first;
+        (first != NONE).then(|| self.nodes[first as usize].request.arrived)
+    }
+
+    /// Requests that wait for a platter.
+    #[must_use]
+    pub fn requests_for(&self, platter: Platter) -> u32 {
+        self.places[platter.0 as usize].requests
+    }
+
+    /// Tracks that the requests for a platter want.
+    #[must_use]
+    pub fn tracks_for(&self, platter: Platter) -> u32 {
+        self.places[platter.0 as usize].tracks
+    }
+
+    /// The lane in whose line a platter stands.
+    #[must_use]
+    pub fn lane_of(&self, platter: Platter) -> Option<Lane> {
+        self.places[platter.0 as usize].lane
+    }
+
+    /// A request arrives.
+    pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
+        let waiting = Waiting { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
+        let node = Node { request: waiting, next: NONE };
+        let index = if self.free == NONE {
+            self.nodes.push(node);
+            self.nodes.len() as u32 - 1
+        } else {
+            let index = self.free;
+            self.free = self.nodes[index as usize].next;
+            self.nodes[index as usize] = node;
+            index
+        };
+        let place = &mut self.places[request.platter.0 as usize];
+        if place.first == NONE {
+            place.first = index;
+        } else {
+            self.nodes[place.last as usize].next = index;
+        }
+        place.last = index;
+        place.tracks = place.tracks.saturating_add(request.tracks.count);
+        place.requests += 1;
+        self.requests += 1;
+        if let Some(lane) = place.lane {
+            self.lines[usize::from(lane.0)].tracks += u64::from(request.tracks.count);
+        }
+    }
+
+    /// Takes the next request for a platter: the oldest, or the one that begins nearest behind `at` if a track is given.
+    pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<Waiting> {
+        let mut chosen = (NONE, self.places[platter.0 as usize].first);
+        if chosen.1 == NONE {
+            return None;
+        }
+        if let Some(track) = at {
+            let distance = |index: u32| self.nodes[index as usize].request.tracks.first.wrapping_sub(track);
+            let mut before = chosen.1;
+            let mut next = self.nodes[before as usize].next;
+            while next != NONE {
+                if distance(next) < distance(chosen.1) {
+                    chosen = (before, next);
+                }
+                before = next;
+                next = self.nodes[next as usize].next;
+            }
+        }
+        Some(self.unlink(platter, chosen.0, chosen.1))
+    }
+
+    fn unlink(&mut self, platter: Platter, before: u32, index: u32) -> Waiting {
+        let Node { request, next } = self.nodes[index as usize];
+        let place = &mut self.places[platter.0 as usize];
+        if before == NONE {
+            place.first = next;
+        } else {
+            self.nodes[before as usize].next = next;
+        }
+        if place.last == index {
+            place.last = before;
+        }
+        // Saturated sums would go wrong here; 2^32 tracks on one platter don't wait in any library.
+        place.tracks = place.tracks.saturating_sub(request.tracks.count);
+        place.requests -= 1;
+        self.requests -= 1;
+        if let Some(lane) = place.lane {
+            let line = &mut self.lines[usize::from(lane.0)];
+            line.tracks = line.tracks.saturating_sub(u64::from(request.tracks.count));
+        }
+        self.nodes[index as usize].next = self.free;
+        self.free = index;
+        request
+    }
+
+    /// Puts a platter that is waited for into a lane's line, at its age; nothing if it stands there or nobody waits.
+    pub(crate) fn enter(&mut self, platter: Platter, lane: Lane) {
+        let index = platter.0;
+        let Some(oldest) = self.oldest(platter) else { return };
+        if self.places[index as usize].lane == Some(lane) {
+            return;
+        }
+        self.leave(platter);
+        let mut before = self.lines[usize::from(lane.0)].last;
+        while before != NONE && self.oldest(Platter(before)).is_some_and(|other| other > oldest) {
+            before = self.places[before as usize].before;
+        }
+        let line = &mut self.lines[usize::from(lane.0)];
+        let behind = if before == NONE { line.first } else { self.places[before as usize].behind };
+        if before == NONE {
+            line.first = index;
+        } else {
+            self.places[before as usize].behind = index;
+        }
+        if behind == NONE {
+            line.last = index;
+        } else {
+            self.places[behind as usize].before = index;
+        }
+        line.platters += 1;
+        let place = &mut self.places[index as usize];
+        line.tracks += u64::from(place.tracks);
+        (place.lane, place.before, place.behind) = (Some(lane), before, behind);
+    }
+
+    /// Takes a platter out of its line; its requests stay with it.
+    pub(crate) fn leave(&mut self, platter: Platter) {
+        let place = &mut self.places[platter.0 as usize];
+        let Some(lane) = place.lane.take() else { return };
+        let (before, behind, tracks) = (place.before, place.behind, place.tracks);
+        let line = &mut self.lines[usize::from(lane.0)];
+        line.platters -= 1;
+        line.tracks = line.tracks.saturating_sub(u64::from(tracks));
+        if before == NONE {
+            line.first = behind;
+        } else {
+            self.places[before as usize].behind = behind;
+        }
+        let line = &mut self.lines[usize::from(lane.0)];
+        if behind == NONE {
+            line.last = before;
+        } else {
+            self.places[behind as usize].before = before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(queue: &mut Queue, now: u64, id: u64, platter: u32, first: u32) {
+        let tracks = Tracks { first, count: 2 };
+        queue.push(Micros(now), &ReadRequest { id: RequestId(id), platter: Platter(platter), tracks, deadline: Micros::NEVER });
+    }
+
+    fn line(queue: &Queue, lane: u16) -> Vec<u32> {
+        queue.line(Lane(lane)).map(|platter| platter.0).collect()
+    }
+
+    #[test]
+    fn platters_stand_in_order_of_their_oldest_request() {
+        let mut queue = Queue::new(5, 2);
+        for (now, platter) in [(1, 3), (2, 1), (3, 4), (4, 3)] {
+            ask(&mut queue, now, now, platter, 0);
+        }
+        for platter in [4, 3, 1, 1] {
+            queue.enter(Platter(platter), Lane(0));
+        }
+        assert_eq!(line(&queue, 0), [3, 1, 4]);
+        assert_eq!((queue.platters_in(Lane(0)), queue.tracks_in(Lane(0)), queue.requests()), (3, 8, 4));
+        queue.leave(Platter(1));
+        queue.enter(Platter(1), Lane(1));
+        assert_eq!((line(&queue, 0), line(&queue, 1)), (vec![3, 4], vec![1]));
+        queue.leave(Platter(4));
+        queue.leave(Platter(3));
+        assert_eq!((line(&queue, 0), queue.tracks_in(Lane(0))), (vec![], 0));
+    }
+
+    #[test]
+    fn requests_of_a_platter_come_in_order_of_arrival_or_of_their_tracks() {
+        let mut queue = Queue::new(1, 1);
+        for (id, first) in [(1, 50), (2, 10), (3, 30), (4, 12)] {
+            ask(&mut queue, id, id, 0, first);
+        }
+        let mut next = |at| queue.pop(Platter(0), at).map(|waiting| waiting.id.0);
+        assert_eq!(next(None), Some(1));
+        assert_eq!(next(Some(12)), Some(4));
+        assert_eq!(next(Some(14)), Some(3));
+        assert_eq!(next(Some(32)), Some(2));
+        assert_eq!(next(Some(12)), None);
+        ask(&mut queue, 9, 5, 0, 0);
+        assert_eq!((queue.requests(), queue.requests_for(Platter(0)), queue.tracks_for(Platter(0)), queue.nodes.len()), (1, 1, 2, 4));
+    }
+
+    #[test]
+    fn nobody_stands_in_line_for_nothing() {
+        let mut queue = Queue::new(1, 1);
+        queue.enter(Platter(0), Lane(0));
+        assert_eq!(line(&queue, 0), [0_u32; 0]);
+    }
+}
