@@ -22,6 +22,7 @@ mod placement;
 mod policy;
 mod queue;
 mod rectangle;
+mod region;
 mod traffic;
 
 pub use command::{Action, Actor, Command, CommandId, Outcome, Tracks};
@@ -33,4 +34,5 @@ pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose
 pub use policy::{Fulgurite, Ideas, NoShuttles, Partitioned, Policy, ShortestPaths, Task};
 pub use queue::{Lane, Queue, Waiting};
 pub use rectangle::{Rectangle, rectangles};
+pub use region::{Library, Region, RegionOutcome, RegionPlatter, Sets, Shard};
 pub use traffic::Congestion;

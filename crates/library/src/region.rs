@@ -1,0 +1,393 @@
+//! Several libraries that hold platter-sets together. A request for a file becomes reads of its shards; a shard on a platter that can't be
+//! reached becomes reads of the matching tracks of others of its set, and the request ends when all have arrived.
+//!
+//! ```text
+//!   request --> shard --> platter 7 of library 2: read
+//!           \-> shard --> platter 9 of library 0: unavailable --> 16 of the 18 others of its set, wherever they are
+//! ```
+//!
+//! "One track of each platter forms a group; reading a track of an unavailable platter reads the matching tracks of I_p other platters" (SOSP
+//! '23, sections 5 and 6). Which of them is ours to choose: those that cost the least.
+
+use fulgurite_domain::{Micros, SetShape};
+
+use crate::{Command, Controller, Event, Outcome, Platter, ReadRequest, RequestId, Tracks, Whereabouts};
+
+/// A library of the region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Library(pub u16);
+
+/// A platter of the region: those of the first set, in order of their positions, then those of the next. Whatever is behind the last
+/// complete set belongs to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RegionPlatter(pub u32);
+
+/// A part of what is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    /// Where it is.
+    pub platter: RegionPlatter,
+    /// The tracks it is on.
+    pub tracks: Tracks,
+}
+
+/// How a request to a region ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RegionOutcome {
+    /// All was read from where it is.
+    Read,
+    /// Some of it was read from others of its set.
+    Recovered,
+    /// Too many platters of a set can't be reached.
+    Unavailable,
+    /// There is no such platter or track.
+    Refused,
+}
+
+/// Where the platters of a region are.
+#[derive(Debug, Clone)]
+pub struct Sets {
+    /// How many platters of a set carry information, and how many redundancy.
+    pub shape: SetShape,
+    /// Each platter of the region: its library, and its number there. Sets follow one another.
+    pub places: Vec<(Library, Platter)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    request: RequestId,
+    deadline: Micros,
+    parts: u32,
+    outcome: RegionOutcome,
+}
+
+/// A read that is under way in one of the libraries.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    open: u32,
+    platter: RegionPlatter,
+    tracks: Tracks,
+    /// What it stands in for, together with others: an index into `recoveries`.
+    recovery: u32,
+}
+
+/// The reads that together stand for one that can't be done.
+#[derive(Debug, Clone, Copy)]
+struct Recovery {
+    parts: u32,
+    /// Positions of the set that were asked, whatever came of it.
+    asked: u64,
+}
+
+/// A list whose entries keep their index.
+#[derive(Debug, Clone)]
+struct Slab<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    const EMPTY: Self = Self { entries: Vec::new(), free: Vec::new() };
+
+    fn insert(&mut self, entry: T) -> u32 {
+        match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = Some(entry);
+                index
+            }
+            None => {
+                self.entries.push(Some(entry));
+                self.entries.len() as u32 - 1
+            }
+        }
+    }
+
+    fn remove(&mut self, index: u32) -> Option<T> {
+        let entry = self.entries.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        Some(entry)
+    }
+
+    fn at(&mut self, index: u32) -> &mut T {
+        self.entries[index as usize].as_mut().expect("the entry is in use")
+    }
+}
+
+const NONE: u32 = u32::MAX;
+
+/// The controllers of a region's libraries, and what is asked of them together.
+pub struct Region {
+    controllers: Vec<Controller>,
+    sets: Sets,
+    open: Slab<Open>,
+    parts: Slab<Part>,
+    recoveries: Slab<Recovery>,
+    /// Commands of the step under way.
+    scratch: Vec<Command>,
+    /// Parts that a library ended without their bytes, and still have to be dealt with.
+    failed: Vec<Part>,
+    recovered: u64,
+}
+
+impl Region {
+    /// A region of these libraries.
+    ///
+    /// # Panics
+    /// If a set has more than 64 platters, or a platter is in a library that isn't there.
+    #[must_use]
+    pub fn new(controllers: Vec<Controller>, sets: Sets) -> Self {
+        assert!((1..=64).contains(&sets.shape.platters()), "sets of 1 to 64 platters are expected");
+        assert!(sets.places.iter().all(|(library, _)| usize::from(library.0) < controllers.len()), "a platter is in no library");
+        Self {
+            controllers,
+            sets,
+            open: Slab::EMPTY,
+            parts: Slab::EMPTY,
+            recoveries: Slab::EMPTY,
+            scratch: Vec::new(),
+            failed: Vec::new(),
+            recovered: 0,
+        }
+    }
+
+    /// The controller of each library.
+    #[must_use]
+    pub fn controllers(&self) -> &[Controller] {
+        &self.controllers
+    }
+
+    /// Where the platters are.
+    #[must_use]
+    pub fn sets(&self) -> &Sets {
+        &self.sets
+    }
+
+    /// Reads that were recovered from others of their set so far.
+    #[must_use]
+    pub fn recovered(&self) -> u64 {
+        self.recovered
+    }
+
+    /// Somebody asks for shards. Commands and ends that follow are appended.
+    pub fn request(
+        &mut self,
+        now: Micros,
+        request: RequestId,
+        shards: &[Shard],
+        deadline: Micros,
+        commands: &mut Vec<(Library, Command)>,
+        ended: &mut Vec<(RequestId, RegionOutcome)>,
+    ) {
+        let is_known = |shard: &Shard| (shard.platter.0 as usize) < self.sets.places.len();
+        if shards.is_empty() || !shards.iter().all(is_known) {
+            ended.push((request, RegionOutcome::Refused));
+            return;
+        }
+        let open = self.open.insert(Open { request, deadline, parts: shards.len() as u32, outcome: RegionOutcome::Read });
+        for shard in shards {
+            self.ask(now, Part { open, platter: shard.platter, tracks: shard.tracks, recovery: NONE }, commands, ended);
+        }
+        self.deal_with_failed(now, commands, ended);
+    }
+
+    /// Tells a library's controller of an event.
+    pub fn step(
+        &mut self,
+        now: Micros,
+        library: Library,
+        event: Event,
+        commands: &mut Vec<(Library, Command)>,
+        ended: &mut Vec<(RequestId, RegionOutcome)>,
+    ) {
+        self.controllers[usize::from(library.0)].step(now, event, &mut self.scratch);
+        self.sort_out(library, commands, ended);
+        self.deal_with_failed(now, commands, ended);
+    }
+
+    fn ask(&mut self, now: Micros, part: Part, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        let (library, platter) = self.sets.places[part.platter.0 as usize];
+        let deadline = self.open.at(part.open).deadline;
+        let id = RequestId(self.parts.insert(part).into());
+        let request = ReadRequest { id, platter, tracks: part.tracks, deadline };
+        self.controllers[usize::from(library.0)].step(now, Event::ReadRequested(request), &mut self.scratch);
+        self.sort_out(library, commands, ended);
+    }
+
+    /// Passes commands on, and takes the ends of parts out of them.
+    fn sort_out(&mut self, library: Library, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        for index in 0..self.scratch.len() {
+            let Command::Finish { request, outcome } = self.scratch[index] else {
+                commands.push((library, self.scratch[index]));
+                continue;
+            };
+            let Some(part) = self.parts.remove(request.0 as u32) else { continue };
+            match outcome {
+                Outcome::Read => self.part_read(part, ended),
+                Outcome::Unavailable => self.failed.push(part),
+                Outcome::Refused => {
+                    self.open.at(part.open).outcome = RegionOutcome::Refused;
+                    self.part_read(part, ended);
+                }
+            }
+        }
+        self.scratch.clear();
+    }
+
+    fn part_read(&mut self, part: Part, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        if part.recovery != NONE {
+            let recovery = self.recoveries.at(part.recovery);
+            recovery.parts -= 1;
+            if recovery.parts > 0 {
+                return;
+            }
+            self.recoveries.remove(part.recovery);
+        }
+        let open = self.open.at(part.open);
+        open.parts -= 1;
+        if open.parts == 0 {
+            let Open { request, outcome, .. } = *open;
+            self.open.remove(part.open);
+            ended.push((request, outcome));
+        }
+    }
+
+    /// Asks others of the set for what a library could not read, again and again until nothing more fails at once.
+    fn deal_with_failed(&mut self, now: Micros, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
+        while let Some(part) = self.failed.pop() {
+            let members = u32::from(self.sets.shape.platters());
+            let (first, position) = (part.platter.0 / members * members, part.platter.0 % members);
+            let is_whole = (first + members) as usize <= self.sets.places.len();
+            let (wanted, mut asked) = match part.recovery {
+                NONE => (u32::from(self.sets.shape.information), 1_u64 << position),
+                // One of the others failed in its turn: one more is asked.
+                recovery => (1, self.recoveries.at(recovery).asked | 1 << position),
+            };
+            let mut others: Vec<(u64, u32)> = (0..members)
+                .filter(|other| is_whole && asked & 1 << other == 0)
+                .filter_map(|other| Some((self.cost(RegionPlatter(first + other))?, other)))
+                .collect();
+            others.sort_unstable();
+            if (others.len() as u32) < wanted {
+                self.open.at(part.open).outcome = RegionOutcome::Unavailable;
+                self.part_read(part, ended);
+                continue;
+            }
+            let chosen = &others[..wanted as usize];
+            asked |= chosen.iter().fold(0, |mask, (_, other)| mask | 1 << other);
+            let recovery = match part.recovery {
+                NONE => {
+                    self.recovered += 1;
+                    self.recoveries.insert(Recovery { parts: wanted, asked })
+                }
+                recovery => {
+                    self.recoveries.at(recovery).asked = asked;
+                    recovery
+                }
+            };
+            let open = self.open.at(part.open);
+            if open.outcome == RegionOutcome::Read {
+                open.outcome = RegionOutcome::Recovered;
+            }
+            for (_, other) in chosen {
+                self.ask(now, Part { platter: RegionPlatter(first + other), recovery, ..part }, commands, ended);
+            }
+        }
+    }
+
+    /// What a read of a platter would cost, in tenths of a visit: nothing if it is in a drive or waited for anyhow, else a visit, and a little
+    /// more the longer its line is. None if it can't be read.
+    fn cost(&self, platter: RegionPlatter) -> Option<u64> {
+        let (library, platter) = self.sets.places[platter.0 as usize];
+        let panel = self.controllers[usize::from(library.0)].panel();
+        if !panel.is_available(platter) {
+            return None;
+        }
+        let is_due =
+            panel.queue().requests_for(platter) > 0 || !matches!(panel.whereabouts(platter), Whereabouts::Berth(crate::Berth::Slot(_)));
+        let line = panel.queue().platters_in(panel.lane_at(panel.place_of(platter)));
+        Some(if is_due { u64::from(line) } else { 10 + 11 * u64::from(line) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Inventory, Layout, NoShuttles, Pace, Slot, Verification};
+
+    /// One library without shuttles that holds two sets of 2+1, answering each command at once.
+    fn region() -> Region {
+        let homes = (0..6).map(|index| Slot(index * 900)).collect();
+        let inventory = Inventory { homes, written: 6, tracks: 100, verification: Verification::Off };
+        let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
+        let places = (0..6).map(|index| (Library(0), Platter(index))).collect();
+        Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 1 }, places })
+    }
+
+    fn read(region: &mut Region, platter: u32) -> (RegionOutcome, Vec<u32>) {
+        let (mut commands, mut ended, mut read) = (Vec::new(), Vec::new(), Vec::new());
+        let shard = Shard { platter: RegionPlatter(platter), tracks: Tracks { first: 7, count: 2 } };
+        region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
+        while let Some((library, command)) = commands.pop() {
+            let Command::Do { id, action } = command else { unreachable!("ends are not passed on") };
+            if let crate::Action::Read { platter, tracks, .. } = action {
+                assert_eq!(tracks, shard.tracks);
+                read.push(platter.0);
+            }
+            region.step(Micros::ZERO, library, Event::Done { command: id }, &mut commands, &mut ended);
+        }
+        assert_eq!(ended.len(), 1, "every request ends once");
+        read.sort_unstable();
+        (ended[0].1, read)
+    }
+
+    fn lose(region: &mut Region, platter: u32) {
+        region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(platter) }, &mut Vec::new(), &mut Vec::new());
+    }
+
+    #[test]
+    fn a_platter_that_cant_be_reached_is_read_from_the_others_of_its_set() {
+        let mut region = region();
+        assert_eq!(read(&mut region, 4), (RegionOutcome::Read, vec![4]));
+        lose(&mut region, 4);
+        assert_eq!(read(&mut region, 4), (RegionOutcome::Recovered, vec![3, 5]));
+        assert_eq!(read(&mut region, 3), (RegionOutcome::Read, vec![3]));
+        lose(&mut region, 5);
+        assert_eq!(read(&mut region, 4), (RegionOutcome::Unavailable, vec![]));
+        assert_eq!(read(&mut region, 1), (RegionOutcome::Read, vec![1]));
+        assert_eq!(region.recovered(), 1);
+    }
+
+    #[test]
+    fn one_of_the_others_that_fails_in_its_turn_is_replaced() {
+        let homes = (0..4).map(|index| Slot(index * 900)).collect();
+        let inventory = Inventory { homes, written: 4, tracks: 100, verification: Verification::Off };
+        let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
+        let places = (0..4).map(|index| (Library(0), Platter(index))).collect();
+        let mut region = Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 2 }, places });
+        lose(&mut region, 0);
+        let (mut commands, mut ended) = (Vec::new(), Vec::new());
+        let shard = Shard { platter: RegionPlatter(0), tracks: Tracks { first: 0, count: 1 } };
+        region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
+        region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(1) }, &mut commands, &mut ended);
+        let mut read = Vec::new();
+        while let Some((library, command)) = commands.pop() {
+            let Command::Do { id, action } = command else { unreachable!("ends are not passed on") };
+            if let crate::Action::Read { platter, .. } = action {
+                read.push(platter.0);
+            }
+            region.step(Micros::ZERO, library, Event::Done { command: id }, &mut commands, &mut ended);
+        }
+        assert_eq!(ended, [(RequestId(1), RegionOutcome::Recovered)]);
+        assert!(read.contains(&2) && read.contains(&3), "{read:?}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused() {
+        let mut region = region();
+        assert_eq!(read(&mut region, 99).0, RegionOutcome::Refused);
+        let (mut commands, mut ended) = (Vec::new(), Vec::new());
+        let shard = Shard { platter: RegionPlatter(0), tracks: Tracks { first: 99, count: 2 } };
+        region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
+        assert_eq!(ended, [(RequestId(1), RegionOutcome::Refused)]);
+    }
+}
