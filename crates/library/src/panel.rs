@@ -70,6 +70,8 @@ pub(crate) struct DriveState {
     /// The track behind the last one read of the mounted platter.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,
+    /// Whether it should hold something to verify.
+    pub(crate) verifies: bool,
 }
 
 /// What a shuttle is at.
@@ -179,6 +181,8 @@ pub struct Panel {
     pub(crate) port: std::collections::VecDeque<Platter>,
     /// Platters that are not in their own slot, and will go there.
     pub(crate) strays: Vec<Platter>,
+    /// Platters whose verification waits until a drive has time for them.
+    pub(crate) aside: Vec<Platter>,
 }
 
 impl Panel {
@@ -201,7 +205,7 @@ impl Panel {
             }
         });
         let platters: Vec<PlatterState> = platters.collect();
-        let drive = DriveState { bays: [BayState::default(); 2], active: Bay(0), operation: None, head: None, down: false };
+        let drive = DriveState { bays: [BayState::default(); 2], active: Bay(0), operation: None, head: None, down: false, verifies: true };
         let shuttle = ShuttleState { job: Job::Idle, doing: None, carrying: None, lost: false, low: false };
         let count = usize::from(layout.shuttles);
         let rests = crate::rectangle::resting_places(&layout);
@@ -217,6 +221,7 @@ impl Panel {
             verification: inventory.verification,
             port: std::collections::VecDeque::new(),
             strays: Vec::new(),
+            aside: Vec::new(),
             layout,
             pace,
         };
@@ -244,9 +249,7 @@ impl Panel {
                 unavailable: false,
             });
             self.queue.add_platter();
-            let held = Held { platter, purpose: Purpose::Verification, stage: Stage::Mounted, taker: None };
-            self.drives[index].bays[1].held = Some(held);
-            self.drives[index].active = Bay(1);
+            self.drives[index].bays[1].held = Some(Held { platter, purpose: Purpose::Verification, stage: Stage::Arrived, taker: None });
         }
     }
 
@@ -423,6 +426,11 @@ impl Panel {
         best.map(|(_, slot)| slot)
     }
 
+    /// d
+    #[must_use]
+    pub fn dump(&self) -> String {
+        self.traffic.dump()
+    }
     pub(crate) fn dock_near(&self, position: Position) -> Position {
         self.layout.dock_position(position.shelf, self.layout.side_of(position.x_um))
     }

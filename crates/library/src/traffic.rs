@@ -1,44 +1,38 @@
-//! Who may move where. Before a shuttle sets off, everything it will sweep is its own until it has arrived: a stretch of a shelf, or one
-//! place on two neighbouring shelves. A shuttle that rests keeps its place. So no two can meet, however long their motions take.
+//! Who may move where. Before a shuttle sets off, its whole path becomes its own: one stretch of a shelf, and the columns that lead there and
+//! away. It is freed leg by leg. A shuttle that rests keeps its place. So no two can meet, however long their motions take, and who has set
+//! off arrives.
 //!
 //! ```text
-//! shelf 4        |   |  B                       B stands
+//! shelf 4        |   |  B                       B rests
 //! shelf 3   A ===|===|=======> x                A has a stretch of shelf 3
-//! shelf 2        C                              C may not crab up while A has it
+//! shelf 2        C            |                 C may not cross it
+//! shelf 1                     v goal            nor touch the column below x
 //! ```
 //!
-//! Conflicts are settled where they arise. A shuttle whose way is taken waits; one that has nothing to do, or waits itself, is pushed aside;
-//! of two that are in each other's way the lower number gives way, over the shelf above or below. (The paper's rule, SOSP '23 section 4:
-//! "conflicts at borders are settled locally, the higher shuttle number goes first". How to give way is ours.)
+//! Conflicts are settled where they arise: who finds its path taken waits; who rests in somebody's path without anything to do there is pushed
+//! aside, and so is a lower number that waits itself. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP
+//! '23, section 4. How a path is chosen and how room is made is ours.) Whoever has waited for long claims its path: nobody else may enter it.
 
 use fulgurite_domain::Micros;
 
 use crate::{Layout, Pace, Position, Shuttle};
+
+/// After this long, somebody who waits looks for a way around.
+const PATIENCE: Micros = Micros(6_000_000);
+/// After this long, somebody who waits claims its path.
+const CLAIM: Micros = Micros(10_000_000);
+/// How often those who wait look again, if nothing happens meanwhile.
+const GLANCE: Micros = Micros(2_000_000);
 
 /// Whether a shuttle that stands can be asked to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stance {
     /// It has nothing to do here.
     Free,
-    /// It works here, and will go on.
+    /// It works, here or where it is going.
     Working,
     /// It is out of order.
     Lost,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Motion {
-    at: Position,
-    leg: Option<Position>,
-    goal: Option<Position>,
-    /// The shelf on which it goes along, instead of the one that it starts or ends on.
-    via: Option<u8>,
-    blocked_by: Option<Shuttle>,
-    stance: Stance,
-    /// It is stuck between its shelf and this one.
-    between: Option<u8>,
-    set_off: Micros,
-    nominal: Micros,
 }
 
 /// Time that trips took, beside the time they would have taken on an empty panel.
@@ -50,8 +44,101 @@ pub struct Congestion {
     pub taken: Micros,
     /// What they would have taken, as the controller estimates it.
     pub unhindered: Micros,
-    /// How often a shuttle gave way by leaving its path.
+    /// How often a shuttle made room for another.
     pub evasions: u64,
+}
+
+/// A stretch of a shelf, or a column over shelves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Region {
+    low_um: i64,
+    high_um: i64,
+    bottom: u8,
+    top: u8,
+}
+
+impl Region {
+    fn of(from: Position, to: Position) -> Self {
+        Self {
+            low_um: from.x_um.min(to.x_um),
+            high_um: from.x_um.max(to.x_um),
+            bottom: from.shelf.min(to.shelf),
+            top: from.shelf.max(to.shelf),
+        }
+    }
+
+    fn meets(&self, other: &Self, spacing_um: i64) -> bool {
+        self.bottom <= other.top
+            && other.bottom <= self.top
+            && self.low_um - other.high_um < spacing_um
+            && other.low_um - self.high_um < spacing_um
+    }
+}
+
+/// Up or down at the first place, along a shelf, up or down at the last: what a shuttle sweeps on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Path {
+    from: Position,
+    via: u8,
+    to: Position,
+}
+
+impl Path {
+    fn standing(at: Position) -> Self {
+        Self { from: at, via: at.shelf, to: at }
+    }
+
+    fn regions(&self) -> [Region; 3] {
+        let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
+        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
+    }
+
+    fn meets(&self, other: &Self, spacing_um: i64) -> bool {
+        // Most paths lie on one shelf, and most pairs on different ones.
+        let (own, others) = (self.regions(), other.regions());
+        own.iter().any(|region| others.iter().any(|other| region.meets(other, spacing_um)))
+    }
+
+    /// Where the next leg ends.
+    fn next(&self) -> Option<Position> {
+        let step = |shelf: u8| if shelf > self.from.shelf { self.from.shelf + 1 } else { self.from.shelf - 1 };
+        if self.from.x_um == self.to.x_um {
+            return (self.from.shelf != self.to.shelf).then(|| Position { shelf: step(self.to.shelf), ..self.from });
+        }
+        Some(if self.from.shelf == self.via {
+            Position { x_um: self.to.x_um, ..self.from }
+        } else {
+            Position { shelf: step(self.via), ..self.from }
+        })
+    }
+
+    /// What is left when the next leg has ended.
+    fn rest(&self) -> Self {
+        let from = self.next().unwrap_or(self.from);
+        let via = if from.x_um == self.to.x_um { self.to.shelf } else { self.via };
+        Self { from, via, to: self.to }
+    }
+
+    fn crabs(&self) -> u8 {
+        self.from.shelf.abs_diff(self.via) + self.via.abs_diff(self.to.shelf)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Motion {
+    /// What it has reserved, from where it stands or its leg began.
+    path: Path,
+    is_moving: bool,
+    goal: Option<Position>,
+    stance: Stance,
+    /// It is stuck between its shelf and this one.
+    between: Option<u8>,
+    /// It waits for its path since then.
+    waits_since: Option<Micros>,
+    /// It made room for this one, and lets it set off first.
+    yields_to: Option<Shuttle>,
+    set_off: Micros,
+    nominal: Micros,
 }
 
 /// Where all shuttles are and what they have reserved.
@@ -62,45 +149,23 @@ pub(crate) struct Traffic {
     width_um: i64,
     shelves: u8,
     pace: Pace,
-    blocked: u32,
+    waiting: u32,
+    lost: u32,
+    claim: Option<(Shuttle, Path)>,
     congestion: Congestion,
-}
-
-/// A stretch of a shelf, or a place on two.
-#[derive(Debug, Clone, Copy)]
-struct Region {
-    low_um: i64,
-    high_um: i64,
-    shelves: (u8, u8),
-}
-
-impl Region {
-    fn of(from: Position, to: Position) -> Self {
-        Self {
-            low_um: from.x_um.min(to.x_um),
-            high_um: from.x_um.max(to.x_um),
-            shelves: (from.shelf.min(to.shelf), from.shelf.max(to.shelf)),
-        }
-    }
-
-    fn meets(&self, other: &Self, spacing_um: i64) -> bool {
-        self.shelves.0 <= other.shelves.1
-            && other.shelves.0 <= self.shelves.1
-            && self.low_um - other.high_um < spacing_um
-            && other.low_um - self.high_um < spacing_um
-    }
+    now: Micros,
 }
 
 impl Traffic {
     pub(crate) fn new(layout: &Layout, pace: Pace, at: impl Iterator<Item = Position>) -> Self {
         let motion = |at| Motion {
-            at,
-            leg: None,
+            path: Path::standing(at),
+            is_moving: false,
             goal: None,
-            via: None,
-            blocked_by: None,
             stance: Stance::Free,
             between: None,
+            waits_since: None,
+            yields_to: None,
             set_off: Micros::ZERO,
             nominal: Micros::ZERO,
         };
@@ -110,276 +175,288 @@ impl Traffic {
             width_um: layout.width_um(),
             shelves: layout.shelves,
             pace,
-            blocked: 0,
+            waiting: 0,
+            lost: 0,
+            claim: None,
             congestion: Congestion::default(),
+            now: Micros::ZERO,
         }
     }
 
+    /// Where it stands, or where the leg began that it is on.
     pub(crate) fn at(&self, shuttle: Shuttle) -> Position {
-        self.motions[usize::from(shuttle.0)].at
+        self.motion(shuttle).path.from
     }
 
-    /// Where it is going to be next: the end of what it is on, or where it stands.
+    /// Where it stands, or where it will when it ends what it is on.
     pub(crate) fn next_at(&self, shuttle: Shuttle) -> Position {
-        let motion = &self.motions[usize::from(shuttle.0)];
-        motion.leg.unwrap_or(motion.at)
+        let motion = self.motion(shuttle);
+        if motion.is_moving { motion.path.to } else { motion.path.from }
     }
 
     pub(crate) fn is_moving(&self, shuttle: Shuttle) -> bool {
-        self.motions[usize::from(shuttle.0)].leg.is_some()
+        self.motion(shuttle).is_moving
     }
 
     pub(crate) fn goal(&self, shuttle: Shuttle) -> Option<Position> {
-        self.motions[usize::from(shuttle.0)].goal
+        self.motion(shuttle).goal
     }
 
     pub(crate) fn congestion(&self) -> Congestion {
         self.congestion
     }
 
+    pub(crate) fn set_now(&mut self, now: Micros) {
+        self.now = now;
+    }
+
     pub(crate) fn set_stance(&mut self, shuttle: Shuttle, stance: Stance) {
-        self.motions[usize::from(shuttle.0)].stance = stance;
+        self.motion_mut(shuttle).stance = stance;
     }
 
     /// The shuttle wants to be at `goal`. It sets off with the next [`Traffic::advance`].
-    pub(crate) fn set_goal(&mut self, shuttle: Shuttle, goal: Position, now: Micros) {
-        let from = self.next_at(shuttle);
-        let nominal = self.pace.travel(from, goal);
-        self.unblock(shuttle);
-        let motion = &mut self.motions[usize::from(shuttle.0)];
-        (motion.goal, motion.via, motion.set_off, motion.nominal) = (Some(goal), None, now, nominal);
+    pub(crate) fn set_goal(&mut self, shuttle: Shuttle, goal: Position) {
+        self.drop_goal(shuttle);
+        let nominal = self.pace.travel(self.next_at(shuttle), goal);
+        let now = self.now;
+        let motion = self.motion_mut(shuttle);
+        (motion.goal, motion.set_off, motion.nominal) = (Some(goal), now, nominal);
     }
 
-    /// The shuttle gives its goal up. What it is on it ends.
+    /// The shuttle gives its goal up. The path it is on it ends.
     pub(crate) fn drop_goal(&mut self, shuttle: Shuttle) {
-        self.unblock(shuttle);
-        let motion = &mut self.motions[usize::from(shuttle.0)];
-        (motion.goal, motion.via) = (None, None);
+        self.stop_waiting(shuttle);
+        self.motion_mut(shuttle).goal = None;
     }
 
-    /// A leg ended where it should. True if the shuttle is at its goal, or has none.
-    pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, now: Micros) -> bool {
-        let motion = &mut self.motions[usize::from(shuttle.0)];
-        if let Some(to) = motion.leg.take() {
-            motion.at = to;
-        }
-        self.reached(shuttle, now)
-    }
-
-    /// True if the shuttle stands at its goal, which it then has no longer, or has none.
-    pub(crate) fn reached(&mut self, shuttle: Shuttle, now: Micros) -> bool {
-        let motion = &mut self.motions[usize::from(shuttle.0)];
-        if motion.leg.is_some() {
+    /// A leg ended where it should. The next one of its path follows at once; without one, true.
+    pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) -> bool {
+        let motion = self.motion_mut(shuttle);
+        motion.path = motion.path.rest();
+        if let Some(next) = motion.path.next() {
+            legs.push((shuttle, next));
             return false;
         }
-        let Some(goal) = motion.goal else { return true };
-        if motion.at != goal {
-            return false;
+        motion.is_moving = false;
+        if motion.goal == Some(motion.path.from) {
+            let (set_off, nominal) = (motion.set_off, motion.nominal);
+            self.congestion.trips += 1;
+            self.congestion.taken += self.now.since(set_off);
+            self.congestion.unhindered += nominal;
+            self.drop_goal(shuttle);
         }
-        (motion.goal, motion.via) = (None, None);
-        self.congestion.trips += 1;
-        self.congestion.taken += now.since(motion.set_off);
-        self.congestion.unhindered += motion.nominal;
         true
     }
 
     /// The shuttle stopped for good where it is: between two shelves if it was on its way from one to the other.
     pub(crate) fn lose(&mut self, shuttle: Shuttle, x_um: i64) {
         self.drop_goal(shuttle);
-        let motion = &mut self.motions[usize::from(shuttle.0)];
+        let motion = self.motion_mut(shuttle);
+        let next = motion.path.next().filter(|_| motion.is_moving);
+        motion.between = next.map(|to| to.shelf).filter(|shelf| *shelf != motion.path.from.shelf);
+        let at = Position { x_um, ..motion.path.from };
+        let other = Position { shelf: motion.between.unwrap_or(at.shelf), ..at };
+        motion.path = Path { from: at, via: at.shelf, to: other };
+        motion.is_moving = false;
         motion.stance = Stance::Lost;
-        motion.between = motion.leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
-        motion.at.x_um = x_um;
-        motion.leg = None;
+        self.lost += 1;
     }
 
-    /// The shuttle is where it was lost, and works.
+    /// The shuttle works again, where it was lost; from between two shelves it goes back to the one it came from.
     pub(crate) fn find(&mut self, shuttle: Shuttle) {
-        let motion = &mut self.motions[usize::from(shuttle.0)];
+        let motion = self.motion_mut(shuttle);
         motion.stance = Stance::Free;
         motion.between = None;
+        motion.path = Path::standing(motion.path.from);
+        self.lost -= 1;
     }
 
     /// The other shelf that a lost shuttle blocks.
     pub(crate) fn between(&self, shuttle: Shuttle) -> Option<u8> {
-        self.motions[usize::from(shuttle.0)].between
+        self.motion(shuttle).between
     }
 
-    /// Sets the shuttle on its next leg if the way is free, and pushes others aside if that helps. Legs that begin are appended.
+    /// Sets the shuttle on its way to its goal if a path is free, and asks others to make room if that helps. Legs that begin are appended.
     pub(crate) fn advance(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
-        let motion = self.motions[usize::from(shuttle.0)];
-        if motion.leg.is_some() || motion.stance == Stance::Lost {
+        let motion = *self.motion(shuttle);
+        let Some(goal) = motion.goal.filter(|goal| *goal != motion.path.from) else { return };
+        if motion.is_moving || motion.stance == Stance::Lost {
             return;
         }
-        let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
-        let ways = self.ways(&motion, goal);
-        for to in ways.into_iter().flatten() {
-            if self.conflict(shuttle, to).is_none() {
-                self.begin(shuttle, to, legs);
-                return;
+        let waited = motion.waits_since.map_or(Micros::ZERO, |since| self.now.since(since));
+        if motion.yields_to.is_none() {
+            let direct = motion.path.from.shelf.abs_diff(goal.shelf);
+            let detour = if waited >= PATIENCE || self.lost > 0 { self.shelves } else { 0 };
+            for path in self.paths(motion.path.from, goal).take_while(|path| path.crabs() <= direct + 2 * detour) {
+                if self.obstacle(shuttle, &path).is_none() && self.is_allowed(shuttle, &path) {
+                    self.set_off(shuttle, path, legs);
+                    return;
+                }
             }
         }
-        let preferred = ways[0].expect("a shuttle that is not at its goal has a way");
-        let other = self.conflict(shuttle, preferred).expect("it was found not to be free");
-        self.block(shuttle, other);
-        self.resolve(shuttle, other, preferred, legs);
+        if motion.waits_since.is_none() {
+            self.waiting += 1;
+            self.motion_mut(shuttle).waits_since = Some(self.now);
+        }
+        let path = self.wanted(motion.path.from, goal);
+        if waited >= CLAIM && self.claim.is_none() {
+            self.claim = Some((shuttle, path));
+        }
+        if motion.yields_to.is_none() {
+            self.ask_for_room(shuttle, &path, legs);
+        }
     }
 
-    /// Lets everybody try again who waits, the highest number first.
+    /// Lets everybody try again who waits: who claims its path, then the highest number first.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
-        if self.blocked == 0 {
+        if self.waiting == 0 {
             return;
         }
+        if let Some((claimant, _)) = self.claim {
+            self.advance(claimant, legs);
+        }
         for index in (0..self.motions.len()).rev() {
-            if self.motions[index].blocked_by.is_some() {
+            if self.motions[index].waits_since.is_some() {
                 self.advance(Shuttle(index as u16), legs);
             }
         }
     }
 
-    /// The next legs that lead to the goal, the best first.
-    fn ways(&self, motion: &Motion, goal: Position) -> [Option<Position>; 2] {
-        let at = motion.at;
-        let towards = |shelf: u8| Position { shelf: if shelf > at.shelf { at.shelf + 1 } else { at.shelf - 1 }, x_um: at.x_um };
-        let along = Position { shelf: at.shelf, x_um: goal.x_um };
-        if at.x_um == goal.x_um {
-            return [Some(towards(goal.shelf)), None];
+    pub(crate) fn dump(&self) -> String {
+        let mut o = format!("claim {:?}\n", self.claim);
+        for (i, m) in self.motions.iter().enumerate() {
+            o += &format!(
+                "{i} at {:.2},{} {} goal {:?} {:?} waits {:?} yields {:?} path {:?}\n",
+                m.path.from.x_um as f64 / 1e6,
+                m.path.from.shelf,
+                if m.is_moving { "moving" } else { "rest" },
+                m.goal.map(|g| (g.x_um as f64 / 1e6, g.shelf)),
+                m.stance,
+                m.waits_since.map(|w| self.now.since(w).seconds()),
+                m.yields_to,
+                if m.is_moving { Some((m.path.via, m.path.to.x_um as f64 / 1e6, m.path.to.shelf)) } else { None }
+            );
         }
-        match motion.via {
-            Some(shelf) if shelf != at.shelf => [Some(towards(shelf)), None],
-            Some(_) => [Some(along), None],
-            None if at.shelf == goal.shelf => [Some(along), None],
-            None => [Some(towards(goal.shelf)), Some(along)],
-        }
+        o
+    }
+    /// When somebody who waits should look again.
+    pub(crate) fn deadline(&self) -> Option<Micros> {
+        (self.waiting > 0).then(|| self.now + GLANCE)
     }
 
-    /// Somebody whose place or reservation the way of this shuttle would touch.
-    fn conflict(&self, shuttle: Shuttle, to: Position) -> Option<Shuttle> {
-        let own = Region::of(self.motions[usize::from(shuttle.0)].at, to);
+    fn motion(&self, shuttle: Shuttle) -> &Motion {
+        &self.motions[usize::from(shuttle.0)]
+    }
+
+    fn motion_mut(&mut self, shuttle: Shuttle) -> &mut Motion {
+        &mut self.motions[usize::from(shuttle.0)]
+    }
+
+    /// All ways from one place to another over one shelf, those with the fewest crabs first. Of those with equally many, the one that goes
+    /// along the goal's shelf comes first.
+    fn paths(&self, from: Position, to: Position) -> impl Iterator<Item = Path> + use<> {
+        let (low, high, shelves) = (from.shelf.min(to.shelf), from.shelf.max(to.shelf), self.shelves);
+        let is_column = from.x_um == to.x_um;
+        let between = (0..=high - low).map(move |away| if to.shelf > from.shelf { to.shelf - away } else { to.shelf + away });
+        let beyond =
+            (1..shelves).flat_map(move |away| [low.checked_sub(away), high.checked_add(away).filter(|shelf| *shelf < shelves)]).flatten();
+        // A column has only one way that needs no detour.
+        between.take(if is_column { 1 } else { usize::MAX }).chain(beyond.filter(move |_| !is_column)).map(move |via| Path {
+            from,
+            via,
+            to,
+        })
+    }
+
+    /// The path that a shuttle would take if nobody but the lost were there.
+    fn wanted(&self, from: Position, to: Position) -> Path {
+        let is_open = |path: &Path| {
+            let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
+            self.lost == 0 || lost.all(|motion| !motion.path.meets(path, self.spacing_um))
+        };
+        let shortest = Path { from, via: to.shelf, to };
+        self.paths(from, to).find(is_open).unwrap_or(shortest)
+    }
+
+    /// Somebody else who stands in a path or has reserved some of it.
+    fn obstacle(&self, shuttle: Shuttle, path: &Path) -> Option<Shuttle> {
         let others = self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0));
-        let mut found = others.filter(|(_, other)| self.region(other).meets(&own, self.spacing_um));
+        let mut found = others.filter(|(_, other)| other.path.meets(path, self.spacing_um));
         found.next().map(|(index, _)| Shuttle(index as u16))
     }
 
-    fn region(&self, motion: &Motion) -> Region {
-        let to = motion.leg.unwrap_or(match motion.between {
-            Some(shelf) => Position { shelf, ..motion.at },
-            None => motion.at,
-        });
-        Region::of(motion.at, to)
+    /// Whether a path leaves alone what somebody else claims: it may lead out of that, but not into it.
+    fn is_allowed(&self, shuttle: Shuttle, path: &Path) -> bool {
+        let Some((_, claimed)) = self.claim.filter(|(claimant, _)| *claimant != shuttle) else { return true };
+        let ends_inside = Path::standing(path.to).meets(&claimed, self.spacing_um);
+        let starts_inside = Path::standing(path.from).meets(&claimed, self.spacing_um);
+        !ends_inside && (starts_inside || !path.meets(&claimed, self.spacing_um))
     }
 
-    fn begin(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) {
-        self.unblock(shuttle);
-        self.motions[usize::from(shuttle.0)].leg = Some(to);
-        legs.push((shuttle, to));
+    fn set_off(&mut self, shuttle: Shuttle, path: Path, legs: &mut Vec<(Shuttle, Position)>) {
+        self.stop_waiting(shuttle);
+        let motion = self.motion_mut(shuttle);
+        (motion.path, motion.is_moving) = (path, true);
+        legs.push((shuttle, path.next().expect("whoever sets off goes somewhere else")));
     }
 
-    fn block(&mut self, shuttle: Shuttle, by: Shuttle) {
-        self.blocked += u32::from(self.motions[usize::from(shuttle.0)].blocked_by.is_none());
-        self.motions[usize::from(shuttle.0)].blocked_by = Some(by);
-    }
-
-    fn unblock(&mut self, shuttle: Shuttle) {
-        self.blocked -= u32::from(self.motions[usize::from(shuttle.0)].blocked_by.take().is_some());
-    }
-
-    /// `shuttle` can't go `to`, because of `other`.
-    fn resolve(&mut self, shuttle: Shuttle, other: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) {
-        let motion = self.motions[usize::from(other.0)];
-        if motion.leg.is_some() {
-            return;
-        }
-        match motion.stance {
-            Stance::Lost => self.go_around(shuttle, legs),
-            Stance::Free if motion.goal.is_none() => self.push_aside(other, shuttle, to, legs),
-            Stance::Working if motion.goal.is_none() => {}
-            _ => {
-                if let Some(victim) = self.lowest_of_cycle(shuttle) {
-                    self.give_way(victim, legs);
+    /// The shuttle waits no longer, and nobody makes room for it.
+    fn stop_waiting(&mut self, shuttle: Shuttle) {
+        let motion = self.motion_mut(shuttle);
+        motion.yields_to = None;
+        if motion.waits_since.take().is_some() {
+            self.waiting -= 1;
+            for motion in &mut self.motions {
+                if motion.yields_to == Some(shuttle) {
+                    motion.yields_to = None;
                 }
             }
         }
-    }
-
-    /// If `shuttle` waits for itself in the end: the lowest number in the circle that has somewhere to go.
-    fn lowest_of_cycle(&self, shuttle: Shuttle) -> Option<Shuttle> {
-        let blocked_by = |one: Shuttle| self.motions[usize::from(one.0)].blocked_by;
-        let mut members = [shuttle; 64];
-        let mut count = 1;
-        let mut next = blocked_by(shuttle)?;
-        while next != shuttle {
-            if count == members.len() || members[..count].contains(&next) {
-                return None;
-            }
-            members[count] = next;
-            count += 1;
-            next = blocked_by(next)?;
+        if self.claim.is_some_and(|(claimant, _)| claimant == shuttle) {
+            self.claim = None;
         }
-        let members = &mut members[..count];
-        members.sort_unstable();
-        members.iter().copied().find(|member| self.refuge(*member).is_some())
     }
 
-    /// A neighbouring shelf that is free here.
-    fn refuge(&self, shuttle: Shuttle) -> Option<Position> {
-        let Motion { at, goal, .. } = self.motions[usize::from(shuttle.0)];
-        let up = (at.shelf + 1 < self.shelves).then(|| Position { shelf: at.shelf + 1, ..at });
-        let down = (at.shelf > 0).then(|| Position { shelf: at.shelf - 1, ..at });
-        // Towards the goal's shelf first.
-        let order = if goal.is_some_and(|goal| goal.shelf > at.shelf) { [up, down] } else { [down, up] };
-        order.into_iter().flatten().find(|to| self.conflict(shuttle, *to).is_none())
+    /// Asks everybody who rests in a path to leave it: whoever has nothing to do there, and lower numbers that wait themselves.
+    fn ask_for_room(&mut self, shuttle: Shuttle, path: &Path, legs: &mut Vec<(Shuttle, Position)>) {
+        let claims = self.claim.is_some_and(|(claimant, _)| claimant == shuttle);
+        for index in 0..self.motions.len() {
+            let other = Shuttle(index as u16);
+            let motion = self.motions[index];
+            let rests = !motion.is_moving && other != shuttle && motion.path.meets(path, self.spacing_um);
+            let is_claimant = self.claim.is_some_and(|(claimant, _)| claimant == other);
+            let waits = motion.goal.is_some() && !is_claimant && claims;
+            if rests && motion.stance != Stance::Lost && (waits || motion.goal.is_none() && motion.stance == Stance::Free) {
+                self.make_room(other, shuttle, path, legs);
+            }
+        }
     }
 
-    /// Goes along another shelf than its own, one on which nothing lost is in the way.
-    fn go_around(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
-        let Motion { at, goal: Some(goal), .. } = self.motions[usize::from(shuttle.0)] else { return };
-        let is_open = |shelf: u8| {
-            let way = Region::of(Position { shelf, ..at }, Position { shelf, ..goal });
-            let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
-            lost.all(|motion| !self.region(motion).meets(&way, self.spacing_um))
-        };
-        for away in 1..self.shelves {
-            let shelves = [at.shelf.checked_sub(away), at.shelf.checked_add(away).filter(|shelf| *shelf < self.shelves)];
-            for shelf in shelves.into_iter().flatten().filter(|shelf| is_open(*shelf)) {
-                let next = Position { shelf: if shelf > at.shelf { at.shelf + 1 } else { at.shelf - 1 }, ..at };
-                if self.conflict(shuttle, next).is_none() {
-                    self.leave_path(shuttle, shelf, next, legs);
-                    return;
+    /// Moves a shuttle that rests out of a path, to the place nearest by that is free.
+    fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, wanted: &Path, legs: &mut Vec<(Shuttle, Position)>) {
+        let at = self.at(shuttle);
+        let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
+        let mut best: Option<(Micros, Path)> = None;
+        for via in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
+            for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
+                let to = Position { shelf: via, x_um: at.x_um + steps * self.spacing_um };
+                let path = Path { from: at, via, to };
+                let cost = self.pace.travel(at, to);
+                let is_better = to != at && best.is_none_or(|(least, _)| cost < least) && (0..=self.width_um).contains(&to.x_um);
+                if is_better && !Path::standing(to).meets(wanted, self.spacing_um) && self.obstacle(shuttle, &path).is_none() {
+                    best = Some((cost, path));
                 }
             }
         }
-    }
-
-    fn give_way(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
-        if let Some(to) = self.refuge(shuttle) {
-            self.leave_path(shuttle, to.shelf, to, legs);
-        }
-    }
-
-    fn leave_path(&mut self, shuttle: Shuttle, via: u8, to: Position, legs: &mut Vec<(Shuttle, Position)>) {
-        self.congestion.evasions += 1;
-        self.motions[usize::from(shuttle.0)].via = Some(via);
-        self.begin(shuttle, to, legs);
-    }
-
-    /// `idle` makes room for the way of `shuttle` to `to`: a little along its shelf, or to a neighbouring one, whatever is free.
-    fn push_aside(&mut self, idle: Shuttle, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) {
-        let from = self.motions[usize::from(shuttle.0)].at;
-        let way = Region::of(from, to);
-        let at = self.motions[usize::from(idle.0)].at;
-        let along = |x_um: i64| ((0..=self.width_um).contains(&x_um)).then_some(Position { shelf: at.shelf, x_um });
-        // Out of the way of where the other one ends, and away from where it comes from.
-        let ahead = if from.x_um <= at.x_um { along(way.high_um + self.spacing_um) } else { along(way.low_um - self.spacing_um) };
-        let near = ahead.filter(|place| (place.x_um - at.x_um).abs() <= 3 * self.spacing_um);
-        let aside = self.refuge(idle);
-        let behind = if from.x_um <= at.x_um { along(way.low_um - self.spacing_um) } else { along(way.high_um + self.spacing_um) };
-        for place in [near, aside, ahead, behind].into_iter().flatten() {
-            if place != at && self.conflict(idle, place).is_none() {
-                self.congestion.evasions += 1;
-                self.begin(idle, place, legs);
-                return;
-            }
+        if let Some((_, path)) = best {
+            self.congestion.evasions += 1;
+            let has_goal = self.motion(shuttle).goal.is_some();
+            let waits_since = self.motion(shuttle).waits_since;
+            let motion = self.motion_mut(shuttle);
+            (motion.path, motion.is_moving) = (path, true);
+            motion.yields_to = has_goal.then_some(other);
+            debug_assert_eq!(waits_since.is_some(), motion.waits_since.is_some());
+            legs.push((shuttle, path.next().expect("another place is somewhere else")));
         }
     }
 }
@@ -403,9 +480,11 @@ mod tests {
             let (shuttle, _) = legs.remove(0);
             count += 1;
             assert!(count < 1_000, "nobody arrives");
-            traffic.leg_ended(shuttle, Micros::ZERO);
+            let has_ended = traffic.leg_ended(shuttle, &mut legs);
             traffic.retry(&mut legs);
-            traffic.advance(shuttle, &mut legs);
+            if has_ended {
+                traffic.advance(shuttle, &mut legs);
+            }
         }
         count
     }
@@ -413,7 +492,7 @@ mod tests {
     fn send(traffic: &mut Traffic, shuttle: u16, goal: Position) -> Vec<(Shuttle, Position)> {
         let mut legs = Vec::new();
         traffic.set_stance(Shuttle(shuttle), Stance::Working);
-        traffic.set_goal(Shuttle(shuttle), goal, Micros::ZERO);
+        traffic.set_goal(Shuttle(shuttle), goal);
         traffic.advance(Shuttle(shuttle), &mut legs);
         legs
     }
@@ -424,7 +503,7 @@ mod tests {
         let first = send(&mut traffic, 0, at(3, 400));
         assert_eq!(first, [(Shuttle(0), at(3, 400))]);
         assert_eq!(send(&mut traffic, 1, at(3, 430)), []);
-        traffic.leg_ended(Shuttle(0), Micros::SECOND);
+        traffic.leg_ended(Shuttle(0), &mut Vec::new());
         let legs = send(&mut traffic, 0, at(3, 300));
         run(&mut traffic, legs);
         assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 300), at(3, 430)));
@@ -446,12 +525,12 @@ mod tests {
         let mut legs = Vec::new();
         for (shuttle, goal) in [(0, at(3, 800)), (1, at(3, 100))] {
             traffic.set_stance(Shuttle(shuttle), Stance::Working);
-            traffic.set_goal(Shuttle(shuttle), goal, Micros::ZERO);
+            traffic.set_goal(Shuttle(shuttle), goal);
         }
         traffic.advance(Shuttle(0), &mut legs);
         assert_eq!(legs, []);
         traffic.advance(Shuttle(1), &mut legs);
-        assert_eq!(legs, [(Shuttle(0), at(2, 200))]);
+        assert_eq!(legs.iter().map(|(shuttle, _)| shuttle.0).collect::<Vec<_>>(), [0]);
         run(&mut traffic, legs);
         assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 800), at(3, 100)));
         assert_eq!(traffic.congestion().evasions, 1);

@@ -1,1 +1,5 @@
-//! x
+//! The digital twin.
+
+pub mod kernel;
+mod simulation;
+pub use simulation::*;

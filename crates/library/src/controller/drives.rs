@@ -17,7 +17,7 @@ impl Controller {
         }
         let is_verifying = state.operation.is_some();
         let Some((bay, held)) = self.next_to_serve(drive) else { return };
-        if is_verifying && held.purpose == Purpose::Verification {
+        if is_verifying && held.purpose == Purpose::Verification && state.verifies {
             return;
         }
         if bay != state.active {
@@ -33,7 +33,7 @@ impl Controller {
             (Stage::Mounted, Purpose::Customer) => self.read_on(drive, bay, platter, commands),
             (Stage::Mounted, Purpose::Verification) => {
                 let at = &self.panel.platters[platter.0 as usize];
-                if at.verified < at.tracks {
+                if at.verified < at.tracks && state.verifies {
                     let tracks = Tracks { first: at.verified, count: at.tracks - at.verified };
                     self.command_drive(drive, Operation::Verify, Action::Verify { platter, tracks }, commands);
                 } else {
@@ -45,6 +45,7 @@ impl Controller {
 
     /// The bay that the drive should turn to: a mounted customer, one that has arrived or is wanted again, then what is to be verified.
     fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
+        let verifies = self.panel.drives[usize::from(drive.0)].verifies;
         let rank = |held: &Held| {
             let is_wanted = self.panel.queue.requests_for(held.platter) > 0;
             let is_verified = self.panel.platters[held.platter.0 as usize].verified == self.panel.platters[held.platter.0 as usize].tracks;
@@ -52,8 +53,8 @@ impl Controller {
                 (Purpose::Customer, Stage::Mounted) => Some(0),
                 (Purpose::Customer, Stage::Arrived) => Some(1),
                 (Purpose::Customer, Stage::Released) => (is_wanted && held.taker.is_none()).then_some(2),
-                (Purpose::Verification, Stage::Released) => (!is_verified && held.taker.is_none()).then_some(3),
-                (Purpose::Verification, _) => held.taker.is_none().then_some(3),
+                (Purpose::Verification, Stage::Mounted) => Some(3),
+                (Purpose::Verification, _) => (!is_verified && held.taker.is_none() && verifies).then_some(3),
             }
         };
         let bays = self.panel.bays(drive).iter().enumerate();
@@ -118,6 +119,15 @@ impl Controller {
     pub(super) fn set_stage(&mut self, drive: Drive, bay: Bay, stage: Stage) {
         if let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.as_mut() {
             held.stage = stage;
+        }
+    }
+
+    /// Asks the policy whether the drive should verify.
+    pub(super) fn set_verifying(&mut self, drive: Drive, commands: &mut Vec<Command>) {
+        let verifies = self.policy.verifies(&self.panel, drive);
+        if self.drive(drive).verifies != verifies {
+            self.drive(drive).verifies = verifies;
+            self.work(drive, commands);
         }
     }
 

@@ -33,30 +33,39 @@ impl Controller {
         Some(shuttle)
     }
 
-    /// The first platter at the port goes to a drive that has nothing to verify.
+    /// A drive that has nothing to verify gets what was set aside, or else the first platter at the port.
     fn bring_written(&mut self) -> Option<Shuttle> {
-        let platter = *self.panel.port.iter().find(|platter| !self.panel.platters[platter.0 as usize].claimed)?;
-        if !self.is_open(Berth::Port) {
-            return None;
-        }
-        let port = self.panel.layout.port_position();
+        let (platter, from) = self.next_to_verify()?;
+        let place = self.panel.layout.berth_position(from);
+        let is_verification =
+            |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
         let wants = |drive: &Drive| {
-            let is_verification =
-                |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
             let bays = self.panel.bays(*drive);
             let has = bays
                 .iter()
                 .any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.promised.is_some_and(is_verification));
-            !has && self.panel.empty_bay(*drive).is_some() && self.panel.is_reachable(*drive)
+            let state = &self.panel.drives[usize::from(drive.0)];
+            state.verifies && !has && self.panel.empty_bay(*drive).is_some() && self.panel.is_reachable(*drive)
         };
-        let way = |drive: &Drive| self.panel.pace.travel(port, self.panel.layout.drive_position(*drive));
+        let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
         let drive = self.panel.drives().filter(wants).min_by_key(|drive| (way(drive), *drive))?;
-        let shuttle = nearest_idle(&self.panel, port)?;
+        let shuttle = nearest_idle(&self.panel, place)?;
         let bay = self.panel.empty_bay(drive)?;
+        self.panel.aside.retain(|other| *other != platter);
         self.panel.platters[platter.0 as usize].claimed = true;
         self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
-        self.shuttle(shuttle).job = Job::Carry(Carry { platter, from: Berth::Port, to: Berth::Bay(drive, bay) });
+        self.shuttle(shuttle).job = Job::Carry(Carry { platter, from, to: Berth::Bay(drive, bay) });
         Some(shuttle)
+    }
+
+    fn next_to_verify(&self) -> Option<(Platter, Berth)> {
+        let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
+            Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
+            _ => None,
+        });
+        let written = self.panel.port.iter().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
+        let mut all = aside.chain(written.map(|platter| (*platter, Berth::Port)));
+        all.find(|(platter, from)| self.panel.is_available(*platter) && self.is_open(*from))
     }
 
     /// Platters that a failure kept from their slots go there when they can.
@@ -102,17 +111,6 @@ impl Controller {
             // Nowhere else is room: it waits for its own slot.
             None => state.home.expect("whoever has no home is only moved where there is room"),
         }
-    }
-
-    /// The platter under verification leaves the drive for a spare slot.
-    pub(super) fn set_aside(&mut self, shuttle: Shuttle, drive: Drive) -> Carry {
-        let bays = &mut self.drive(drive).bays;
-        let index = bays.iter().position(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification && held.taker.is_none()));
-        let index = index.unwrap_or_else(|| panic!("a policy wanted a verification set aside that {drive:?} has not"));
-        let held = bays[index].held.as_mut().expect("it was just found");
-        held.taker = Some(shuttle);
-        let platter = held.platter;
-        Carry { platter, from: Berth::Bay(drive, crate::Bay(index as u8)), to: Berth::Slot(self.destination(platter)) }
     }
 
     pub(super) fn written(&mut self, platter: Platter) {

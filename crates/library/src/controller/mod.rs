@@ -67,6 +67,7 @@ impl Controller {
     pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
         debug_assert!(now >= self.panel.now, "time goes forward");
         self.panel.now = now;
+        self.panel.traffic.set_now(now);
         match event {
             Event::ReadRequested(request) => self.requested(&request, commands),
             Event::Done { command } => self.done(command, commands),
@@ -91,10 +92,10 @@ impl Controller {
         self.settle(commands);
     }
 
-    /// When [`Event::Woken`] is wanted unless something happens first. No rule of today waits for a time.
+    /// When [`Event::Woken`] is wanted unless something happens first: shuttles that wait for a free path look again.
     #[must_use]
     pub fn deadline(&self) -> Option<Micros> {
-        None
+        self.panel.traffic.deadline()
     }
 
     /// The panel as the controller believes it to be.
@@ -118,6 +119,9 @@ impl Controller {
                 while let Some((shuttle, task)) = self.policy.assign(&self.panel) {
                     self.take_on(shuttle, task);
                     self.proceed(shuttle, commands);
+                }
+                for drive in self.panel.drives() {
+                    self.set_verifying(drive, commands);
                 }
                 while let Some(shuttle) = self.keep_house() {
                     self.proceed(shuttle, commands);
@@ -155,19 +159,6 @@ impl Controller {
                 held.taker = Some(shuttle);
                 let platter = held.platter;
                 Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.destination(platter)) }
-            }
-            Task::SetAside { drive } => self.set_aside(shuttle, drive),
-            Task::BringBack { platter, drive } => {
-                let bay = self
-                    .panel
-                    .empty_bay(drive)
-                    .unwrap_or_else(|| panic!("a policy brought {platter:?} back to {drive:?}, which has no room"));
-                let Whereabouts::Berth(from) = self.panel.whereabouts(platter) else {
-                    panic!("a policy wanted {platter:?} brought back, which is in no slot");
-                };
-                self.panel.platters[platter.0 as usize].claimed = true;
-                self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);
-                Carry { platter, from, to: Berth::Bay(drive, bay) }
             }
         };
         self.shuttle(shuttle).job = Job::Carry(carry);

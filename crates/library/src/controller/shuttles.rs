@@ -78,7 +78,7 @@ impl Controller {
             return true;
         }
         if self.panel.traffic.goal(shuttle) != Some(to) {
-            self.panel.traffic.set_goal(shuttle, to, self.panel.now);
+            self.panel.traffic.set_goal(shuttle, to);
         }
         self.panel.traffic.advance(shuttle, &mut self.legs);
         self.send_legs(commands);
@@ -95,15 +95,12 @@ impl Controller {
     pub(super) fn shuttle_done(&mut self, shuttle: Shuttle, doing: Doing, commands: &mut Vec<Command>) {
         match doing {
             Doing::Leg => {
-                let has_arrived = self.panel.traffic.leg_ended(shuttle, self.panel.now);
-                // Who waited for this place goes first; then whoever has the higher number does.
+                let has_ended = self.panel.traffic.leg_ended(shuttle, &mut self.legs);
+                // Who waited for this place goes first.
                 self.panel.traffic.retry(&mut self.legs);
                 self.send_legs(commands);
-                if has_arrived {
+                if has_ended {
                     self.proceed(shuttle, commands);
-                } else {
-                    self.panel.traffic.advance(shuttle, &mut self.legs);
-                    self.send_legs(commands);
                 }
             }
             Doing::Pick => self.picked(shuttle, commands),
@@ -168,7 +165,12 @@ impl Controller {
                 (state.held, state.promised) = (Some(held), None);
                 self.work(drive, commands);
             }
-            Berth::Slot(_) => self.line_up(carry.platter),
+            Berth::Slot(_) => {
+                if needs_verifying {
+                    self.panel.aside.push(carry.platter);
+                }
+                self.line_up(carry.platter);
+            }
             Berth::Port => unreachable!("nothing is carried to the port"),
         }
     }

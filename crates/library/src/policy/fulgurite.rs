@@ -12,7 +12,7 @@
 use fulgurite_domain::Micros;
 
 use crate::rectangle::{Rectangle, rectangles};
-use crate::{Bay, Drive, Held, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task, Whereabouts};
+use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
 /// What the policy makes use of; each can be left out to see what it contributes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,8 +42,8 @@ pub struct Fulgurite {
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
     own: Vec<usize>,
-    /// What was set aside from each drive.
-    aside: Vec<Option<Platter>>,
+    /// The drives that should have both bays for customers.
+    clears: Vec<bool>,
 }
 
 impl Fulgurite {
@@ -57,17 +57,15 @@ impl Fulgurite {
                 own[usize::from(shuttle.0)] = index;
             }
         }
-        Self { ideas, rectangles, own, aside: vec![None; usize::from(layout.drive_count())] }
+        Self { ideas, rectangles, own, clears: vec![false; usize::from(layout.drive_count())] }
     }
 
-    fn task(&mut self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
+    fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.own[usize::from(shuttle.0)];
         let at = panel.position(shuttle);
         self.collect(panel, own, at, true)
-            .or_else(|| self.set_aside(panel, own, at))
             .or_else(|| self.fetch(panel, own, at))
             .or_else(|| self.collect(panel, own, at, false))
-            .or_else(|| self.bring_back(panel, own, at))
             .or_else(|| self.help(panel, shuttle, own, at))
     }
 
@@ -86,32 +84,20 @@ impl Fulgurite {
         rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum()
     }
 
-    /// Makes room for a second customer where many wait.
-    fn set_aside(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
-        let rectangle = &self.rectangles[own];
-        let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
-        if !self.ideas.exchanges || self.waiting(panel, rectangle) < many {
-            return None;
+    /// Decides where both bays are for customers: from when many wait in a rectangle until nobody does.
+    fn clear(&mut self, panel: &Panel) {
+        if !self.ideas.exchanges {
+            return;
         }
-        let drive = *rectangle.drives.iter().find(|drive| {
-            panel.layout().drive_position(**drive) == at && panel.is_reachable(**drive) && panel.customers(**drive) > 0 && verification(panel, **drive).is_some()
-        })?;
-        panel.spare_slot(at)?;
-        self.aside[usize::from(drive.0)] = verification(panel, drive).map(|(_, held)| held.platter);
-        Some(Task::SetAside { drive })
-    }
-
-    fn bring_back(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
-        let drives = self.rectangles[own].drives.iter().filter(|drive| panel.is_reachable(**drive));
-        let mut ready = drives.filter_map(|drive| {
-            let platter = self.aside[usize::from(drive.0)]?;
-            let is_in_slot = matches!(panel.whereabouts(platter), Whereabouts::Berth(crate::Berth::Slot(_)));
-            (is_in_slot && panel.is_available(platter) && panel.empty_bay(*drive).is_some())
-                .then(|| (panel.pace().travel(at, panel.place_of(platter)), *drive, platter))
-        });
-        let (_, drive, platter) = ready.next()?;
-        self.aside[usize::from(drive.0)] = None;
-        Some(Task::BringBack { platter, drive })
+        for rectangle in &self.rectangles {
+            let waiting = self.waiting(panel, rectangle);
+            let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
+            for drive in &rectangle.drives {
+                let clears = &mut self.clears[usize::from(drive.0)];
+                // Without a spare slot there is nowhere to set anything aside.
+                *clears = waiting > 0 && (*clears || waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some());
+            }
+        }
     }
 
     /// The next platter of the shuttle's own rectangle.
@@ -162,7 +148,7 @@ impl Fulgurite {
 
     /// Whether a drive has no verification in it, so that both bays serve customers.
     fn is_cleared(&self, panel: &Panel, drive: Drive) -> bool {
-        self.ideas.exchanges && verification(panel, drive).is_none()
+        self.ideas.exchanges && !has_verification(panel, drive)
     }
 
     /// Who has nothing to do at home fetches where most is waiting.
@@ -184,12 +170,12 @@ impl Fulgurite {
 
 impl Policy for Fulgurite {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
-        for shuttle in panel.idle_shuttles() {
-            if let Some(task) = self.task(panel, shuttle) {
-                return Some((shuttle, task));
-            }
-        }
-        None
+        self.clear(panel);
+        panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
+    }
+
+    fn verifies(&self, _: &Panel, drive: Drive) -> bool {
+        !self.clears[usize::from(drive.0)]
     }
 
     fn reads_by_track(&self) -> bool {
@@ -197,11 +183,9 @@ impl Policy for Fulgurite {
     }
 }
 
-/// What a drive has to verify, if nobody comes for it.
-fn verification(panel: &Panel, drive: Drive) -> Option<(Bay, Held)> {
-    let bays = panel.bays(drive).iter().enumerate();
-    let mut held = bays.filter_map(|(index, bay)| Some((Bay(index as u8), bay.held?)));
-    held.find(|(_, held)| held.purpose == Purpose::Verification && held.taker.is_none() && held.stage != Stage::Released)
+/// Whether a drive has something to verify, now or soon.
+fn has_verification(panel: &Panel, drive: Drive) -> bool {
+    panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification))
 }
 
 /// How long a drive will be at what customers want of it, roughly.

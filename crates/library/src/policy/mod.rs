@@ -23,24 +23,13 @@ pub enum Task {
         /// Where to.
         drive: Drive,
     },
-    /// Take a platter that the drive is done with to its slot.
+    /// Take a platter that the drive released to its slot; what is still to be verified goes to a spare one, and comes back when the drive is
+    /// to verify again.
     Collect {
         /// Where from.
         drive: Drive,
         /// Which of its bays.
         bay: Bay,
-    },
-    /// Take a platter under verification to a spare slot, so that the drive has both bays for customers. It has to be brought back.
-    SetAside {
-        /// Where from.
-        drive: Drive,
-    },
-    /// Bring back a platter that was set aside.
-    BringBack {
-        /// Which.
-        platter: Platter,
-        /// Where to.
-        drive: Drive,
     },
 }
 
@@ -48,6 +37,13 @@ pub enum Task {
 pub trait Policy: Send {
     /// A task for a shuttle that is idle, or none.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
+
+    /// Whether a drive should hold something to verify. Where it shouldn't any longer, what is in it is released. Asked after each
+    /// [`Policy::assign`] that had no more tasks.
+    fn verifies(&self, panel: &Panel, drive: Drive) -> bool {
+        let _ = (panel, drive);
+        true
+    }
 
     /// Whether drives get their platters by themselves, as if shuttles took no time: a lower bound, and nothing that can be built.
     fn needs_no_shuttles(&self) -> bool {
