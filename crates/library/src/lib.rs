@@ -4,6 +4,7 @@
 mod command;
 mod event;
 mod layout;
+pub mod placement;
 
 pub use command::{Action, Actor, Command, CommandId, Outcome, Tracks};
 pub use event::{Event, Fault, ReadRequest, RequestId};

@@ -1,1 +1,4 @@
 //! x
+
+pub mod overheads;
+pub mod placement_program;
