@@ -128,6 +128,23 @@ fn a_single_platter_goes_where_most_is_free_and_nowhere_if_the_rule_forbids_all(
 }
 
 #[test]
+fn nothing_is_placed_in_cells_that_no_shuttle_reaches() {
+    let layout = layout(7, 10, 3);
+    let zones = Zones::default();
+    let mut planner = Planner::new(&layout, &zones).expect("few choices");
+    let lost = zones.unreachable(&layout, Cell { rack: 5, shelf: 4 }, true);
+    let mut sets = 0;
+    while let Some(slots) = planner.place_set_within(14, |cell| !lost.contains(cell)) {
+        assert!(slots.iter().all(|&slot| !lost.contains(layout.cell_of(slot))), "{slots:?}");
+        let moved = planner.place_one_within(&slots[1..], |cell| !lost.contains(cell));
+        assert!(moved.is_none_or(|slot| !lost.contains(layout.cell_of(slot))), "{moved:?}");
+        sets += 1;
+    }
+    assert!(sets > 5, "only {sets} sets");
+    assert!(planner.occupancy().all(|(cell, free)| !lost.contains(cell) || free == 3));
+}
+
+#[test]
 fn a_planner_made_from_an_inventory_goes_on_as_the_one_that_made_it() {
     let layout = layout(6, 10, 2);
     let mut first = Planner::new(&layout, &Zones::default()).expect("few choices");

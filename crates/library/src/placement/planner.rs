@@ -131,8 +131,15 @@ impl Planner {
     ///
     /// Positions are dealt over the cells from another one each time, so that redundancy, which is hardly ever read, doesn't gather at one end.
     pub fn place_set(&mut self, members: usize) -> Option<Vec<Slot>> {
-        self.weights.clear();
-        self.weights.extend(self.cells.iter().map(|slots| if slots.count > 0 { slots.count.into() } else { BLOCKED }));
+        self.place_set_within(members, |_| true)
+    }
+
+    /// [`Planner::place_set`] in those cells that `may_use` says, such as all that shuttles reach at the moment.
+    pub fn place_set_within(&mut self, members: usize, may_use: impl Fn(Cell) -> bool) -> Option<Vec<Slot>> {
+        let mut weights = std::mem::take(&mut self.weights);
+        weights.clear();
+        weights.extend(self.occupancy().map(|(cell, free)| if free > 0 && may_use(cell) { free.into() } else { BLOCKED }));
+        self.weights = weights;
         let cells = search(&mut self.searches, &self.patterns, members)?.heaviest(&self.weights)?;
         let mut slots: Vec<Slot> = cells.into_iter().filter_map(|cell| self.first_free(cell)).collect();
         debug_assert_eq!(slots.len(), members, "full cells are blocked");
@@ -147,10 +154,15 @@ impl Planner {
     /// Takes a slot for one more platter of a set whose `others` are where they are: a late one, or one that can't get to its own slot.
     /// Nothing if each free slot shares a zone with one of them.
     pub fn place_one(&mut self, others: &[Slot]) -> Option<Slot> {
+        self.place_one_within(others, |_| true)
+    }
+
+    /// [`Planner::place_one`] in those cells that `may_use` says.
+    pub fn place_one_within(&mut self, others: &[Slot], may_use: impl Fn(Cell) -> bool) -> Option<Slot> {
         let apart = |cell| others.iter().all(|&other| !self.zones.share(self.layout.cell_of(other), cell));
-        let (best, _) = (self.cells.iter().enumerate())
-            .filter(|&(index, slots)| slots.count > 0 && apart(self.cell(index)))
-            .max_by_key(|&(index, slots)| (slots.count, usize::MAX - index))?;
+        let (best, _) = (self.occupancy().enumerate())
+            .filter(|&(_, (cell, free))| free > 0 && may_use(cell) && apart(cell))
+            .max_by_key(|&(index, (_, free))| (free, usize::MAX - index))?;
         let slot = self.first_free(best)?;
         self.take(slot);
         Some(slot)
