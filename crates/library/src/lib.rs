@@ -18,7 +18,7 @@ mod event;
 mod layout;
 mod pace;
 mod panel;
-mod placement;
+pub mod placement;
 mod policy;
 mod queue;
 mod rectangle;

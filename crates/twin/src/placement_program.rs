@@ -1,0 +1,274 @@
+//! Placement as a program for a solver: how many racks a set needs (Table 1 of Project Silica), and how many sets a library can hold.
+//!
+//! ```text
+//! binary program                                   linear program, dual
+//!   x[rack, shelf] = 1 if a platter is there         y[rack, shelf] >= 0: the price of a slot
+//!   each place of each blast zone: sum x <= 1        each choice of cells for a set: sum y >= 1
+//!   maximise sum x, or: sum x = members              minimise slots * sum y
+//! ```
+//!
+//! The first is how the paper found its table (Anderson et al., SOSP '23, section 6). One row for each place of a zone, and not one for each
+//! pair of cells, makes the relaxation so tight that hardly any branching is needed. The second bounds every filling from above; its
+//! rows are far too many to write down (600,000 for 16+3 in 8 racks), so the planner's own search finds the one that is violated most, until none is.
+//!
+//! The controller doesn't depend on a solver: it has an exact planner of its own, and what is here is the check of it from outside.
+
+use fulgurite_library::Layout;
+use fulgurite_library::placement::{Patterns, PlacementError, Zones};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
+
+/// A program without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// The solver failed, or gave up.
+    #[error("the solver has no answer for {racks} racks of {shelves} shelves: {reason}")]
+    Solver {
+        /// Storage racks.
+        racks: u8,
+        /// Shelves.
+        shelves: u8,
+        /// What the solver says.
+        reason: String,
+    },
+    /// No number of racks up to the limit holds such a set.
+    #[error("no set of {members} platters fits into {most} racks of {shelves} shelves or fewer")]
+    NoRacks {
+        /// Platters of a set.
+        members: usize,
+        /// The most racks that were tried.
+        most: u8,
+        /// Shelves.
+        shelves: u8,
+    },
+    /// The zones or the set are none.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+}
+
+/// A cell in a grid of storage racks: rack and shelf, both from 0.
+pub type GridCell = (u8, u8);
+
+/// Finds a set of exactly so many `members` that keeps the rule, or proves that there is none.
+///
+/// # Errors
+/// [`ProgramError::Solver`], or what is wrong with the zones.
+pub fn find_set(racks: u8, shelves: u8, zones: &Zones, members: usize) -> Result<Option<Vec<GridCell>>, ProgramError> {
+    let mut grid = Grid::new(racks, shelves, zones)?;
+    let all: Vec<(Variable, f64)> = grid.cells.iter().map(|&(_, cell)| (cell, 1.0)).collect();
+    grid.problem.add_constraint(&all[..], ComparisonOp::Eq, members as f64);
+    grid.solve()
+}
+
+/// Finds a set with the most members that the rule allows.
+///
+/// # Errors
+/// [`ProgramError::Solver`], or what is wrong with the zones.
+pub fn largest_set(racks: u8, shelves: u8, zones: &Zones) -> Result<Vec<GridCell>, ProgramError> {
+    // The empty set keeps every rule, so there is always one.
+    Ok(Grid::new(racks, shelves, zones)?.solve()?.unwrap_or_default())
+}
+
+/// The smallest number of storage racks, up to `most_racks`, that hold a set of so many `members`.
+///
+/// # Errors
+/// [`ProgramError::NoRacks`] if none does, [`ProgramError::Solver`], or what is wrong with the zones.
+pub fn fewest_racks(shelves: u8, zones: &Zones, members: usize, most_racks: u8) -> Result<u8, ProgramError> {
+    for racks in 1..=most_racks {
+        if find_set(racks, shelves, zones, members)?.is_some() {
+            return Ok(racks);
+        }
+    }
+    Err(ProgramError::NoRacks { members, most: most_racks, shelves })
+}
+
+/// A row of Table 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SetRow {
+    /// Information platters of a set.
+    pub information: u32,
+    /// Redundancy platters.
+    pub redundancy: u32,
+    /// Redundancy by information, as a share: what is written more at the write drive.
+    pub overhead: f64,
+    /// The fewest storage racks that hold a set.
+    pub racks: u8,
+}
+
+/// Table 1: sets of 12+3, 16+3 and 24+3, with racks of so many `shelves`; the paper has 10.
+///
+/// # Errors
+/// As [`fewest_racks`].
+pub fn table_1(shelves: u8, zones: &Zones) -> Result<Vec<SetRow>, ProgramError> {
+    let row = |information: u32| {
+        let redundancy = 3;
+        let racks = fewest_racks(shelves, zones, (information + redundancy) as usize, 40)?;
+        Ok(SetRow { information, redundancy, overhead: f64::from(redundancy) / f64::from(information), racks })
+    };
+    [12, 16, 24].into_iter().map(row).collect()
+}
+
+/// The binary program without its objective's other forms.
+struct Grid {
+    racks: u8,
+    shelves: u8,
+    problem: Problem,
+    cells: Vec<(GridCell, Variable)>,
+}
+
+impl Grid {
+    fn new(racks: u8, shelves: u8, zones: &Zones) -> Result<Self, ProgramError> {
+        zones.check()?;
+        let mut problem = Problem::new(OptimizationDirection::Maximize);
+        let cells: Vec<(GridCell, Variable)> = (0..racks)
+            .flat_map(|rack| (0..shelves).map(move |shelf| (rack, shelf)))
+            .map(|cell| (cell, problem.add_binary_var(1.0)))
+            .collect();
+        for shape in &zones.shapes {
+            let (wide, tall) = (shape.racks.min(racks), shape.shelves.min(shelves));
+            for (left, bottom) in (0..=racks - wide).flat_map(|left| (0..=shelves - tall).map(move |bottom| (left, bottom))) {
+                let inside = |&&((rack, shelf), _): &&(GridCell, Variable)| {
+                    (left..left + wide).contains(&rack) && (bottom..bottom + tall).contains(&shelf)
+                };
+                let row: Vec<(Variable, f64)> = cells.iter().filter(inside).map(|&(_, cell)| (cell, 1.0)).collect();
+                problem.add_constraint(&row[..], ComparisonOp::Le, 1.0);
+            }
+        }
+        Ok(Self { racks, shelves, problem, cells })
+    }
+
+    fn solve(self) -> Result<Option<Vec<GridCell>>, ProgramError> {
+        let solution = match self.problem.solve() {
+            Ok(outcome) => outcome.into_solution().map_err(|stopped| self.failure(format!("{:?}", stopped.termination_reason())))?,
+            Err(microlp::Error::Infeasible) => return Ok(None),
+            Err(error) => return Err(self.failure(error.to_string())),
+        };
+        Ok(Some(self.cells.iter().filter(|(_, cell)| solution.var_value(*cell) > 0.5).map(|&(cell, _)| cell).collect()))
+    }
+
+    fn failure(&self, reason: String) -> ProgramError {
+        ProgramError::Solver { racks: self.racks, shelves: self.shelves, reason }
+    }
+}
+
+/// No filling of a library with this layout holds more complete sets of so many `members` than this.
+///
+/// Prices that the solver found are rounded to whole numbers, and the cheapest set at these prices is found exactly; by weak duality the value of
+/// all slots over the price of that set is a bound, whatever the solver's rounding was.
+///
+/// # Errors
+/// [`ProgramError::Solver`], or [`PlacementError`] if there is no such set, or too many choices.
+pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, ProgramError> {
+    /// What a price of 1 is in whole numbers.
+    const UNIT: f64 = (1_u64 << 40) as f64;
+    /// Rows that are added at most; the bound stands with fewer, and is only less tight.
+    const ROWS_MAX: usize = 2_000;
+
+    let (racks, shelves) = (layout.storage_racks, layout.shelves);
+    if members == 0 {
+        return Err(PlacementError::Nothing { members, libraries: 1 }.into());
+    }
+    let mut search = Patterns::new(racks.into(), shelves.into(), zones)?.search(members)?;
+    let count = usize::from(racks) * usize::from(shelves);
+    let mut problem = Problem::new(OptimizationDirection::Minimize);
+    let prices: Vec<Variable> = (0..count).map(|_| problem.add_var(1.0, (0.0, 1.0))).collect();
+    let failure = |reason: String| ProgramError::Solver { racks, shelves, reason };
+
+    let mut solution = None;
+    let mut bound = layout.slot_count() / members as u32;
+    // Even prices come first, so that the first row is some set and not an arbitrary one.
+    let mut whole: Vec<i64> = vec![UNIT as i64; count];
+    for _ in 0..ROWS_MAX {
+        let weights: Vec<i64> = whole.iter().map(|price| -price).collect();
+        let Some(cells) = search.heaviest(&weights) else { break };
+        let cheapest: i64 = cells.iter().map(|&cell| whole[cell]).sum();
+        let all: i128 = whole.iter().map(|&price| i128::from(price)).sum();
+        if cheapest > 0 {
+            bound = bound.min((i128::from(layout.slots) * all / i128::from(cheapest)) as u32);
+        }
+        if solution.is_some() && cheapest as f64 >= UNIT * (1.0 - 1e-6) {
+            break;
+        }
+        let row: Vec<(Variable, f64)> = cells.iter().map(|&cell| (prices[cell], 1.0)).collect();
+        let outcome = match solution.take() {
+            None => {
+                problem.add_constraint(&row[..], ComparisonOp::Ge, 1.0);
+                problem.solve()
+            }
+            Some(before) => microlp::Solution::add_constraint(before, &row[..], ComparisonOp::Ge, 1.0),
+        };
+        let next = outcome
+            .map_err(|error| failure(error.to_string()))?
+            .into_solution()
+            .map_err(|stopped| failure(format!("{:?}", stopped.termination_reason())))?;
+        whole = prices.iter().map(|&price| (next.var_value(price).max(0.0) * UNIT) as i64).collect();
+        solution = Some(next);
+    }
+    Ok(bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_library::placement::fill;
+
+    use super::*;
+
+    fn keeps_the_rule(zones: &Zones, cells: &[GridCell]) -> bool {
+        let cell = |&(rack, shelf): &GridCell| fulgurite_library::Cell { rack, shelf };
+        cells.iter().enumerate().all(|(index, a)| cells[..index].iter().all(|b| !zones.share(cell(a), cell(b))))
+    }
+
+    #[test]
+    fn table_1_of_the_paper_comes_out() {
+        let rows = table_1(10, &Zones::default()).expect("answers");
+        // Anderson et al., SOSP '23, Table 1.
+        assert_eq!(
+            rows.iter().map(|row| (row.information, row.redundancy, row.racks)).collect::<Vec<_>>(),
+            [(12, 3, 6), (16, 3, 7), (24, 3, 10)]
+        );
+        let percent: Vec<String> = rows.iter().map(|row| format!("{:.1}", 100.0 * row.overhead)).collect();
+        assert_eq!(percent, ["25.0", "18.8", "12.5"]);
+    }
+
+    #[test]
+    fn one_rack_fewer_holds_no_such_set() {
+        for (members, racks) in [(15, 6), (19, 7), (27, 10)] {
+            let found = find_set(racks, 10, &Zones::default(), members).expect("an answer").expect("a set");
+            assert_eq!(found.len(), members);
+            assert!(keeps_the_rule(&Zones::default(), &found), "{found:?}");
+            assert_eq!(find_set(racks - 1, 10, &Zones::default(), members).expect("an answer"), None, "{members} in {}", racks - 1);
+        }
+    }
+
+    #[test]
+    fn the_solver_and_the_planner_agree_on_the_largest_set() {
+        let mut most = Vec::new();
+        for racks in 1..=10 {
+            let set = largest_set(racks, 10, &Zones::default()).expect("an answer");
+            assert!(keeps_the_rule(&Zones::default(), &set), "{set:?}");
+            assert_eq!(set.len(), Patterns::new(racks.into(), 10, &Zones::default()).expect("few choices").most(), "{racks} racks");
+            most.push(set.len());
+        }
+        assert_eq!(most, [3, 6, 8, 11, 14, 16, 19, 22, 24, 27]);
+    }
+
+    #[test]
+    fn the_planner_fills_a_library_to_within_one_percent_of_what_is_possible() {
+        for (racks, members, most) in [(6, 15, 400), (7, 19, 200), (8, 19, 421), (10, 27, 200)] {
+            let layout = Layout { storage_racks: racks, ..Layout::default() };
+            let bound = most_sets(&layout, &Zones::default(), members).expect("a bound");
+            assert_eq!(bound, most, "{members} in {racks} racks");
+            let filled = fill(&layout, &Zones::default(), members).expect("a filling").sets.len() as u32;
+            assert!(filled <= bound && 100 * filled >= 99 * bound, "{filled} of at most {bound} sets of {members} in {racks} racks");
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_is_said() {
+        let error = fewest_racks(10, &Zones::default(), 27, 9).expect_err("too few racks");
+        assert_eq!(error.to_string(), "no set of 27 platters fits into 9 racks of 10 shelves or fewer");
+        assert!(matches!(
+            most_sets(&Layout::default(), &Zones::default(), 20),
+            Err(ProgramError::Placement(PlacementError::TooManyMembers { .. }))
+        ));
+    }
+}
