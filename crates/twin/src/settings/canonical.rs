@@ -29,8 +29,8 @@ impl Tables {
 
     /// A table inside of `parent`: a new element, or the one table of that name.
     pub(super) fn add(&mut self, parent: TableId, name: &'static str, is_element: IsElement) -> TableId {
-        let known = self.0[parent.0].children.iter().find(|(known, ..)| *known == name && !is_element);
-        if let Some((_, id, _)) = known {
+        // Elements are many, and each is new.
+        if !is_element && let Some((_, id, _)) = self.0[parent.0].children.iter().find(|(known, ..)| *known == name) {
             return *id;
         }
         let id = TableId(self.0.len());
@@ -45,6 +45,23 @@ impl Tables {
         let values = &mut self.0[table.0].values;
         assert!(values.iter().all(|(known, _)| *known != name), "the setting `{name}` was asked for twice");
         values.push((name, value));
+    }
+
+    /// The value of a setting by its whole name, such as `drives.count` or `faults.0.at`.
+    pub(super) fn find(&self, name: &str) -> Option<&str> {
+        let mut table = &self.0[Self::TOP.0];
+        let mut steps = name.split('.');
+        let mut step = steps.next()?;
+        while let Some(next) = steps.next() {
+            let mut children = table.children.iter().filter(|(name, ..)| *name == step);
+            let child = match next.parse() {
+                Ok(index) => children.nth(index).filter(|(.., is_element)| *is_element),
+                Err(_) => children.next(),
+            };
+            table = &self.0[child?.1.0];
+            step = if next.parse::<usize>().is_ok() { steps.next()? } else { next };
+        }
+        table.values.iter().find(|(name, _)| *name == step).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn print(&self) -> String {

@@ -104,6 +104,8 @@ impl SettingErrors {
     pub(super) fn new(mut errors: Vec<SettingError>) -> Self {
         assert!(!errors.is_empty(), "without an error there is nothing to report");
         errors.sort_by_key(|error| error.place.sort_key());
+        // A section that is none is found again each time it is asked for.
+        errors.dedup();
         Self(errors)
     }
 

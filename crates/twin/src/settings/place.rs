@@ -45,14 +45,14 @@ impl Place {
         (self.origin.order, self.offset)
     }
 
-    /// The line this stands in, without its end.
-    pub(super) fn line_text(&self) -> &str {
+    /// The line this stands in, without its end, and where in it.
+    pub(super) fn line_text(&self) -> (&str, usize) {
         let text = &self.origin.text;
         let offset = self.offset.unwrap_or(0).min(text.len());
         let bytes = text.as_bytes();
         let start = bytes[..offset].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let end = bytes[offset..].iter().position(|&byte| byte == b'\n').map_or(text.len(), |length| offset + length);
-        text[start..end].trim_end_matches('\r')
+        (text[start..end].trim_end_matches('\r'), offset - start)
     }
 }
 

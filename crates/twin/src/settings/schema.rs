@@ -81,6 +81,11 @@ impl Schema {
         self.0[section.0].children.iter().find(|(known, _)| *known == name).map(|(_, id)| *id)
     }
 
+    /// Whether it is an array of tables.
+    pub(super) fn is_repeated(&self, section: SectionId) -> bool {
+        self.0[section.0].is_repeated
+    }
+
     /// Of all settings and sections in this one.
     pub(super) fn names(&self, section: SectionId) -> Vec<&'static str> {
         let SectionRecord { settings, children, .. } = &self.0[section.0];
@@ -133,8 +138,8 @@ fn units() -> String {
         writeln!(out, "| {} | {} |", dimension.noun(), units.join(", ")).expect("writing to a string");
     }
     out.push_str(
-        "\n`kB` is 1000 bytes, `KiB` is 1024, and so on. Rates and frequencies take any unit of time after the `/`. A `year` has 365.25 days. \
-         `µs`, `µm`, `m/s²` and `Hz` are read too.\n",
+        "\n`kB` is 1000 bytes, `KiB` is 1024, and so on. Rates and frequencies take any unit of time after the `/`. \
+         A `year` has 365.25 days. `µs`, `µm`, `m/s²` and `Hz` are read too.\n",
     );
     out
 }

@@ -55,29 +55,34 @@ pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
         let start = origin.text.floor_char_boundary(span.start);
         let place = at(Some(start));
         let part = origin.text.get(start..span.end).unwrap_or("");
-        let message = syntax(error.message(), part, place.line_text());
+        let (line, at) = place.line_text();
+        let message = syntax(error.message(), part, line, at);
         SettingErrors::one(place, Problem::Syntax(message))
     })?;
     Ok(convert_table(table.into_inner(), origin))
 }
 
-/// The parser's message, in our words where people most often meet it.
-fn syntax(message: &str, part: &str, line: &str) -> String {
+/// The parser's message, in our words where people most often meet it. `part` is what it is about, `at` its offset in `line`.
+fn syntax(message: &str, part: &str, line: &str, at: usize) -> String {
     if message == "duplicate key" {
-        return format!("`{part}` stands here a second time");
+        return format!("`{}` stands here a second time", shortened(part));
     }
-    // `throughput = 60 MB/s`: the quotes were forgotten.
-    let value = line.split_once('=').map(|(_, value)| value.split('#').next().unwrap_or("").trim());
-    if let Some(value) = value.filter(|value| value.len() < 40 && !value.contains(['"', '\'', '[', '{', '='])) {
-        let has_unit =
-            Decimal::prefix(value).is_some_and(|(_, unit)| unit.trim_start().starts_with(|c: char| c.is_alphabetic() || "/%µ".contains(c)));
-        if has_unit || value.starts_with(|c: char| c.is_alphabetic()) {
-            return format!("expected a value; found {value}, which lacks its quotes: \"{value}\"");
-        }
+    let value = line.split_once('=').filter(|(key, _)| at > key.len()).map(|(_, value)| value.split('#').next().unwrap_or("").trim());
+    match value {
+        Some("") => "expected a value behind the `=`; found nothing".to_owned(),
+        Some(value) if lacks_quotes(value) => format!("expected a value; found {value}, which lacks its quotes: \"{value}\""),
+        _ => format!("this is not TOML: {}", message.trim_end()),
     }
-    let mut text = String::from("this is not TOML: ");
-    text.push_str(message.trim_end());
-    text
+}
+
+/// Whether it is a quantity or a word.
+fn lacks_quotes(value: &str) -> bool {
+    const LONGEST: usize = 40;
+    let is_unit = |unit: &str| unit.trim_start().starts_with(|c: char| c.is_alphabetic() || "/%µ".contains(c));
+    let is_word = value.starts_with(|c: char| c.is_alphabetic()) && !value.starts_with("true") && !value.starts_with("false");
+    value.len() <= LONGEST
+        && !value.contains(['"', '\'', '[', '{', '='])
+        && (is_word || Decimal::prefix(value).is_some_and(|(_, unit)| is_unit(unit)))
 }
 
 fn convert_table(table: DeTable<'_>, origin: &Arc<Origin>) -> Table {
@@ -150,6 +155,28 @@ pub(super) fn merge(under: &mut Table, over: Table) {
     }
 }
 
+/// Where a setting stands, or the nearest table around it; and its value, where it is given. Elements are named by their index.
+pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t Place>, Option<&'t Value>) {
+    let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
+    let Some(entry) = table.get(first) else {
+        return (None, None);
+    };
+    let below = match (&entry.value, rest) {
+        (value, None) => return (Some(&entry.place), Some(value)),
+        (Value::Table(below), Some(rest)) => Some((&entry.place, below, rest)),
+        (Value::List(list), Some(rest)) => rest.split_once('.').and_then(|(index, rest)| match list.get(index.parse::<usize>().ok()?)? {
+            (place, Value::Table(below)) => Some((place, below, rest)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let Some((place, below, rest)) = below else {
+        return (Some(&entry.place), None);
+    };
+    let (nearer, value) = find(below, rest);
+    (nearer.or(Some(place)), value)
+}
+
 impl Value {
     /// As an error calls it.
     pub(super) fn found(&self) -> String {
@@ -164,7 +191,7 @@ impl Value {
     }
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     const SHOWN: usize = 60;
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -83,7 +83,11 @@ impl<K: Kind<Value: Clone + fmt::Debug>> Kind for PerHour<K> {
     type Value = [K::Value; 24];
 
     fn read(&self, written: Written<'_>) -> Result<Self::Value, Refusal> {
-        self.0.read(written).map(|values| values.try_into().expect("the list has 24 values"))
+        let values = self.0.read(written).map_err(|refusal| match refusal.place {
+            Some(_) => refusal,
+            None => Refusal { expected: self.expected(), ..refusal },
+        })?;
+        Ok(values.try_into().expect("the list has 24 values"))
     }
 
     fn print(&self, values: &Self::Value) -> String {

@@ -1,7 +1,8 @@
 //! Every error, word by word.
 
-use super::{errors, read};
-use crate::settings::{Document, Override};
+use super::{errors, example, read};
+use crate::settings::kind::{flag, rate};
+use crate::settings::{Document, Override, Reader};
 
 #[track_caller]
 fn check(text: &str, expected: &str) {
@@ -186,13 +187,15 @@ a.toml:7:1: `faults.0.at` is missing: expected a length of time, such as \"1 s\"
 #[test]
 fn what_is_no_toml_is_told_with_line_and_column() {
     let cases = [
-        ("[drives]\nthroughput = 60 MB/s\n", "a.toml:2:17: expected a value; found 60 MB/s, which lacks its quotes: \"60 MB/s\""),
+        ("[drives]\nthroughput = 60 MB/s\n", "a.toml:2:14: expected a value; found 60 MB/s, which lacks its quotes: \"60 MB/s\""),
         (
             "[shuttles]\npolicy = partitioned # best\n",
             "a.toml:2:10: expected a value; found partitioned, which lacks its quotes: \"partitioned\"",
         ),
+        ("a b = true\n", "a.toml:1:3: this is not TOML: key with no value, expected `=`"),
+        ("a = true x\n", "a.toml:1:5: this is not TOML: string values must be quoted, expected literal string"),
         ("[drives\n", "a.toml:1:8: this is not TOML: unclosed table, expected `]`"),
-        ("[drives]\ncount =\n", "a.toml:2:8: this is not TOML: missing value"),
+        ("[drives]\ncount =\n", "a.toml:2:8: expected a value behind the `=`; found nothing"),
         ("title = \"x", "a.toml:1:11: this is not TOML: invalid basic string, expected `\"`"),
         ("[drives]\n[drives]\n", "a.toml:2:2: `drives` stands here a second time"),
         (
@@ -203,6 +206,37 @@ fn what_is_no_toml_is_told_with_line_and_column() {
     for (text, expected) in cases {
         check(text, expected);
     }
+}
+
+#[test]
+fn a_section_that_is_read_in_parts_is_refused_once() {
+    check("reads = 5", "a.toml:1:9: `reads`: expected a table, begun by `[reads]`; found 5");
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_told_where_they_stand() {
+    let refuse = |text: &str, name: &str| {
+        let mut reader = Reader::new(Document::parse("a.toml", text).unwrap());
+        let _ = example(&mut reader);
+        reader.refuse(name, "something else");
+        reader.finish().unwrap_err().to_string()
+    };
+    let end = "expected something else; found";
+    assert_eq!(refuse("\n[drives]\ncount = 4", "drives.count"), format!("a.toml:3:9: `drives.count`: {end} 4"));
+    assert_eq!(
+        refuse("\n[drives]\ncount = 4", "drives.throughput"),
+        format!("a.toml:2:1: `drives.throughput`: {end} \"60 MB/s\", the default")
+    );
+    assert_eq!(refuse("\n[drives]\ncount = 4", "drives.seek.sigma"), format!("a.toml:2:1: `drives.seek.sigma`: {end} 0.4, the default"));
+    assert_eq!(refuse("seed = 4", "drives.count"), format!("a.toml: `drives.count`: {end} 20, the default"));
+    let faults = "[[faults]]\nat = '1 h'\n[[faults]]\nat = '2 h'\nrepair.after = '3 h'\n[[faults]]\nat = '4 h'";
+    assert_eq!(refuse(faults, "faults.1.at"), format!("a.toml:4:6: `faults.1.at`: {end} \"2 h\""));
+    assert_eq!(refuse(faults, "faults.1.repair.after"), format!("a.toml:5:16: `faults.1.repair.after`: {end} \"3 h\""));
+    assert_eq!(refuse(faults, "faults.2.repair.after"), format!("a.toml:6:1: `faults.2.repair.after`: {end} \"4 h\", the default"));
+    assert_eq!(refuse(faults, "faults.2.shuttle"), format!("a.toml:6:1: `faults.2.shuttle`: {end} nothing"));
+    // What was wrong already is not wrong twice.
+    let wrong = "a.toml:1:16: `drives.count`: expected a whole number, 2 to 20; found 0";
+    assert_eq!(refuse("drives.count = 0", "drives.count"), wrong);
 }
 
 #[test]
@@ -239,14 +273,12 @@ fn errors_in_an_argument_name_the_argument() {
 #[test]
 #[should_panic(expected = "the default \"60\" of `throughput` is not bytes per time, at least 1 MB/s")]
 fn a_default_that_is_none_is_a_mistake_in_the_program() {
-    use crate::settings::{Reader, kind::rate};
     Reader::new(Document::empty("a.toml")).top().setting("throughput", rate("1 MB/s"..), "60", "");
 }
 
 #[test]
 #[should_panic(expected = "the setting `crossing` was asked for twice")]
 fn asking_twice_is_a_mistake_in_the_program() {
-    use crate::settings::{Reader, kind::flag};
     let mut reader = Reader::new(Document::empty("a.toml"));
     reader.top().setting("crossing", flag(), "true", "");
     reader.top().setting("crossing", flag(), "true", "");

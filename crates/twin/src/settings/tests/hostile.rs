@@ -25,7 +25,7 @@ fn deep_nesting_ends_with_an_error() {
 #[test]
 fn scenarios_of_many_bytes_are_refused_unread() {
     let found = errors(&"\u{7}garbage = [[[".repeat(800_000));
-    assert_eq!(found, "a.toml: expected a scenario of at most 1024 KiB; found 10156 KiB");
+    assert_eq!(found, "a.toml: expected a scenario of at most 1024 KiB; found 10937 KiB");
 }
 
 #[test]
@@ -34,6 +34,11 @@ fn as_many_errors_as_fit_a_file_are_cut_to_a_page() {
     let found = errors(&many);
     assert_eq!(found.lines().count(), 31);
     assert_eq!(found.lines().last(), Some("and 170 more"));
+
+    let long = errors(&format!("{0} = 1\n{0} = 2\n", "x".repeat(500_000)));
+    assert!(long.starts_with("a.toml:2:1: `xxx") && long.len() < 200, "{long}");
+    let long = errors(&format!("{} = 1\n", "x".repeat(1_000_000)));
+    assert!(long.starts_with("a.toml:1:1: unknown setting `\"xxx") && long.len() < 300, "{long}");
 
     let one_line = format!("reads.sizes = [{}]", "1,".repeat(500_000));
     assert_eq!(

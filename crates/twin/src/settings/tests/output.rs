@@ -118,7 +118,7 @@ proptest! {
         median in 0..2_000_000_u64,
         sigma in 0.0..2.0,
         sizes in proptest::collection::vec(1..i64::MAX, 1..=4),
-        faults in proptest::collection::vec(0..1 << 50_u64, 0..3),
+        faults in proptest::collection::vec(0..1_u64 << 50, 0..3),
     ) {
         use std::fmt::Write as _;
         let sizes: Vec<_> = sizes.iter().map(|size| format!("'{size} B'")).collect();
