@@ -31,22 +31,17 @@ impl Section<'_> {
     /// # Panics
     /// If the default is not of this kind, or the setting was asked for before: mistakes in the program.
     pub fn setting<K: Kind>(&mut self, name: &'static str, kind: K, default: &str, about: &'static str) -> K::Value {
-        let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
-        let place = Place { origin, offset: None };
-        let value = parse_argument(default, &place.origin).ok();
-        let value = value.and_then(|value| kind.read(Written { value: &value, place: &place }).ok());
-        let Some(value) = value else {
-            panic!("the default {default:?} of `{}` is not {}", joined(&self.path, name), kind.expected());
-        };
+        let value = self.default(name, &kind, default);
         self.setting_or(name, kind, value, about)
     }
 
     /// A setting with a default that the program has as a value.
     ///
     /// # Panics
-    /// If the setting was asked for before: a mistake in the program.
+    /// If the default is out of the range, or the setting was asked for before: mistakes in the program.
     pub fn setting_or<K: Kind>(&mut self, name: &'static str, kind: K, default: K::Value, about: &'static str) -> K::Value {
         let default_text = kind.print(&default);
+        let _ = self.default(name, &kind, &default_text);
         self.reader.schema.add_setting(self.schema, name, &kind, format!("`{default_text}`"), about);
         match self.read(name, &kind) {
             Some(value) => value,
@@ -116,6 +111,15 @@ impl Section<'_> {
             values.push(read(&mut Section { reader: self.reader, table: Some(table), place, path, schema, written }));
         }
         values
+    }
+
+    /// What is read from the text of a default.
+    fn default<K: Kind>(&self, name: &'static str, kind: &K, text: &str) -> K::Value {
+        let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
+        let place = Place { origin, offset: None };
+        let value = parse_argument(text, &place.origin).ok();
+        let value = value.and_then(|value| kind.read(Written { value: &value, place: &place }).ok());
+        value.unwrap_or_else(|| panic!("the default {text} of `{}` is not {}", joined(&self.path, name), kind.expected()))
     }
 
     /// Whether the scenario gives this setting or section.

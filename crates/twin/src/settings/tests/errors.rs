@@ -271,9 +271,15 @@ fn errors_in_an_argument_name_the_argument() {
 }
 
 #[test]
-#[should_panic(expected = "the default \"60\" of `throughput` is not bytes per time, at least 1 MB/s")]
+#[should_panic(expected = "the default 60 of `throughput` is not bytes per time, at least 1 MB/s")]
 fn a_default_that_is_none_is_a_mistake_in_the_program() {
     Reader::new(Document::empty("a.toml")).top().setting("throughput", rate("1 MB/s"..), "60", "");
+}
+
+#[test]
+#[should_panic(expected = "the default \"0 B/s\" of `throughput` is not bytes per time, at least 1 MB/s")]
+fn a_default_out_of_range_is_a_mistake_in_the_program() {
+    Reader::new(Document::empty("a.toml")).top().setting_or("throughput", rate("1 MB/s"..), 0.0, "");
 }
 
 #[test]
