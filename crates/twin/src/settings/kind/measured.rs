@@ -1,0 +1,206 @@
+//! Kinds with a unit: a number and its unit in one string. Bounds are quantities too: `rate("1 MB/s"..="1 GB/s")`.
+
+use std::ops::RangeBounds;
+
+use fulgurite_domain::Micros;
+
+use super::{Kind, Limits, Refusal, Written, with_range};
+use crate::settings::quantity::{Dimension, QuantityError};
+use crate::settings::tree::{Value, quoted};
+
+/// The value that a quantity is counted in.
+pub trait Counted: Copy + PartialOrd {
+    /// # Errors
+    /// [`QuantityError`] if it is no quantity of this dimension.
+    fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError>;
+    /// A text that reads back as the same.
+    fn print(self, dimension: Dimension) -> String;
+    /// Nothing.
+    fn zero() -> Self;
+}
+
+impl Counted for f64 {
+    fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
+        dimension.parse_real(text)
+    }
+
+    fn print(self, dimension: Dimension) -> String {
+        dimension.print_real(self)
+    }
+
+    fn zero() -> Self {
+        0.0
+    }
+}
+
+impl Counted for u64 {
+    fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
+        dimension.parse_whole(text)
+    }
+
+    fn print(self, dimension: Dimension) -> String {
+        dimension.print_whole(self)
+    }
+
+    fn zero() -> Self {
+        0
+    }
+}
+
+impl Counted for i64 {
+    fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
+        dimension.parse_whole(text).map(u64::cast_signed)
+    }
+
+    fn print(self, dimension: Dimension) -> String {
+        dimension.print_whole(u64::try_from(self).expect("a quantity is not negative"))
+    }
+
+    fn zero() -> Self {
+        0
+    }
+}
+
+impl Counted for Micros {
+    fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError> {
+        dimension.parse_whole(text).map(Self)
+    }
+
+    fn print(self, dimension: Dimension) -> String {
+        dimension.print_whole(self.0)
+    }
+
+    fn zero() -> Self {
+        Self::ZERO
+    }
+}
+
+/// A number with a unit, as a string; see [`Dimension`].
+#[derive(Debug, Clone, Copy)]
+pub struct Quantity<T> {
+    dimension: Dimension,
+    limits: Limits<T>,
+}
+
+impl<T: Counted> Quantity<T> {
+    /// # Panics
+    /// If a bound is no quantity of this dimension: a mistake in the program.
+    fn new(dimension: Dimension, range: impl RangeBounds<&'static str>) -> Self {
+        let bound = |text: &'static str| match T::parse(dimension, text) {
+            Ok(value) => value,
+            Err(error) => panic!("the bound {text:?} is not {}: {error}", dimension.noun()),
+        };
+        Self { dimension, limits: Limits::of(&range, bound) }
+    }
+}
+
+impl<T: Counted> Kind for Quantity<T> {
+    type Value = T;
+
+    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
+        let unit = || {
+            let unit = self.dimension.usual_unit();
+            format!("it needs a unit and quotes, such as {}", quoted(&format!("{} {unit}", written.value.found())))
+        };
+        let text = match written.value {
+            Value::Text(text) => text,
+            Value::Whole(..) | Value::Real(..) => return Err(Refusal::new(self.expected(), written, unit())),
+            _ => return Err(Refusal::new(self.expected(), written, "")),
+        };
+        let value = T::parse(self.dimension, text).map_err(|error| Refusal::new(self.expected(), written, error.to_string()))?;
+        if self.limits.admit(value) { Ok(value) } else { Err(Refusal::new(self.expected(), written, "")) }
+    }
+
+    fn print(&self, value: &T) -> String {
+        quoted(&value.print(self.dimension))
+    }
+
+    fn expected(&self) -> String {
+        let range = self.range();
+        let example = self.dimension.usual_unit();
+        let example = if range.is_empty() { format!("such as \"1 {example}\"") } else { range };
+        with_range(self.dimension.noun(), &example)
+    }
+
+    fn unit(&self) -> String {
+        self.dimension.units().0.join(", ")
+    }
+
+    fn range(&self) -> String {
+        self.limits.text(|bound| bound.print(self.dimension))
+    }
+
+    fn sample(&self) -> T {
+        self.limits.sample(T::zero())
+    }
+}
+
+/// A length of time, in whole microseconds.
+pub fn duration(range: impl RangeBounds<&'static str>) -> Quantity<Micros> {
+    Quantity::new(Dimension::Duration, range)
+}
+
+/// A length of time, in seconds and fractions of them.
+pub fn seconds(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Seconds, range)
+}
+
+/// A way, in whole micrometres.
+pub fn length(range: impl RangeBounds<&'static str>) -> Quantity<i64> {
+    Quantity::new(Dimension::Length, range)
+}
+
+/// A way, in metres and fractions of them.
+pub fn metres(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Metres, range)
+}
+
+/// Data, in bytes.
+pub fn bytes(range: impl RangeBounds<&'static str>) -> Quantity<u64> {
+    Quantity::new(Dimension::Size, range)
+}
+
+/// Data in time, in bytes per second.
+pub fn rate(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Rate, range)
+}
+
+/// How often something happens, per second.
+pub fn frequency(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Frequency, range)
+}
+
+/// In metres per second.
+pub fn speed(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Speed, range)
+}
+
+/// In metres per second, per second.
+pub fn acceleration(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Acceleration, range)
+}
+
+/// In kilograms.
+pub fn mass(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Mass, range)
+}
+
+/// In joules.
+pub fn energy(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Energy, range)
+}
+
+/// In joules per metre.
+pub fn drag(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Drag, range)
+}
+
+/// In watts.
+pub fn power(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Power, range)
+}
+
+/// Part of a whole, 1 being all of it; written `15 %`.
+pub fn share(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
+    Quantity::new(Dimension::Share, range)
+}

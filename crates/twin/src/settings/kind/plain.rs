@@ -1,0 +1,278 @@
+//! Kinds without a unit: numbers, flags, words, texts.
+
+use std::fmt::Display;
+use std::ops::{RangeBounds, RangeInclusive};
+use std::path::PathBuf;
+
+use super::{Kind, Limits, Refusal, Written, with_range};
+use crate::settings::document::beside;
+use crate::settings::suggest;
+use crate::settings::tree::{Value, quoted};
+
+/// A number without a unit.
+#[derive(Debug, Clone, Copy)]
+pub struct Number(Limits<f64>);
+
+/// A finite number without a unit.
+pub fn number(range: impl RangeBounds<f64>) -> Number {
+    Number(Limits::of(&range, |bound| bound))
+}
+
+impl Kind for Number {
+    type Value = f64;
+
+    fn read(&self, written: Written<'_>) -> Result<f64, Refusal> {
+        let (value, hint) = match written.value {
+            Value::Real(value, _) => (*value, ""),
+            Value::Whole(Some(value), _) => (*value as f64, ""),
+            Value::Whole(None, _) => (f64::INFINITY, ""),
+            Value::Text(text) if text.parse::<f64>().is_ok() => (f64::NAN, "a number stands without quotes"),
+            Value::Text(_) => (f64::NAN, "it has no unit"),
+            _ => (f64::NAN, ""),
+        };
+        if value.is_finite() && self.0.admit(value) { Ok(value) } else { Err(Refusal::new(self.expected(), written, hint)) }
+    }
+
+    fn print(&self, value: &f64) -> String {
+        format!("{value:?}")
+    }
+
+    fn expected(&self) -> String {
+        with_range("a number", &self.range())
+    }
+
+    fn unit(&self) -> String {
+        "number".to_owned()
+    }
+
+    fn range(&self) -> String {
+        self.0.text(|bound| bound.to_string())
+    }
+
+    fn sample(&self) -> f64 {
+        self.0.sample(0.0)
+    }
+}
+
+/// Whole numbers: those that fit 128 bits and are written without a fraction.
+pub trait Whole: Copy + PartialOrd + Display + TryFrom<i128> {}
+
+impl<T: Copy + PartialOrd + Display + TryFrom<i128>> Whole for T {}
+
+/// A whole number without a unit.
+#[derive(Debug, Clone)]
+pub struct Count<T>(RangeInclusive<T>);
+
+/// A whole number from a range, such as `1..=40_u16`.
+pub fn count<T: Whole>(range: RangeInclusive<T>) -> Count<T> {
+    Count(range)
+}
+
+impl<T: Whole> Kind for Count<T> {
+    type Value = T;
+
+    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
+        let refuse = |hint| Refusal::new(self.expected(), written, hint);
+        match written.value {
+            Value::Whole(Some(value), _) => T::try_from(*value).ok().filter(|value| self.0.contains(value)).ok_or_else(|| refuse("")),
+            Value::Text(text) if text.parse::<i128>().is_ok() => Err(refuse("a number stands without quotes")),
+            _ => Err(refuse("")),
+        }
+    }
+
+    fn print(&self, value: &T) -> String {
+        value.to_string()
+    }
+
+    fn expected(&self) -> String {
+        with_range("a whole number", &self.range())
+    }
+
+    fn unit(&self) -> String {
+        "whole number".to_owned()
+    }
+
+    fn range(&self) -> String {
+        format!("{} to {}", self.0.start(), self.0.end())
+    }
+
+    fn sample(&self) -> T {
+        *self.0.start()
+    }
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy)]
+pub struct Flag;
+
+/// `true` or `false`.
+#[must_use]
+pub fn flag() -> Flag {
+    Flag
+}
+
+impl Kind for Flag {
+    type Value = bool;
+
+    fn read(&self, written: Written<'_>) -> Result<bool, Refusal> {
+        match written.value {
+            Value::Flag(value) => Ok(*value),
+            _ => Err(Refusal::new(self.expected(), written, "")),
+        }
+    }
+
+    fn print(&self, value: &bool) -> String {
+        value.to_string()
+    }
+
+    fn expected(&self) -> String {
+        "true or false".to_owned()
+    }
+
+    fn unit(&self) -> String {
+        "true or false".to_owned()
+    }
+
+    fn range(&self) -> String {
+        String::new()
+    }
+
+    fn sample(&self) -> bool {
+        false
+    }
+}
+
+/// One of several words.
+#[derive(Debug, Clone)]
+pub struct Choice<'a, T>(&'a [(&'static str, T)]);
+
+/// One of these words, each with what it stands for.
+///
+/// # Panics
+/// If there are none.
+pub fn choice<'a, T: Clone + PartialEq>(words: &'a [(&'static str, T)]) -> Choice<'a, T> {
+    assert!(!words.is_empty(), "a choice of nothing");
+    Choice(words)
+}
+
+impl<T: Clone + PartialEq> Kind for Choice<'_, T> {
+    type Value = T;
+
+    fn read(&self, written: Written<'_>) -> Result<T, Refusal> {
+        let Value::Text(text) = written.value else {
+            return Err(Refusal::new(self.expected(), written, ""));
+        };
+        self.0.iter().find(|(word, _)| word == text).map(|(_, value)| value.clone()).ok_or_else(|| {
+            let near = suggest::nearest(text, self.0.iter().map(|(word, _)| *word));
+            Refusal::new(self.expected(), written, near.map_or_else(String::new, |word| format!("did you mean \"{word}\"?")))
+        })
+    }
+
+    fn print(&self, value: &T) -> String {
+        let word = self.0.iter().find(|(_, known)| known == value).map(|(word, _)| word);
+        quoted(word.expect("a setting with a choice has one of its values"))
+    }
+
+    fn expected(&self) -> String {
+        let words: Vec<_> = self.0.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        match words.split_last() {
+            Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            _ => words.concat(),
+        }
+    }
+
+    fn unit(&self) -> String {
+        "word".to_owned()
+    }
+
+    fn range(&self) -> String {
+        self.expected()
+    }
+
+    fn sample(&self) -> T {
+        self.0[0].1.clone()
+    }
+}
+
+/// Any text.
+#[derive(Debug, Clone, Copy)]
+pub struct Text;
+
+/// Any text, such as a title.
+#[must_use]
+pub fn text() -> Text {
+    Text
+}
+
+impl Kind for Text {
+    type Value = String;
+
+    fn read(&self, written: Written<'_>) -> Result<String, Refusal> {
+        match written.value {
+            Value::Text(text) => Ok(text.clone()),
+            _ => Err(Refusal::new(self.expected(), written, "")),
+        }
+    }
+
+    fn print(&self, value: &String) -> String {
+        quoted(value)
+    }
+
+    fn expected(&self) -> String {
+        "a text in quotes".to_owned()
+    }
+
+    fn unit(&self) -> String {
+        "text".to_owned()
+    }
+
+    fn range(&self) -> String {
+        String::new()
+    }
+
+    fn sample(&self) -> String {
+        String::new()
+    }
+}
+
+/// The path of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct File;
+
+/// The path of a file, from the folder of the scenario that names it; on the command line from the current folder.
+#[must_use]
+pub fn file() -> File {
+    File
+}
+
+impl Kind for File {
+    type Value = PathBuf;
+
+    fn read(&self, written: Written<'_>) -> Result<PathBuf, Refusal> {
+        match written.value {
+            Value::Text(text) if !text.is_empty() && written.place.origin.is_file => Ok(beside(written.place.name(), text).into()),
+            Value::Text(text) if !text.is_empty() => Ok(text.into()),
+            _ => Err(Refusal::new(self.expected(), written, "")),
+        }
+    }
+
+    fn print(&self, value: &PathBuf) -> String {
+        quoted(&value.to_string_lossy())
+    }
+
+    fn expected(&self) -> String {
+        "the path of a file in quotes".to_owned()
+    }
+
+    fn unit(&self) -> String {
+        "path".to_owned()
+    }
+
+    fn range(&self) -> String {
+        String::new()
+    }
+
+    fn sample(&self) -> PathBuf {
+        PathBuf::new()
+    }
+}

@@ -1,0 +1,54 @@
+//! Scenario files: settings with units, defaults and ranges, read from TOML.
+//!
+//! A [`Document`] is a file, the files it is based on, and settings from the command line. A [`Reader`] is asked for one setting after
+//! the other; being asked, it learns what settings there are. So one line for each setting reads it, checks it, documents it, and
+//! prints it with every result, and none of the four can be forgotten.
+//!
+//! ```text
+//!  typical.toml  slow.toml  --set ...        drives.setting("throughput", rate(..), "60 MB/s", "...")
+//!        |           |         |                          |
+//!        +-----------+---------+---> Document ---> Reader +---> the value, or a stand-in and an error
+//!                                                         +---> reference()   docs/scenarios.md
+//!                                                         +---> finish()      the complete scenario as TOML,
+//!                                                                             or all errors with file, line and column
+//! ```
+//!
+//! ```
+//! use fulgurite_twin::settings::{Document, Reader, kind::{count, duration, rate}};
+//!
+//! let text = "[drives]\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n";
+//! let mut reader = Reader::new(Document::parse("fast.toml", text)?);
+//! let mut drives = reader.section("drives", "The read drives.");
+//! let count: u16 = drives.setting("count", count(1..=20), "20", "How many there are.");
+//! let throughput = drives.setting("throughput", rate("1 MB/s"..="1 GB/s"), "60 MB/s", "User bytes in time.");
+//! let faults = reader.tables("faults", "What fails.", |fault| fault.required("at", duration(..), "When, from the start."));
+//! let complete = reader.finish()?;
+//!
+//! assert_eq!((count, throughput, faults[0].seconds()), (20, 120e6, 10_800.0));
+//! assert_eq!(complete, "[drives]\ncount = 20\nthroughput = \"120 MB/s\"\n\n[[faults]]\nat = \"3 h\"\n");
+//! # Ok::<(), fulgurite_twin::settings::SettingErrors>(())
+//! ```
+
+mod canonical;
+mod decimal;
+mod document;
+mod error;
+pub mod kind;
+mod place;
+pub mod quantity;
+mod reader;
+mod schema;
+mod section;
+mod suggest;
+mod tree;
+mod vary;
+
+#[cfg(test)]
+mod tests;
+
+pub use document::{Document, Loader, Override};
+pub use error::{Problem, SettingError, SettingErrors};
+pub use place::Place;
+pub use reader::Reader;
+pub use section::Section;
+pub use vary::{Axis, Sweep};

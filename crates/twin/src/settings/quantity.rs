@@ -1,0 +1,424 @@
+//! Quantities: a number and its unit, such as `60 MB/s`, read exactly and printed so that they read back the same.
+//!
+//! ```text
+//!  "1.5 TiB"  ->  number 1.5, unit TiB  ->  1.5 x 2^40 bytes       lengths of time, ways and bytes: whole numbers, exact
+//!  "60 MB/s"  ->  number 60,  unit MB/s ->  60e6 bytes a second    everything else: the nearest double
+//! ```
+//!
+//! A unit is never guessed. `5 m` is no time, because it could be minutes; `10 KB` is no size, because some mean 1000 and some 1024.
+
+use super::decimal::Decimal;
+
+/// What is measured. Each has one base unit in which the program counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dimension {
+    /// Length of time, in whole microseconds.
+    Duration,
+    /// Length of time, in seconds and fractions of them.
+    Seconds,
+    /// Way, in whole micrometres.
+    Length,
+    /// Way, in metres and fractions of them.
+    Metres,
+    /// Data, in whole bytes.
+    Size,
+    /// Data in time, in bytes per second.
+    Rate,
+    /// How often, per second.
+    Frequency,
+    /// In metres per second.
+    Speed,
+    /// In metres per second, per second.
+    Acceleration,
+    /// In kilograms.
+    Mass,
+    /// In joules.
+    Energy,
+    /// In joules per metre.
+    Drag,
+    /// In watts.
+    Power,
+    /// Part of a whole: 1 is all of it.
+    Share,
+}
+
+/// Why a text is no quantity of the wanted kind. It ends a sentence that has named the text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// It does not begin with a number that can be read.
+    #[error("it does not begin with a number")]
+    NotANumber,
+    /// There is only a number.
+    #[error("it has no unit")]
+    NoUnit,
+    /// The unit is another dimension's, nobody's, or stands for several things.
+    #[error("{0}")]
+    Unit(String),
+    /// Below zero.
+    #[error("it is negative")]
+    Negative,
+    /// More than the program can count.
+    #[error("it is too large to be counted")]
+    TooLarge,
+    /// There would be a fraction of the smallest unit.
+    #[error("it is not a whole number of {0}")]
+    TooFine(&'static str),
+}
+
+/// The base unit times `numerator / denominator`.
+#[derive(Debug, Clone, Copy)]
+struct Ratio {
+    numerator: u128,
+    denominator: u128,
+}
+
+const SECOND: u128 = 1_000_000;
+/// In microseconds.
+const TIMES: [(&str, u128); 9] = [
+    ("us", 1),
+    ("µs", 1),
+    ("ms", 1_000),
+    ("s", SECOND),
+    ("min", 60 * SECOND),
+    ("h", 3_600 * SECOND),
+    ("d", 86_400 * SECOND),
+    ("week", 7 * 86_400 * SECOND),
+    // The Julian year.
+    ("year", 31_557_600 * SECOND),
+];
+/// In micrometres.
+const LENGTHS: [(&str, u128); 6] = [("um", 1), ("µm", 1), ("mm", 1_000), ("cm", 10_000), ("m", 1_000_000), ("km", 1_000_000_000)];
+const SIZES: [(&str, u128); 13] = [
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+    ("EB", 1_000_000_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+    ("EiB", 1 << 60),
+];
+/// In millijoules.
+const ENERGIES: [(&str, u128); 9] = [
+    ("mJ", 1),
+    ("J", 1_000),
+    ("kJ", 1_000_000),
+    ("MJ", 1_000_000_000),
+    ("Wh", 3_600_000),
+    ("W h", 3_600_000),
+    ("kWh", 3_600_000_000),
+    ("kW h", 3_600_000_000),
+    ("MWh", 3_600_000_000_000),
+];
+
+fn look_up(table: &[(&str, u128)], unit: &str) -> Option<u128> {
+    table.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+}
+
+impl Ratio {
+    fn new(numerator: u128, denominator: u128) -> Self {
+        let (mut a, mut b) = (numerator, denominator);
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        Self { numerator: numerator / a, denominator: denominator / a }
+    }
+
+    /// Exactly `number` of this unit, in whole base units.
+    fn whole(self, number: Decimal, base: &'static str) -> Result<u64, QuantityError> {
+        let number = number.shortened();
+        let power = 10_u128.checked_pow(number.exponent.unsigned_abs());
+        let (over, under) = if number.exponent < 0 {
+            // More places than 10^38 has would be finer than anything counted here.
+            (Some(number.digits), power.and_then(|power| power.checked_mul(self.denominator)).ok_or(QuantityError::TooFine(base))?)
+        } else {
+            (power.and_then(|power| power.checked_mul(number.digits)), self.denominator)
+        };
+        let over = over.and_then(|over| over.checked_mul(self.numerator)).ok_or(QuantityError::TooLarge)?;
+        if !over.is_multiple_of(under) {
+            return Err(QuantityError::TooFine(base));
+        }
+        // Signed numbers have room for it too, and the last instants are free for "never".
+        i64::try_from(over / under).map(i64::cast_unsigned).map_err(|_| QuantityError::TooLarge)
+    }
+
+    /// Powers of ten apart from the rest, because a decimal number is multiplied by them without rounding.
+    fn split(self) -> (i32, f64, f64) {
+        let (mut numerator, mut denominator, mut tens) = (self.numerator, self.denominator, 0);
+        while numerator.is_multiple_of(10) {
+            (numerator, tens) = (numerator / 10, tens + 1);
+        }
+        while denominator.is_multiple_of(10) {
+            (denominator, tens) = (denominator / 10, tens - 1);
+        }
+        (tens, numerator as f64, denominator as f64)
+    }
+
+    /// `number` of this unit in base units.
+    fn real(self, number: Decimal) -> Result<f64, QuantityError> {
+        let (tens, numerator, denominator) = self.split();
+        let value = Decimal { exponent: number.exponent + tens, ..number }.to_f64() * numerator / denominator;
+        if value.is_finite() { Ok(value) } else { Err(QuantityError::TooLarge) }
+    }
+
+    /// How many of this unit a whole `value` is; `None` if that takes more than nine places.
+    fn count_whole(self, value: u64) -> Option<Decimal> {
+        let over = u128::from(value) * self.denominator;
+        (0..=9).find_map(|places| {
+            let over = over.checked_mul(10_u128.pow(places))?;
+            let exponent = -(places as i32);
+            over.is_multiple_of(self.numerator).then(|| Decimal { negative: false, digits: over / self.numerator, exponent })
+        })
+    }
+
+    /// How many of this unit `value` is; `None` if no short number reads back as exactly that.
+    fn count_real(self, value: f64) -> Option<Decimal> {
+        let (tens, numerator, denominator) = self.split();
+        let number = if numerator == 1.0 && denominator == 1.0 {
+            Decimal::of(value)
+        } else {
+            Decimal::parse(&format!("{:.11e}", value * denominator / numerator))?
+        };
+        let number = Decimal { exponent: number.exponent - tens, ..number };
+        (self.real(number) == Ok(value)).then_some(number)
+    }
+}
+
+impl Dimension {
+    /// With its article, for "expected ...".
+    #[must_use]
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Duration | Self::Seconds => "a length of time",
+            Self::Length | Self::Metres => "a length",
+            Self::Size => "a number of bytes",
+            Self::Rate => "bytes per time",
+            Self::Frequency => "a number per time",
+            Self::Speed => "a speed",
+            Self::Acceleration => "an acceleration",
+            Self::Mass => "a mass",
+            Self::Energy => "an energy",
+            Self::Drag => "an energy per length",
+            Self::Power => "a power",
+            Self::Share => "a share",
+        }
+    }
+
+    /// The units that values are printed in, and those for values that have no short form in the first.
+    #[must_use]
+    pub fn units(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Duration | Self::Seconds => (&["s", "min", "h", "d", "ms", "us"], &["week", "year"]),
+            Self::Length | Self::Metres => (&["m", "mm", "cm", "km", "um"], &[]),
+            Self::Size => (&["B", "kB", "MB", "GB", "TB", "PB", "EB", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"], &[]),
+            Self::Rate => (
+                &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"],
+                &["KiB/s", "MiB/s", "GiB/s", "MB/h", "GB/h", "TB/h", "GB/d", "TB/d", "PB/d", "TB/week", "TB/year", "PB/year"],
+            ),
+            Self::Frequency => (&["/s"], &["/min", "/h", "/d", "/week", "/year"]),
+            Self::Speed => (&["m/s", "mm/s"], &["m/min", "km/h"]),
+            Self::Acceleration => (&["m/s2", "mm/s2"], &[]),
+            Self::Mass => (&["kg", "g"], &[]),
+            Self::Energy => (&["J", "mJ", "kJ", "MJ"], &["Wh", "kWh", "MWh"]),
+            Self::Drag => (&["J/m", "kJ/m"], &[]),
+            Self::Power => (&["W", "mW", "kW"], &[]),
+            Self::Share => (&["%", "ppm"], &[]),
+        }
+    }
+
+    /// The unit of an example.
+    #[must_use]
+    pub fn usual_unit(self) -> &'static str {
+        match self {
+            Self::Size => "MB",
+            Self::Rate => "MB/s",
+            _ => self.units().0[0],
+        }
+    }
+
+    /// What a fraction of is refused; `None` where fractions are counted.
+    fn smallest(self) -> Option<&'static str> {
+        match self {
+            Self::Duration => Some("microseconds"),
+            Self::Length => Some("micrometres"),
+            Self::Size => Some("bytes"),
+            _ => None,
+        }
+    }
+
+    fn ratio(self, unit: &str) -> Option<Ratio> {
+        let over = |factor, base| Some(Ratio::new(factor, base));
+        match self {
+            Self::Duration => over(look_up(&TIMES, unit)?, 1),
+            Self::Seconds => over(look_up(&TIMES, unit)?, SECOND),
+            Self::Length => over(look_up(&LENGTHS, unit)?, 1),
+            Self::Metres => over(look_up(&LENGTHS, unit)?, 1_000_000),
+            Self::Size => over(look_up(&SIZES, unit)?, 1),
+            Self::Energy => over(look_up(&ENERGIES, unit)?, 1_000),
+            Self::Frequency if unit == "Hz" => over(1, 1),
+            Self::Frequency => over(SECOND, look_up(&TIMES, unit.strip_prefix('/')?.trim_start())?),
+            Self::Rate => {
+                let (size, time) = quotient(unit)?;
+                over(look_up(&SIZES, size)? * SECOND, look_up(&TIMES, time)?)
+            }
+            Self::Speed => {
+                let (length, time) = quotient(unit)?;
+                over(look_up(&LENGTHS, length)?, look_up(&TIMES, time)?)
+            }
+            Self::Acceleration => {
+                let (length, time) = quotient(unit)?;
+                if !["s²", "s2", "s^2"].contains(&time) {
+                    return None;
+                }
+                over(look_up(&LENGTHS, length)?, 1_000_000)
+            }
+            Self::Drag => {
+                let (energy, length) = quotient(unit)?;
+                // Millijoules per micrometre are thousands of joules per metre.
+                over(look_up(&ENERGIES, energy)? * 1_000, look_up(&LENGTHS, length)?)
+            }
+            Self::Mass => over(look_up(&[("g", 1), ("kg", 1_000), ("t", 1_000_000)], unit)?, 1_000),
+            Self::Power => over(look_up(&[("mW", 1), ("W", 1_000), ("kW", 1_000_000), ("MW", 1_000_000_000)], unit)?, 1_000),
+            Self::Share => over(look_up(&[("ppm", 1), ("‰", 1_000), ("%", 10_000)], unit)?, 1_000_000),
+        }
+    }
+
+    /// Why this unit is refused: what it may have been meant for, or else which there are.
+    fn refuse_unit(self, unit: &str) -> QuantityError {
+        let parts = match self {
+            Self::Duration | Self::Seconds => [Some(unit), None],
+            Self::Size => [None, Some(unit)],
+            Self::Rate => quotient(unit).map_or([None, Some(unit)], |(size, time)| [Some(time), Some(size)]),
+            Self::Frequency => [Some(unit.trim_start_matches(['1', '/', ' '])), None],
+            Self::Speed => [quotient(unit).map(|(_, time)| time), None],
+            _ => [None, None],
+        };
+        let hint = parts[0].and_then(time_hint).or_else(|| parts[1].and_then(size_hint));
+        if let Some(hint) = hint {
+            return QuantityError::Unit(hint.to_owned());
+        }
+        let (first, more) = self.units();
+        let units: Vec<_> = first.iter().chain(more).map(|unit| format!("`{unit}`")).collect();
+        QuantityError::Unit(format!("units are {}", units.join(", ")))
+    }
+
+    fn number_and_ratio(self, text: &str) -> Result<(Decimal, Ratio), QuantityError> {
+        let (number, rest) = Decimal::prefix(text.trim()).ok_or(QuantityError::NotANumber)?;
+        let unit = rest.trim_start();
+        if unit.is_empty() {
+            return Err(QuantityError::NoUnit);
+        }
+        // `1,5 s` or `1.2.3 s`.
+        if unit.starts_with(|c: char| c == ',' || c == '.' || c.is_ascii_digit()) && !unit.starts_with("1/") {
+            return Err(QuantityError::Unit(format!("after the number {number} a unit was expected and not `{}`", head(unit))));
+        }
+        // The micro sign and the Greek letter look the same.
+        let unit = unit.replace('μ', "µ");
+        let ratio = self.ratio(&unit).ok_or_else(|| self.refuse_unit(&unit))?;
+        if number.negative && number.digits != 0 { Err(QuantityError::Negative) } else { Ok((number, ratio)) }
+    }
+
+    /// Reads a whole number of base units: microseconds, micrometres or bytes; at most `i64::MAX`.
+    ///
+    /// # Errors
+    /// [`QuantityError`], each kind of it.
+    ///
+    /// # Panics
+    /// If this dimension is counted in fractions.
+    pub fn parse_whole(self, text: &str) -> Result<u64, QuantityError> {
+        let smallest = self.smallest().expect("only time, length and bytes are whole numbers");
+        let (number, ratio) = self.number_and_ratio(text)?;
+        ratio.whole(number, smallest)
+    }
+
+    /// Reads a number of base units, which is finite and not negative.
+    ///
+    /// # Errors
+    /// [`QuantityError`], but never [`QuantityError::TooFine`].
+    pub fn parse_real(self, text: &str) -> Result<f64, QuantityError> {
+        let (number, ratio) = self.number_and_ratio(text)?;
+        ratio.real(number)
+    }
+
+    /// The shortest form that [`Dimension::parse_whole`] reads as `value`.
+    ///
+    /// # Panics
+    /// If this dimension is counted in fractions.
+    #[must_use]
+    pub fn print_whole(self, value: u64) -> String {
+        assert!(self.smallest().is_some(), "only time, length and bytes are whole numbers");
+        self.print(|ratio| ratio.count_whole(value), value == 0)
+    }
+
+    /// A short form that [`Dimension::parse_real`] reads as `value`.
+    ///
+    /// # Panics
+    /// If `value` is not finite.
+    #[must_use]
+    pub fn print_real(self, value: f64) -> String {
+        assert!(value.is_finite(), "{value} is no quantity");
+        self.print(|ratio| ratio.count_real(value), value == 0.0)
+    }
+
+    fn print(self, count: impl Fn(Ratio) -> Option<Decimal>, is_zero: bool) -> String {
+        const SHORT: usize = 12;
+        let (first, more) = self.units();
+        if is_zero {
+            return format!("0 {}", first[0]);
+        }
+        let shortest = |units: &[&str]| {
+            let ratio = |unit: &str| self.ratio(unit).expect("a unit that is listed is known");
+            units.iter().filter_map(|unit| Some(format!("{} {unit}", count(ratio(unit))?))).min_by_key(|text| text.chars().count())
+        };
+        let plain = shortest(first).expect("each dimension lists a unit in which all its values can be written");
+        if plain.chars().count() <= SHORT {
+            return plain;
+        }
+        shortest(more).filter(|text| text.len() < plain.len()).unwrap_or(plain)
+    }
+}
+
+fn quotient(unit: &str) -> Option<(&str, &str)> {
+    unit.split_once('/').map(|(over, under)| (over.trim_end(), under.trim_start()))
+}
+
+fn head(text: &str) -> String {
+    text.chars().take(20).collect()
+}
+
+fn time_hint(unit: &str) -> Option<&'static str> {
+    Some(match unit {
+        "m" | "M" | "mins" | "minute" | "minutes" | "Min" => "minutes are `min`",
+        "sec" | "secs" | "second" | "seconds" | "S" => "seconds are `s`",
+        "hr" | "hrs" | "hour" | "hours" | "H" => "hours are `h`",
+        "day" | "days" | "D" => "days are `d`",
+        "w" | "weeks" => "weeks are `week`",
+        "a" | "y" | "yr" | "years" => "years are `year`",
+        "mo" | "month" | "months" => "months differ in length, so days are meant, `d`",
+        _ => return None,
+    })
+}
+
+fn size_hint(unit: &str) -> Option<&'static str> {
+    Some(match unit {
+        "byte" | "bytes" => "bytes are `B`",
+        "k" | "K" | "KB" | "Kb" | "KIB" | "kiB" | "kib" => "`kB` are 1000 bytes, `KiB` are 1024",
+        "M" | "MIB" | "Mib" | "mib" | "mB" => "`MB` are 1000^2 bytes, `MiB` are 1024^2",
+        "G" | "GIB" | "Gib" | "gib" | "gB" => "`GB` are 1000^3 bytes, `GiB` are 1024^3",
+        "T" | "TIB" | "Tib" | "tib" | "tB" => "`TB` are 1000^4 bytes, `TiB` are 1024^4",
+        "P" | "PIB" | "Pib" | "pib" | "pB" => "`PB` are 1000^5 bytes, `PiB` are 1024^5",
+        "b" | "bit" | "kb" | "Mb" | "mb" | "Gb" | "gb" | "Tb" | "tb" | "kbit" | "Mbit" | "Gbit" | "Tbit" => {
+            "bytes are counted here, with a large `B`, and no bits"
+        }
+        "kBps" | "MBps" | "GBps" | "MBPS" => "per second is `/s`",
+        "B" | "kB" | "MB" | "GB" | "TB" | "PB" | "EB" | "KiB" | "MiB" | "GiB" | "TiB" | "PiB" | "EiB" => {
+            "it does not say per what time, as in `MB/s`"
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,145 @@
+//! What settings there are: learnt by being asked for them, and printed as the reference of scenario files.
+
+use std::fmt::Write as _;
+
+use super::kind::Kind;
+use super::quantity::Dimension;
+
+/// All sections with their settings, in the order in which they were asked for.
+#[derive(Debug)]
+pub(super) struct Schema(Vec<SectionRecord>);
+
+/// One of the sections of a [`Schema`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SectionId(usize);
+
+#[derive(Debug, Default)]
+struct SectionRecord {
+    path: String,
+    about: &'static str,
+    is_repeated: bool,
+    settings: Vec<SettingRecord>,
+    children: Vec<(&'static str, SectionId)>,
+}
+
+#[derive(Debug)]
+struct SettingRecord {
+    name: &'static str,
+    unit: String,
+    default: String,
+    range: String,
+    about: &'static str,
+}
+
+const INTRODUCTION: &str = "\
+# Scenario files
+
+A scenario is a TOML file. What it leaves out has the default given here; a setting or section that is not listed here is refused.
+
+- A quantity is a number and its unit in quotes: `throughput = \"60 MB/s\"`. A number without a unit is refused where a unit belongs.
+- `base = \"typical.toml\"` in front of the first section takes everything from another scenario and changes what this one gives;
+  the path starts from the folder of this file. Tables are changed key by key, lists and arrays of tables as a whole.
+- `--set drives.throughput=\"120 MB/s\"` changes a setting for one run; `--vary` takes a list (`30 MB/s,60 MB/s`) or a range
+  (`8..40:4`, both ends included) and runs all combinations.
+";
+
+impl Schema {
+    pub(super) const TOP: SectionId = SectionId(0);
+
+    pub(super) fn new() -> Self {
+        Self(vec![SectionRecord::default()])
+    }
+
+    /// A section inside of `parent`, made at the first time it is asked for.
+    pub(super) fn add_section(&mut self, parent: SectionId, name: &'static str, about: &'static str, is_repeated: bool) -> SectionId {
+        if let Some(known) = self.child(parent, name) {
+            return known;
+        }
+        let id = SectionId(self.0.len());
+        let path = match self.0[parent.0].path.as_str() {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        };
+        self.0.push(SectionRecord { path, about, is_repeated, ..SectionRecord::default() });
+        self.0[parent.0].children.push((name, id));
+        id
+    }
+
+    /// Once for each name: the elements of an array of tables ask for the same ones.
+    pub(super) fn add_setting(&mut self, section: SectionId, name: &'static str, kind: &impl Kind, default: String, about: &'static str) {
+        if !self.has_setting(section, name) {
+            let setting = SettingRecord { name, unit: kind.unit(), default, range: kind.range(), about };
+            self.0[section.0].settings.push(setting);
+        }
+    }
+
+    pub(super) fn has_setting(&self, section: SectionId, name: &str) -> bool {
+        self.0[section.0].settings.iter().any(|setting| setting.name == name)
+    }
+
+    pub(super) fn child(&self, section: SectionId, name: &str) -> Option<SectionId> {
+        self.0[section.0].children.iter().find(|(known, _)| *known == name).map(|(_, id)| *id)
+    }
+
+    /// Whether it is an array of tables.
+    pub(super) fn is_repeated(&self, section: SectionId) -> bool {
+        self.0[section.0].is_repeated
+    }
+
+    /// Of all settings and sections in this one.
+    pub(super) fn names(&self, section: SectionId) -> Vec<&'static str> {
+        let SectionRecord { settings, children, .. } = &self.0[section.0];
+        settings.iter().map(|setting| setting.name).chain(children.iter().map(|(name, _)| *name)).collect()
+    }
+
+    /// The whole name of a setting that is called `name` in another section.
+    pub(super) fn find_elsewhere(&self, section: SectionId, name: &str) -> Option<String> {
+        let others = self.0.iter().enumerate().filter(|(index, _)| *index != section.0);
+        let whole = |record: &SectionRecord| if record.path.is_empty() { name.to_owned() } else { format!("{}.{name}", record.path) };
+        others.filter(|(_, record)| record.settings.iter().any(|setting| setting.name == name)).map(|(_, record)| whole(record)).next()
+    }
+
+    pub(super) fn reference(&self) -> String {
+        let mut out = INTRODUCTION.to_owned();
+        self.print_section(Self::TOP, &mut out);
+        out.push_str(&units());
+        out
+    }
+
+    fn print_section(&self, section: SectionId, out: &mut String) {
+        let SectionRecord { path, about, is_repeated, settings, children } = &self.0[section.0];
+        match (path.is_empty(), *is_repeated) {
+            (true, _) if settings.is_empty() => {}
+            (true, _) => out.push_str("\n## In front of the first section\n"),
+            (false, false) => write!(out, "\n## `[{path}]`\n\n{about}\n").expect("writing to a string"),
+            (false, true) => write!(out, "\n## `[[{path}]]`\n\n{about} Any number of them.\n").expect("writing to a string"),
+        }
+        if !settings.is_empty() {
+            out.push_str("\n| setting | unit | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
+        }
+        for SettingRecord { name, unit, default, range, about } in settings {
+            let [unit, default, range, about] =
+                [unit.as_str(), default, range, about].map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            writeln!(out, "| `{name}` | {unit} | {default} | {range} | {about} |").expect("writing to a string");
+        }
+        for (_, child) in children {
+            self.print_section(*child, out);
+        }
+    }
+}
+
+/// The table of units.
+fn units() -> String {
+    use Dimension::{Acceleration, Drag, Duration, Energy, Frequency, Length, Mass, Power, Rate, Share, Size, Speed};
+    let mut out = String::from("\n## Units\n\n| quantity | units |\n| --- | --- |\n");
+    for dimension in [Duration, Length, Size, Rate, Frequency, Speed, Acceleration, Mass, Energy, Drag, Power, Share] {
+        let (first, more) = dimension.units();
+        let units: Vec<_> = first.iter().chain(more).map(|unit| format!("`{unit}`")).collect();
+        writeln!(out, "| {} | {} |", dimension.noun(), units.join(", ")).expect("writing to a string");
+    }
+    out.push_str(
+        "\n`kB` is 1000 bytes, `KiB` is 1024, and so on. Rates and frequencies take any unit of time after the `/`. \
+         A `year` has 365.25 days. `µs`, `µm`, `m/s²` and `Hz` are read too.\n",
+    );
+    out
+}

@@ -1,0 +1,197 @@
+//! A section: one table of a scenario while it is read, and the questions it can be asked.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::canonical::{TableId, Tables};
+use super::error::Problem;
+use super::kind::{Kind, Written};
+use super::place::{Origin, Place};
+use super::reader::{Reader, joined};
+use super::schema::{Schema, SectionId};
+use super::tree::{Table, Value, parse_argument};
+
+/// A table of the scenario while it is read.
+#[derive(Debug)]
+pub struct Section<'r> {
+    reader: &'r mut Reader,
+    /// `None` where the scenario has no such table: all defaults.
+    table: Option<Rc<Table>>,
+    /// Where a missing setting is reported.
+    place: Place,
+    path: String,
+    schema: SectionId,
+    /// `None` for the example that an array of tables is documented by.
+    written: Option<TableId>,
+}
+
+impl Section<'_> {
+    /// A setting with a default, which is written as on the command line: `60 MB/s`, `partitioned`, `20`, `[1, 2]`.
+    ///
+    /// # Panics
+    /// If the default is not of this kind, or the setting was asked for before: mistakes in the program.
+    pub fn setting<K: Kind>(&mut self, name: &'static str, kind: K, default: &str, about: &'static str) -> K::Value {
+        let value = self.default(name, &kind, default);
+        self.setting_or(name, kind, value, about)
+    }
+
+    /// A setting with a default that the program has as a value.
+    ///
+    /// # Panics
+    /// If the default is out of the range, or the setting was asked for before: mistakes in the program.
+    pub fn setting_or<K: Kind>(&mut self, name: &'static str, kind: K, default: K::Value, about: &'static str) -> K::Value {
+        let default_text = kind.print(&default);
+        let _ = self.default(name, &kind, &default_text);
+        self.reader.schema.add_setting(self.schema, name, &kind, format!("`{default_text}`"), about);
+        match self.read(name, &kind) {
+            Some(value) => value,
+            None => {
+                self.write(name, default_text);
+                default
+            }
+        }
+    }
+
+    /// A setting that may be left out, and then is nothing.
+    ///
+    /// # Panics
+    /// If the setting was asked for before: a mistake in the program.
+    pub fn optional<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> Option<K::Value> {
+        self.reader.schema.add_setting(self.schema, name, &kind, "none".to_owned(), about);
+        self.read(name, &kind)
+    }
+
+    /// A setting that each scenario has to give.
+    ///
+    /// # Panics
+    /// If the setting was asked for before: a mistake in the program.
+    pub fn required<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> K::Value {
+        self.reader.schema.add_setting(self.schema, name, &kind, "must be given".to_owned(), about);
+        if let Some(value) = self.read(name, &kind) {
+            return value;
+        }
+        if self.written.is_some() {
+            let problem = Problem::Missing { setting: joined(&self.path, name), expected: kind.expected() };
+            self.reader.report(self.place.clone(), problem);
+        }
+        kind.sample()
+    }
+
+    /// The table `[name]` inside of this one; all defaults if there is none.
+    pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
+        let (place, table, written, schema) = self.open(name, about);
+        Section { path: joined(&self.path, name), reader: self.reader, table, place, schema, written }
+    }
+
+    /// The elements of the array of tables `[[name]]`, each read by `read`; it is also called once for the reference, with a section
+    /// that has nothing, and what it then gives is dropped.
+    pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
+        let schema = self.reader.schema.add_section(self.schema, name, about, true);
+        let path = joined(&self.path, name);
+        let place = self.place.clone();
+        read(&mut Section { reader: self.reader, table: None, place, path: path.clone(), schema, written: None });
+
+        let Some(entry) = self.table.as_ref().and_then(|table| table.get(name)) else {
+            return Vec::new();
+        };
+        let elements = match &entry.value {
+            Value::List(list) => list.clone(),
+            _ => Vec::new(),
+        };
+        let all_tables = matches!(&entry.value, Value::List(list) if list.iter().all(|(_, value)| matches!(value, Value::Table(_))));
+        if !all_tables {
+            let (place, found) = (entry.place.clone(), entry.value.found());
+            self.refused(place, &path, format!("tables, each begun by `[[{path}]]`"), found, String::new());
+        }
+        let mut values = Vec::with_capacity(elements.len());
+        for (index, (place, value)) in elements.into_iter().enumerate() {
+            let Value::Table(table) = value else { continue };
+            let written = self.written.map(|written| self.reader.written.add(written, name, true));
+            let path = joined(&path, &index.to_string());
+            values.push(read(&mut Section { reader: self.reader, table: Some(table), place, path, schema, written }));
+        }
+        values
+    }
+
+    /// What is read from the text of a default.
+    fn default<K: Kind>(&self, name: &'static str, kind: &K, text: &str) -> K::Value {
+        let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
+        let place = Place { origin, offset: None };
+        let value = parse_argument(text, &place.origin).ok();
+        let value = value.and_then(|value| kind.read(Written { value: &value, place: &place }).ok());
+        value.unwrap_or_else(|| panic!("the default {text} of `{}` is not {}", joined(&self.path, name), kind.expected()))
+    }
+
+    /// Whether the scenario gives this setting or section.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.table.as_ref().is_some_and(|table| table.contains_key(name))
+    }
+
+    /// Reports a setting of this section that is of its kind, but does not go with others; see [`Reader::refuse`].
+    pub fn refuse(&mut self, name: &str, expected: impl Into<String>) {
+        if self.written.is_some() {
+            self.reader.refuse(&joined(&self.path, name), expected);
+        }
+    }
+
+    fn refused(&mut self, place: Place, setting: &str, expected: String, found: String, hint: String) {
+        // The example of the reference is nobody's scenario.
+        if self.written.is_some() {
+            self.reader.report(place, Problem::Refused { setting: setting.to_owned(), expected, found, hint });
+        }
+    }
+
+    /// The setting's value, or a stand-in for a wrong one; `None` if it is not there.
+    fn read<K: Kind>(&mut self, name: &'static str, kind: &K) -> Option<K::Value> {
+        let entry = self.table.as_ref()?.get(name)?;
+        match kind.read(Written { value: &entry.value, place: &entry.place }) {
+            Ok(value) => {
+                self.write(name, kind.print(&value));
+                Some(value)
+            }
+            Err(refusal) => {
+                let (place, problem) = refusal.into_parts(joined(&self.path, name), &entry.place);
+                self.reader.report(place, problem);
+                Some(kind.sample())
+            }
+        }
+    }
+
+    fn write(&mut self, name: &'static str, value: String) {
+        if let Some(written) = self.written {
+            self.reader.written.set(written, name, value);
+        }
+    }
+
+    /// What a section inside of this one begins with.
+    fn open(&mut self, name: &'static str, about: &'static str) -> (Place, Option<Rc<Table>>, Option<TableId>, SectionId) {
+        let schema = self.reader.schema.add_section(self.schema, name, about, false);
+        let written = self.written.map(|written| self.reader.written.add(written, name, false));
+        let Some(entry) = self.table.as_ref().and_then(|table| table.get(name)) else {
+            return (self.place.clone(), None, written, schema);
+        };
+        let place = entry.place.clone();
+        if let Value::Table(table) = &entry.value {
+            return (place, Some(Rc::clone(table)), written, schema);
+        }
+        let (path, found) = (joined(&self.path, name), entry.value.found());
+        self.refused(place.clone(), &path, format!("a table, begun by `[{path}]`"), found, String::new());
+        (place, None, written, schema)
+    }
+}
+
+impl<'r> Section<'r> {
+    /// What stands in front of the first section.
+    pub(super) fn top(reader: &'r mut Reader) -> Self {
+        let table = Some(Rc::clone(&reader.document.root));
+        let place = reader.document.whole.clone();
+        Section { reader, table, place, path: String::new(), schema: Schema::TOP, written: Some(Tables::TOP) }
+    }
+
+    /// [`Section::section`] that outlives this one.
+    pub(super) fn into_section(mut self, name: &'static str, about: &'static str) -> Section<'r> {
+        let (place, table, written, schema) = self.open(name, about);
+        Section { path: joined(&self.path, name), reader: self.reader, table, place, schema, written }
+    }
+}

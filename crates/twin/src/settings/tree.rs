@@ -1,0 +1,222 @@
+//! A parsed scenario: tables and values, each with the place where it stands, so that what is merged from several files can still
+//! be traced back.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+
+use super::decimal::Decimal;
+use super::error::{Problem, SettingErrors};
+use super::place::{Origin, Place};
+
+/// A table of a scenario.
+pub(super) type Table = BTreeMap<String, Entry>;
+
+/// A key with its value.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// Of the key: unknown settings are reported here.
+    pub(super) key: Place,
+    /// Of the value: wrong ones are reported here.
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// A value as it stands in a file.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    Text(String),
+    /// `None` beyond 128 bits; with its digits as written.
+    Whole(Option<i128>, String),
+    /// With its digits as written.
+    Real(f64, String),
+    Flag(bool),
+    /// Dates are no setting's value; they are here to be named in an error.
+    Date(String),
+    List(Vec<(Place, Value)>),
+    Table(Rc<Table>),
+}
+
+/// Larger scenarios are refused unread.
+pub(super) const BYTES_MAX: usize = 1 << 20;
+
+/// Parses a text. Nesting deeper than 80 is refused by the parser.
+pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
+    let at = |offset| Place { origin: Arc::clone(origin), offset };
+    if origin.text.len() > BYTES_MAX {
+        return Err(SettingErrors::one(at(None), Problem::TooLong { bytes: origin.text.len(), allowed: BYTES_MAX }));
+    }
+    let table = DeTable::parse(&origin.text).map_err(|error| {
+        let span = error.span().unwrap_or(origin.text.len()..origin.text.len());
+        // Some errors are a byte behind the end, or inside of a character that should not be there.
+        let start = origin.text.floor_char_boundary(span.start);
+        let place = at(Some(start));
+        let part = origin.text.get(start..span.end).unwrap_or("");
+        let (line, at) = place.line_text();
+        let message = syntax(error.message(), part, line, at);
+        SettingErrors::one(place, Problem::Syntax(message))
+    })?;
+    Ok(convert_table(table.into_inner(), origin))
+}
+
+/// The parser's message, in our words where people most often meet it. `part` is what it is about, `at` its offset in `line`.
+fn syntax(message: &str, part: &str, line: &str, at: usize) -> String {
+    if message == "duplicate key" {
+        return format!("`{}` stands here a second time", shortened(part));
+    }
+    let value = line.split_once('=').filter(|(key, _)| at > key.len()).map(|(_, value)| value.split('#').next().unwrap_or("").trim());
+    match value {
+        Some("") => "expected a value behind the `=`; found nothing".to_owned(),
+        Some(value) if lacks_quotes(value) => format!("expected a value; found {value}, which lacks its quotes: \"{value}\""),
+        _ => format!("this is not TOML: {}", message.trim_end()),
+    }
+}
+
+/// Whether it is a quantity or a word.
+fn lacks_quotes(value: &str) -> bool {
+    const LONGEST: usize = 40;
+    let is_unit = |unit: &str| unit.trim_start().starts_with(|c: char| c.is_alphabetic() || "/%µ".contains(c));
+    let is_word = value.starts_with(|c: char| c.is_alphabetic()) && !value.starts_with("true") && !value.starts_with("false");
+    value.len() <= LONGEST
+        && !value.contains(['"', '\'', '[', '{', '='])
+        && (is_word || Decimal::prefix(value).is_some_and(|(_, unit)| is_unit(unit)))
+}
+
+fn convert_table(table: DeTable<'_>, origin: &Arc<Origin>) -> Table {
+    let at = |offset| Place { origin: Arc::clone(origin), offset: Some(offset) };
+    let entry = |(key, value): (toml::Spanned<toml::de::DeString<'_>>, toml::Spanned<DeValue<'_>>)| {
+        let (key_offset, offset) = (key.span().start, value.span().start);
+        let entry = Entry { key: at(key_offset), place: at(offset), value: convert(value.into_inner(), origin) };
+        (key.into_inner().into_owned(), entry)
+    };
+    table.into_iter().map(entry).collect()
+}
+
+fn convert(value: DeValue<'_>, origin: &Arc<Origin>) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(number) => Value::Whole(i128::from_str_radix(number.as_str(), number.radix()).ok(), number.to_string()),
+        DeValue::Float(number) => Value::Real(number.as_str().parse().unwrap_or(f64::NAN), number.to_string()),
+        DeValue::Boolean(flag) => Value::Flag(flag),
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
+        DeValue::Array(list) => {
+            let place = |offset| Place { origin: Arc::clone(origin), offset: Some(offset) };
+            Value::List(list.into_iter().map(|value| (place(value.span().start), convert(value.into_inner(), origin))).collect())
+        }
+        DeValue::Table(table) => Value::Table(Rc::new(convert_table(table, origin))),
+    }
+}
+
+/// Parses the value of an argument: TOML where it is that, else the text itself, so that `60 MB/s` and `partitioned` need no quotes.
+pub(super) fn parse_argument(text: &str, origin: &Arc<Origin>) -> Result<Value, String> {
+    let text = text.trim();
+    match DeValue::parse(text) {
+        Ok(value) => Ok(locate(convert(value.into_inner(), origin), origin)),
+        Err(error) if text.starts_with(['"', '\'', '[', '{']) => Err(error.message().trim_end().to_owned()),
+        Err(_) => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// Arguments are one place: offsets inside of them help nobody.
+fn locate(value: Value, origin: &Arc<Origin>) -> Value {
+    let whole = || Place { origin: Arc::clone(origin), offset: None };
+    match value {
+        Value::List(list) => Value::List(list.into_iter().map(|(_, value)| (whole(), locate(value, origin))).collect()),
+        Value::Table(table) => {
+            let entries = Rc::unwrap_or_clone(table).into_iter();
+            let entry = |entry: Entry| Entry { key: whole(), place: whole(), value: locate(entry.value, origin) };
+            Value::Table(Rc::new(entries.map(|(key, old)| (key, entry(old))).collect()))
+        }
+        value => value,
+    }
+}
+
+/// Puts `over` on top of `under`: tables key by key, everything else as a whole.
+pub(super) fn merge(under: &mut Table, over: Table) {
+    for (key, entry) in over {
+        match under.get_mut(&key) {
+            None => {
+                under.insert(key, entry);
+            }
+            Some(old) => match (&mut old.value, entry.value) {
+                (Value::Table(below), Value::Table(above)) => {
+                    merge(Rc::make_mut(below), Rc::unwrap_or_clone(above));
+                    (old.key, old.place) = (entry.key, entry.place);
+                }
+                (below, above) => {
+                    *below = above;
+                    (old.key, old.place) = (entry.key, entry.place);
+                }
+            },
+        }
+    }
+}
+
+/// Where a setting stands, or the nearest table around it; and its value, where it is given. Elements are named by their index.
+pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t Place>, Option<&'t Value>) {
+    let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
+    let Some(entry) = table.get(first) else {
+        return (None, None);
+    };
+    let below = match (&entry.value, rest) {
+        (value, None) => return (Some(&entry.place), Some(value)),
+        (Value::Table(below), Some(rest)) => Some((&entry.place, below, rest)),
+        (Value::List(list), Some(rest)) => rest.split_once('.').and_then(|(index, rest)| match list.get(index.parse::<usize>().ok()?)? {
+            (place, Value::Table(below)) => Some((place, below, rest)),
+            _ => None,
+        }),
+        _ => None,
+    };
+    let Some((place, below, rest)) = below else {
+        return (Some(&entry.place), None);
+    };
+    let (nearer, value) = find(below, rest);
+    (nearer.or(Some(place)), value)
+}
+
+impl Value {
+    /// As an error calls it.
+    pub(super) fn found(&self) -> String {
+        match self {
+            Self::Text(text) => quoted_short(text),
+            Self::Whole(_, digits) | Self::Real(_, digits) => shortened(digits),
+            Self::Flag(flag) => flag.to_string(),
+            Self::Date(date) => format!("the date {date}"),
+            Self::List(list) => format!("a list of {}", list.len()),
+            Self::Table(_) => "a table".to_owned(),
+        }
+    }
+}
+
+pub(super) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn quoted_short(text: &str) -> String {
+    quoted(&shortened(text))
+}
+
+/// A TOML string.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => write!(out, "\\u{:04X}", c as u32).expect("writing to a string"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
