@@ -3,17 +3,20 @@
 //! The paper measures three intervals of 12 hours of one data centre, and a library that is full (P, section 7). Its traces
 //! are not public. Published are their ratios: *IOPS* has about 10 times Typical's reads per byte, *Volume* 25 times its bytes in 5 times
 //! its reads. The levels are ours, chosen with the numbers that may be used for calibration: with 20 drives of 60 MB/s and no
-//! shuttles, drives spend 6 %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume).
+//! shuttles, drives spend 6 %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume), and the 99.9th percentile of completion times
+//! is 2.6 minutes, 15 to 22 minutes and 4.6 hours. `tests/calibration.rs` holds the presets against these.
 //!
 //! ```text
-//! a visit to a platter takes about 2.6 s and the reading of a track, 0.33 s; 20 drives x 6 % = 1.2 visits at any time
-//!            reads/s x visit = drives x share           mean read
-//! Typical    0.37 x 3.2 s    = 20 x 6 %                 20 MB
-//! IOPS       2.1  x 2.95 s   = 20 x 31 %                 2 MB = 20 / 10
-//! Volume     1.85            = 0.37 x 5                100 MB = 20 x 25 / 5
+//! a visit to a platter takes 2.6 s and 0.33 s for each track; one track is enough for a read of up to 20 MB
+//!            reads/s x visit = drives x share     mean read
+//! Typical    0.37 x 3.2 s    = 20 x 6 %           20 MB
+//! IOPS       2.6  x 2.4 s    = 20 x 31 %           2 MB = 20 / 10             in bursts a platter is visited for several reads
+//! Volume     1.85            = 0.37 x 5          100 MB = 20 x 25 / 5
 //! ```
 //!
-//! A third part of each interval's requests comes in bursts, which make the tail.
+//! Bursts make the tails. 1,350 reads at once keep 20 drives busy for three minutes, 13,500 for eighteen. But 4.6 hours, with drives at work
+//! for a quarter of the time only, can't be a queue for drives: it is a platter of which one drive reads 1 TB (4.6 h x 60 MB/s). So Volume's
+//! bursts are accounts: 10,000 files of 100 MB in the mean, together on one platter.
 
 use std::fmt;
 use std::str::FromStr;
@@ -133,21 +136,21 @@ pub struct IntervalBursts {
 }
 
 impl Interval {
-    /// A typical interval.
+    /// A typical interval. Files of more than 20 GB would come once in some intervals and change all of their figures.
     pub const TYPICAL: Self = Self {
         period: Micros(12 * Micros::HOUR.0),
         platters: 4_000,
         requests_per_second: 0.37,
         mean_bytes: 20e6,
-        largest_bytes: 1_000_000_000_000,
+        largest_bytes: 20_000_000_000,
         bursts: IntervalBursts {
-            count: 8,
-            arrivals: 670,
+            count: 4,
+            arrivals: 1_350,
             account_files: 1,
             over: Micros(60_000_000),
             jitter: 0.5,
             mean_bytes: 20e6,
-            largest_bytes: 1_000_000_000_000,
+            largest_bytes: 20_000_000_000,
         },
         shard_bytes: SHARD_BYTES,
         popularity: Popularity::Uniform,
@@ -155,17 +158,25 @@ impl Interval {
 
     /// The interval with the most reads.
     pub const IOPS: Self = Self {
-        requests_per_second: 2.1,
+        requests_per_second: 2.6,
         mean_bytes: 2e6,
-        bursts: IntervalBursts { count: 4, arrivals: 7_500, mean_bytes: 2e6, ..Self::TYPICAL.bursts },
+        bursts: IntervalBursts { count: 3, arrivals: 13_500, mean_bytes: 2e6, ..Self::TYPICAL.bursts },
         ..Self::TYPICAL
     };
 
-    /// The interval with the most bytes. Its large files are the published ones: the mean of 100 MB is that of the mixture.
+    /// The interval with the most bytes. The files of an account are small enough to stay whole, so that they are on one platter.
     pub const VOLUME: Self = Self {
         requests_per_second: 1.85,
         mean_bytes: 100e6,
-        bursts: IntervalBursts { count: 2, arrivals: 13_300, mean_bytes: 100e6, ..Self::TYPICAL.bursts },
+        largest_bytes: 100_000_000_000,
+        bursts: IntervalBursts {
+            count: 4,
+            arrivals: 1,
+            account_files: 10_000,
+            mean_bytes: 100e6,
+            largest_bytes: SHARD_BYTES,
+            ..Self::TYPICAL.bursts
+        },
         ..Self::TYPICAL
     };
 
@@ -256,7 +267,7 @@ mod tests {
         for interval in [Interval::TYPICAL, Interval::IOPS, Interval::VOLUME] {
             close(interval.bursts.mean_bytes, interval.mean_bytes);
             let in_bursts = interval.requests_in_bursts() / (interval.requests_per_second * interval.period.seconds());
-            assert!((0.3..0.35).contains(&in_bursts), "{in_bursts} of the requests come in bursts");
+            assert!((0.3..=0.51).contains(&in_bursts), "{in_bursts} of the requests come in bursts");
         }
     }
 
@@ -267,7 +278,7 @@ mod tests {
             spec.until = Micros(2 * Interval::TYPICAL.period.0);
             let wanted = match preset {
                 Preset::Typical => 0.37,
-                Preset::Iops => 2.1,
+                Preset::Iops => 2.6,
                 Preset::Volume => 1.85,
                 Preset::FullLibrary => 1.6,
             };

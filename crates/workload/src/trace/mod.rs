@@ -193,8 +193,8 @@ impl<R: BufRead> Iterator for Trace<R> {
     }
 }
 
-/// Takes CSV apart line by line. The engine of the `csv` crate does it, on our buffers: its own reader grows a record without bounds, and
-/// counts a line less where there are blank ones.
+/// Takes CSV apart line by line. The engine of the `csv` crate does it, on our buffers: its own reader lets a record grow without bounds, and
+/// passes over blank lines.
 #[derive(Debug)]
 struct Lines<R> {
     input: R,
