@@ -1,0 +1,251 @@
+//! Demand: a stream of reads, made from a [`Spec`] and a seed.
+//!
+//! ```text
+//! source 0: arrivals --> account --> files --> size, place --.
+//! source 1: arrivals --> account --> files --> size, place ---+--> shards, in order of time
+//! ```
+//!
+//! Several sources add up: a steady one, and one of bursts with sizes of its own. Every source reads files of its own, as many as fill all
+//! platters at its mean size. The files of an *account* belong together: they were written together and are wanted together. The layout
+//! says where they lie.
+//!
+//! ```text
+//! together    platter 17: | a0 | a1 | a2 | b0 | b1 | b2 |      one visit, neighbouring tracks
+//! scattered   platter 17: | a1 |    platter 902: | a0 |    platter 3320: | a2 |
+//! ```
+//!
+//! The same seed asks for the same files at the same instants in both layouts, and the load falls on the platters by the same law; only
+//! the files' neighbours change.
+
+use fulgurite_chance::Stream;
+use fulgurite_domain::Micros;
+
+use crate::SpecError;
+use crate::arrivals::{Arrivals, Process};
+use crate::error::counted;
+use crate::popularity::{Picker, Popularity};
+use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled, unit};
+use crate::sizes::{Quantiles, Sizes};
+
+/// What is asked of all libraries of a deployment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// What the files lie on.
+    pub platters: Platters,
+    /// The largest shard, in bytes, up to a platter; [`crate::SHARD_BYTES`] where nothing speaks for another.
+    pub shard_bytes: u64,
+    /// No request arrives at this instant or later; [`Micros::NEVER`] for no end.
+    pub until: Micros,
+    /// What adds up to the load, 1 to 256 of them.
+    pub sources: Vec<Source>,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Source {
+    /// When they come. What arrives is an account: all of its files are requested at that instant.
+    pub arrivals: Arrivals,
+    /// How large the files are.
+    pub sizes: Sizes,
+    /// How accounts fall on the platters.
+    pub popularity: Popularity,
+    /// Files of an account, 1 where files have nothing to do with each other.
+    pub account_files: u32,
+    /// Where the files of an account lie.
+    pub layout: AccountLayout,
+}
+
+/// Where the files of an account lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccountLayout {
+    /// One behind the other on one platter; they share tracks.
+    Together,
+    /// Each on a platter of its own drawing.
+    Scattered,
+}
+
+impl Source {
+    /// Files that have nothing to do with each other, on platters that are all alike.
+    #[must_use]
+    pub fn plain(arrivals: Arrivals, sizes: Sizes) -> Self {
+        Self { arrivals, sizes, popularity: Popularity::Uniform, account_files: 1, layout: AccountLayout::Together }
+    }
+}
+
+/// Yields the reads in order of time; the shards of a request follow one another. It takes memory for one request, and 8 bytes a platter
+/// for each source with a Zipf law.
+#[derive(Debug, Clone)]
+pub struct Demand {
+    sharding: Sharding,
+    until: Micros,
+    sources: Vec<Running>,
+    /// What the last arrival still has to ask for.
+    account: Account,
+    /// What the last request still has to read.
+    shards: Shards,
+    requests: u64,
+    groups: u64,
+}
+
+/// A source at work.
+#[derive(Debug, Clone)]
+struct Running {
+    process: Process,
+    next: Micros,
+    sizes: Quantiles,
+    size_numbers: Numbers,
+    place_numbers: Numbers,
+    picker: Picker,
+    accounts: Stream,
+    accounts_per_platter: u64,
+    account_files: u32,
+    layout: AccountLayout,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    source: usize,
+    at: Micros,
+    group: u64,
+    left: u32,
+    /// The next file.
+    object: u64,
+    /// Where the account begins, and the bytes of it that came before the next file.
+    platter: u32,
+    track: u32,
+    skip: u64,
+}
+
+/// A file's number carries its source in the first byte, so that the sizes of one source are not another's.
+const SOURCE_SHIFT: u32 = 56;
+
+impl Demand {
+    /// Ready for the first read.
+    ///
+    /// # Errors
+    /// [`SpecError`] says which number is out of range.
+    pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
+        if !(1..=256).contains(&spec.sources.len()) {
+            return Err(SpecError::Sources { found: spec.sources.len() });
+        }
+        let sharding = Sharding::new(spec.platters, spec.shard_bytes, Stream::new(seed, "shards").bits())?;
+        let mut sources = Vec::with_capacity(spec.sources.len());
+        for (index, source) in spec.sources.iter().enumerate() {
+            sources.push(Running::new(source, spec, &sharding, seed, index as u32)?);
+        }
+        let account = Account { source: 0, at: Micros::ZERO, group: 0, left: 0, object: 0, platter: 0, track: 0, skip: 0 };
+        Ok(Self { sharding, until: spec.until, sources, account, shards: Shards::none(), requests: 0, groups: 0 })
+    }
+
+    /// The next account: that of the source whose turn is first, and the first of those if it is several's.
+    #[inline]
+    fn arrive(&mut self) -> Option<Account> {
+        let mut first = 0;
+        for index in 1..self.sources.len() {
+            if self.sources[index].next < self.sources[first].next {
+                first = index;
+            }
+        }
+        let source = &mut self.sources[first];
+        let at = source.next;
+        if at >= self.until {
+            return None;
+        }
+        source.next = source.process.next(self.until);
+        let platter = source.picker.at(source.accounts.bits());
+        let of_platter = source.accounts.below(source.accounts_per_platter);
+        let number = u64::from(platter) * source.accounts_per_platter + of_platter;
+        let group = self.groups;
+        self.groups += 1;
+        Some(Account {
+            source: first,
+            at,
+            group,
+            left: source.account_files,
+            object: ((first as u64) << SOURCE_SHIFT) | (number * u64::from(source.account_files)),
+            platter,
+            // Accounts are spread evenly over the platter in the order of their numbers.
+            track: (u128::from(of_platter) * u128::from(self.sharding.tracks()) / u128::from(source.accounts_per_platter)) as u32,
+            skip: 0,
+        })
+    }
+
+    /// The account's next file.
+    #[inline]
+    fn request(&mut self) -> Located {
+        let account = &mut self.account;
+        let source = &self.sources[account.source];
+        let object = account.object;
+        let bytes = source.sizes.at(unit(source.size_numbers.at(object)));
+        let (platter, track, skip) = match source.layout {
+            AccountLayout::Together => (account.platter, account.track, account.skip),
+            AccountLayout::Scattered => {
+                let platter = source.picker.at(source.place_numbers.at(object));
+                (platter, scaled(source.place_numbers.at(!object), self.sharding.tracks().into()) as u32, 0)
+            }
+        };
+        account.left -= 1;
+        account.object += 1;
+        // Only the first shard lies here.
+        account.skip = account.skip.saturating_add(self.sharding.first_shard(bytes));
+        let request = self.requests;
+        self.requests += 1;
+        Located { at: account.at, request, group: account.group, object, bytes, platter, track, skip }
+    }
+}
+
+impl Iterator for Demand {
+    type Item = Read;
+
+    #[inline]
+    fn next(&mut self) -> Option<Read> {
+        loop {
+            if let Some(read) = self.sharding.next(&mut self.shards) {
+                return Some(read);
+            }
+            if self.account.left == 0 {
+                self.account = self.arrive()?;
+            }
+            let file = self.request();
+            self.shards = self.sharding.shards(file);
+        }
+    }
+}
+
+impl Running {
+    fn new(source: &Source, spec: &Spec, sharding: &Sharding, seed: u64, index: u32) -> Result<Self, SpecError> {
+        counted("account_files", source.account_files.into())?;
+        let sizes = Quantiles::new(source.sizes)?;
+        let (largest, capacity) = (sizes.largest(), sharding.largest_file());
+        if largest > capacity {
+            return Err(SpecError::File { largest, capacity });
+        }
+        // As many files as a platter holds; at the least the one that is read, of which a shard lies there.
+        let fit = ((spec.platters.platter_bytes() as f64 / source.sizes.mean_bytes()) as u64).max(1);
+        let accounts_per_platter = fit / u64::from(source.account_files);
+        if accounts_per_platter == 0 {
+            return Err(SpecError::Account { files: source.account_files, fit });
+        }
+        let files = u128::from(fit) * u128::from(spec.platters.count);
+        if files >= 1 << SOURCE_SHIFT {
+            return Err(SpecError::Range {
+                setting: "files of the mean size on all platters",
+                found: files as f64,
+                expected: "less than 2^56",
+            });
+        }
+        let mut process = Process::new(source.arrivals, seed, index)?;
+        Ok(Self {
+            next: process.next(spec.until),
+            process,
+            sizes,
+            size_numbers: Numbers(Stream::numbered(seed, "sizes", index).bits()),
+            place_numbers: Numbers(Stream::numbered(seed, "places", index).bits()),
+            picker: Picker::new(source.popularity, spec.platters.count, seed)?,
+            accounts: Stream::numbered(seed, "accounts", index),
+            accounts_per_platter,
+            account_files: source.account_files,
+            layout: source.layout,
+        })
+    }
+}

@@ -1,0 +1,305 @@
+//! Presets: the paper's intervals, as workloads.
+//!
+//! The paper measures three intervals of 12 hours of one data centre, and a library that is full (P, section 7). Its traces
+//! are not public. Published are their ratios: *IOPS* has about 10 times Typical's reads per byte, *Volume* 25 times its bytes in 5 times
+//! its reads. The levels are ours, chosen with the numbers that may be used for calibration: with 20 drives of 60 MB/s and no
+//! shuttles, drives spend 6 %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume), and the 99.9th percentile of completion times
+//! is 2.6 minutes, 15 to 22 minutes and 4.6 hours. `tests/calibration.rs` holds the presets against these.
+//!
+//! ```text
+//! a visit to a platter takes 2.6 s and 0.33 s for each track; one track is enough for a read of up to 20 MB
+//!            reads/s x visit = drives x share     mean read
+//! Typical    0.37 x 3.2 s    = 20 x 6 %           20 MB
+//! IOPS       2.6  x 2.4 s    = 20 x 31 %           2 MB = 20 / 10             in bursts a platter is visited for several reads
+//! Volume     1.85            = 0.37 x 5          100 MB = 20 x 25 / 5
+//! ```
+//!
+//! Bursts make the tails. 1,350 reads at once keep 20 drives busy for three minutes, 13,500 for eighteen. But 4.6 hours, with drives at work
+//! for a quarter of the time only, can't be a queue for drives: it is a platter of which one drive reads 1 TB (4.6 h x 60 MB/s). So Volume's
+//! bursts are accounts: 10,000 files of 100 MB in the mean, together on one platter.
+
+use std::fmt;
+use std::str::FromStr;
+
+use fulgurite_domain::Micros;
+
+use crate::SpecError;
+use crate::arrivals::Arrivals;
+use crate::demand::{AccountLayout, Source, Spec};
+use crate::error::positive;
+use crate::popularity::Popularity;
+use crate::read::{Platters, SHARD_BYTES};
+use crate::sizes::Sizes;
+
+/// The name of a preset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preset {
+    /// A typical interval.
+    Typical,
+    /// The interval with the most reads.
+    Iops,
+    /// The interval with the most bytes.
+    Volume,
+    /// A library with no slot free, under a steady load.
+    FullLibrary,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Typical, Self::Iops, Self::Volume, Self::FullLibrary];
+
+    /// As it is written in a scenario.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Typical => "typical",
+            Self::Iops => "iops",
+            Self::Volume => "volume",
+            Self::FullLibrary => "full-library",
+        }
+    }
+
+    /// The workload, with the preset's own numbers and no end.
+    ///
+    /// # Errors
+    /// None for the numbers as they stand.
+    pub fn spec(self) -> Result<Spec, SpecError> {
+        match self {
+            Self::Typical => Interval::TYPICAL.spec(),
+            Self::Iops => Interval::IOPS.spec(),
+            Self::Volume => Interval::VOLUME.spec(),
+            Self::FullLibrary => Ok(FullLibrary::PUBLISHED.spec()),
+        }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no preset has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no preset is named {found}: typical, iops, volume and full-library are there")]
+pub struct UnknownPreset {
+    /// The name.
+    pub found: Box<str>,
+}
+
+impl FromStr for Preset {
+    type Err = UnknownPreset;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPreset> {
+        Self::ALL.into_iter().find(|preset| preset.name() == name).ok_or_else(|| UnknownPreset { found: name.into() })
+    }
+}
+
+/// An interval with bursts. Every period is like the one before, so warm-up and cool-down are simply the time around the one measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// How long the interval is: 12 hours (P).
+    pub period: Micros,
+    /// Platters of an early library: "several hundred" are 10 % of them (P), so a few thousand.
+    pub platters: u32,
+    /// Requests a second in the mean over a period, those of bursts included.
+    pub requests_per_second: f64,
+    /// Mean size of what is read, in bytes; see [`Sizes::Mixture`].
+    pub mean_bytes: f64,
+    /// The largest file, in bytes.
+    pub largest_bytes: u64,
+    /// What comes in bursts.
+    pub bursts: IntervalBursts,
+    /// The largest shard, in bytes.
+    pub shard_bytes: u64,
+    /// How reads fall on platters: uniformly, unless skew is studied (P).
+    pub popularity: Popularity,
+}
+
+/// The bursts of an interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IntervalBursts {
+    /// Bursts a period; 0 for none.
+    pub count: u32,
+    /// Arrivals of a burst.
+    pub arrivals: u32,
+    /// Files requested at each of them, which lie together on one platter: 1 for files that have nothing to do with each other.
+    pub account_files: u32,
+    /// How long a burst lasts.
+    pub over: Micros,
+    /// See [`Arrivals::Bursts`].
+    pub jitter: f64,
+    /// Mean size of the files, in bytes.
+    pub mean_bytes: f64,
+    /// The largest of them, in bytes.
+    pub largest_bytes: u64,
+}
+
+impl Interval {
+    /// A typical interval. Files of more than 20 GB would come once in some intervals and change all of their figures.
+    pub const TYPICAL: Self = Self {
+        period: Micros(12 * Micros::HOUR.0),
+        platters: 4_000,
+        requests_per_second: 0.37,
+        mean_bytes: 20e6,
+        largest_bytes: 20_000_000_000,
+        bursts: IntervalBursts {
+            count: 4,
+            arrivals: 1_350,
+            account_files: 1,
+            over: Micros(60_000_000),
+            jitter: 0.5,
+            mean_bytes: 20e6,
+            largest_bytes: 20_000_000_000,
+        },
+        shard_bytes: SHARD_BYTES,
+        popularity: Popularity::Uniform,
+    };
+
+    /// The interval with the most reads.
+    pub const IOPS: Self = Self {
+        requests_per_second: 2.6,
+        mean_bytes: 2e6,
+        bursts: IntervalBursts { count: 3, arrivals: 13_500, mean_bytes: 2e6, ..Self::TYPICAL.bursts },
+        ..Self::TYPICAL
+    };
+
+    /// The interval with the most bytes. The files of an account are small enough to stay whole, so that they are on one platter.
+    pub const VOLUME: Self = Self {
+        requests_per_second: 1.85,
+        mean_bytes: 100e6,
+        largest_bytes: 100_000_000_000,
+        bursts: IntervalBursts {
+            count: 4,
+            arrivals: 1,
+            account_files: 10_000,
+            mean_bytes: 100e6,
+            largest_bytes: SHARD_BYTES,
+            ..Self::TYPICAL.bursts
+        },
+        ..Self::TYPICAL
+    };
+
+    /// Requests of a period that come in bursts.
+    #[must_use]
+    pub fn requests_in_bursts(&self) -> f64 {
+        f64::from(self.bursts.count) * f64::from(self.bursts.arrivals) * f64::from(self.bursts.account_files)
+    }
+
+    /// The workload, without an end.
+    ///
+    /// # Errors
+    /// If the bursts alone are more than all requests, or a number is out of range.
+    pub fn spec(&self) -> Result<Spec, SpecError> {
+        let Self { period, bursts, .. } = *self;
+        positive("period", period.seconds())?;
+        let steady =
+            positive("requests a second outside of bursts", self.requests_per_second - self.requests_in_bursts() / period.seconds())?;
+        let source = |arrivals, mean_bytes, largest_bytes, account_files| Source {
+            arrivals,
+            sizes: Sizes::Mixture { mean_bytes, largest_bytes },
+            popularity: self.popularity,
+            account_files,
+            layout: AccountLayout::Together,
+        };
+        let mut sources = vec![source(Arrivals::Poisson { per_second: steady }, self.mean_bytes, self.largest_bytes, 1)];
+        if bursts.count > 0 {
+            let arrivals =
+                Arrivals::Bursts { period, count: bursts.count, arrivals: bursts.arrivals, over: bursts.over, jitter: bursts.jitter };
+            sources.push(source(arrivals, bursts.mean_bytes, bursts.largest_bytes, bursts.account_files));
+        }
+        Ok(Spec { platters: Platters::new(self.platters), shard_bytes: self.shard_bytes, until: Micros::NEVER, sources })
+    }
+}
+
+/// A full library: Poisson arrivals of files of one size (P, section 7).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FullLibrary {
+    /// Requests a second.
+    pub requests_per_second: f64,
+    /// Size of a file in bytes: 100 MB (P).
+    pub file_bytes: u64,
+    /// Platters: 7 racks of 10 shelves with 100 slots each, all occupied. Racks and shelves are P's, slots a proposal.
+    pub platters: u32,
+}
+
+impl FullLibrary {
+    /// The published file size, at the published rate of a library nine ages old.
+    pub const PUBLISHED: Self = Self { requests_per_second: READS_PER_SECOND_OLD, file_bytes: 100_000_000, platters: 7_000 };
+
+    /// The workload, without an end.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        let arrivals = Arrivals::Poisson { per_second: self.requests_per_second };
+        Spec {
+            platters: Platters::new(self.platters),
+            shard_bytes: SHARD_BYTES,
+            until: Micros::NEVER,
+            sources: vec![Source::plain(arrivals, Sizes::Fixed { bytes: self.file_bytes })],
+        }
+    }
+}
+
+/// Mean reads a second of an early library, and of one nine ages later (P, section 7.2).
+const READS_PER_SECOND_EARLY: f64 = 0.3;
+const READS_PER_SECOND_OLD: f64 = 1.6;
+
+/// Mean reads a second of a library of an age: 0.3 at age 0 and 1.6 at age 9 are published; between and beyond them a straight line is
+/// ours.
+#[must_use]
+pub fn reads_per_second_at_age(age: f64) -> f64 {
+    READS_PER_SECOND_EARLY + (READS_PER_SECOND_OLD - READS_PER_SECOND_EARLY) / 9.0 * age
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Demand;
+
+    #[test]
+    fn the_intervals_have_the_published_ratios() {
+        let bytes = |interval: &Interval| interval.requests_per_second * interval.mean_bytes;
+        let per_byte = |interval: &Interval| interval.requests_per_second / bytes(interval);
+        let close = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-9, "{found} instead of {wanted}");
+        close(per_byte(&Interval::IOPS) / per_byte(&Interval::TYPICAL), 10.0);
+        close(bytes(&Interval::VOLUME) / bytes(&Interval::TYPICAL), 25.0);
+        close(Interval::VOLUME.requests_per_second / Interval::TYPICAL.requests_per_second, 5.0);
+        for interval in [Interval::TYPICAL, Interval::IOPS, Interval::VOLUME] {
+            close(interval.bursts.mean_bytes, interval.mean_bytes);
+            let in_bursts = interval.requests_in_bursts() / (interval.requests_per_second * interval.period.seconds());
+            assert!((0.3..=0.51).contains(&in_bursts), "{in_bursts} of the requests come in bursts");
+        }
+    }
+
+    #[test]
+    fn every_preset_yields_its_rate() {
+        for preset in Preset::ALL {
+            let mut spec = preset.spec().unwrap();
+            spec.until = Micros(2 * Interval::TYPICAL.period.0);
+            let wanted = match preset {
+                Preset::Typical => 0.37,
+                Preset::Iops => 2.6,
+                Preset::Volume => 1.85,
+                Preset::FullLibrary => 1.6,
+            };
+            let found = Demand::new(&spec, 8).unwrap().filter(|read| read.shard == 0).count() as f64 / spec.until.seconds();
+            assert!((found / wanted - 1.0).abs() < 0.02, "{preset}: {found} instead of {wanted}");
+            assert_eq!(preset.name().parse(), Ok(preset));
+        }
+        assert_eq!("IOPS".parse::<Preset>(), Err(UnknownPreset { found: "IOPS".into() }));
+    }
+
+    #[test]
+    fn bursts_that_are_more_than_everything_are_refused() {
+        let interval = Interval { requests_per_second: 0.01, ..Interval::TYPICAL };
+        assert!(matches!(interval.spec(), Err(SpecError::Range { .. })));
+        let without = Interval { bursts: IntervalBursts { count: 0, ..Interval::TYPICAL.bursts }, ..interval };
+        assert_eq!(without.spec().unwrap().sources.len(), 1);
+    }
+
+    #[test]
+    fn a_library_reads_more_the_older_it_is() {
+        assert_eq!(reads_per_second_at_age(0.0), 0.3);
+        assert!((reads_per_second_at_age(9.0) - 1.6).abs() < 1e-12);
+    }
+}

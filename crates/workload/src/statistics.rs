@@ -1,0 +1,316 @@
+//! Statistics: what a stream of reads is like, beside what is published.
+//!
+//! A workload that claims to be an archive's has to show it: every row has the figure of the stream at hand, the published one where there
+//! is one, and where that is from.
+
+use std::fmt;
+
+use fulgurite_domain::Micros;
+
+use crate::Read;
+
+const MIB: u64 = 1 << 20;
+
+/// Takes in reads in order of time. It takes 8 bytes for each hour in which something was read.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics {
+    reads: u64,
+    small: Sum,
+    medium: Sum,
+    large: Sum,
+    all: Sum,
+    shards: u64,
+    smallest: Option<u64>,
+    largest: u64,
+    first: Option<Micros>,
+    last: Micros,
+    hours: Hours,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    reads: u64,
+    bytes: u128,
+}
+
+impl Sum {
+    fn add(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.bytes += u128::from(bytes);
+    }
+}
+
+/// Requests by the hour.
+#[derive(Debug, Clone, Default)]
+struct Hours {
+    /// Of the first and the last hour that something was read in.
+    first: u64,
+    last: u64,
+    counts: Vec<u64>,
+}
+
+/// A published figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Published {
+    /// Nothing is.
+    Nothing,
+    /// This value.
+    Exactly(f64),
+    /// About this value.
+    About(f64),
+    /// Less than this.
+    Below(f64),
+    /// Up to this, from case to case.
+    UpTo(f64),
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, value) = match *self {
+            Self::Nothing => return f.pad("-"),
+            Self::Exactly(value) => ("", value),
+            Self::About(value) => ("about ", value),
+            Self::Below(value) => ("under ", value),
+            Self::UpTo(value) => ("up to ", value),
+        };
+        f.pad(&format!("{words}{}", Figure(value)))
+    }
+}
+
+/// One figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StatisticRow {
+    /// What is measured, with its unit.
+    pub name: &'static str,
+    /// Of the reads taken in; none if they don't say, infinite for a ratio to nothing.
+    pub generated: Option<f64>,
+    /// As published.
+    pub published: Published,
+    /// Where; empty if nowhere.
+    pub source: &'static str,
+}
+
+impl fmt::Display for StatisticRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generated = self.generated.map_or_else(|| String::from("-"), |value| Figure(value).to_string());
+        write!(f, "{:<44} {generated:>12}  {:<14} {}", self.name, self.published, self.source)
+    }
+}
+
+/// Four digits, as short as they are readable.
+struct Figure(f64);
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = self.0.abs();
+        if self.0.is_infinite() {
+            f.write_str("infinite")
+        } else if size < 1e7 && f64::from(self.0 as i32) == self.0 {
+            write!(f, "{}", self.0)
+        } else if !(1e-3..1e5).contains(&size) {
+            write!(f, "{:.3e}", self.0)
+        } else if size < 10.0 {
+            f.write_str(format!("{:.4}", self.0).trim_end_matches('0').trim_end_matches('.'))
+        } else {
+            write!(f, "{:.1}", self.0)
+        }
+    }
+}
+
+impl Statistics {
+    /// Takes in a read. The shards of a file count as one read of its whole size.
+    pub fn observe(&mut self, read: &Read) {
+        self.shards += 1;
+        if read.shard > 0 {
+            return;
+        }
+        self.reads += 1;
+        let bytes = read.file_bytes;
+        self.all.add(bytes);
+        if bytes <= 4 * MIB {
+            self.small.add(bytes);
+        }
+        if bytes < 10 * MIB {
+            self.medium.add(bytes);
+        }
+        if bytes > 256 * MIB {
+            self.large.add(bytes);
+        }
+        self.smallest = Some(self.smallest.map_or(bytes, |smallest| smallest.min(bytes)));
+        self.largest = self.largest.max(bytes);
+        self.first.get_or_insert(read.at);
+        self.last = read.at;
+        self.hours.observe(read.at);
+    }
+
+    /// Requests taken in.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.reads
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn rows(&self) -> Vec<StatisticRow> {
+        use Published::{About, Below, Exactly, Nothing, UpTo};
+        const LOAD: &str = "SOSP '23, section 2";
+        let reads = |sum: Sum| ratio(sum.reads as f64, self.reads as f64);
+        let bytes = |sum: Sum| ratio(sum.bytes as f64, self.all.bytes as f64);
+        let span = self.first.map(|first| self.last.since(first).seconds()).filter(|span| *span > 0.0);
+        let orders = self.smallest.filter(|smallest| *smallest > 0).map(|smallest| libm::log10(self.largest as f64 / smallest as f64));
+        let row = |name, generated, published, source| StatisticRow { name, generated, published, source };
+        vec![
+            row("requests", Some(self.reads as f64), Nothing, ""),
+            row("shards a request", ratio(self.shards as f64, self.reads as f64), Nothing, ""),
+            row("requests a second", span.and_then(|span| ratio(self.reads as f64, span)), Nothing, ""),
+            row("bytes a second", span.and_then(|span| ratio(self.all.bytes as f64, span)), Nothing, ""),
+            row("reads up to 4 MiB, of all reads", reads(self.small), Exactly(0.587), LOAD),
+            row("reads up to 4 MiB, of all bytes", bytes(self.small), Exactly(0.012), LOAD),
+            row("reads under 10 MiB, of all reads", reads(self.medium), Exactly(0.8), LOAD),
+            row("reads over 256 MiB, of all reads", reads(self.large), Below(0.02), LOAD),
+            row("reads over 256 MiB, of all bytes", bytes(self.large), About(0.85), LOAD),
+            row("largest over smallest, orders of magnitude", orders, About(10.0), LOAD),
+            row("mean file, bytes", ratio(self.all.bytes as f64, self.reads as f64), About(1e8), LOAD),
+            row("hourly reads, 99.9th percentile over median", self.hours.tail_over_median(), UpTo(1e7), LOAD),
+            row("hourly reads, peak over mean", self.hours.peak_over_mean(), Nothing, ""),
+        ]
+    }
+}
+
+impl fmt::Display for Statistics {
+    /// A table, one row a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<44} {:>12}  {:<14} source", "figure", "here", "published")?;
+        self.rows().iter().try_for_each(|row| writeln!(f, "{row}"))
+    }
+}
+
+fn ratio(value: f64, base: f64) -> Option<f64> {
+    (base > 0.0).then(|| value / base)
+}
+
+impl Hours {
+    fn observe(&mut self, at: Micros) {
+        let hour = at.0 / Micros::HOUR.0;
+        if self.counts.is_empty() {
+            self.first = hour;
+        }
+        match self.counts.last_mut() {
+            Some(count) if hour == self.last => *count += 1,
+            _ => self.counts.push(1),
+        }
+        self.last = hour;
+    }
+
+    /// From the first to the last hour with a read, those without one included.
+    fn count(&self) -> u64 {
+        if self.counts.is_empty() { 0 } else { self.last - self.first + 1 }
+    }
+
+    /// The count that this share of all hours doesn't exceed. `sorted` lacks the hours with no read.
+    fn quantile(&self, sorted: &[u64], share: f64) -> u64 {
+        let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
+        let empty = self.count() - sorted.len() as u64;
+        if rank <= empty { 0 } else { sorted[(rank - empty - 1) as usize] }
+    }
+
+    fn tail_over_median(&self) -> Option<f64> {
+        // Of fewer hours the 99.9th percentile is the maximum.
+        if self.count() < 1000 {
+            return None;
+        }
+        let mut sorted = self.counts.clone();
+        sorted.sort_unstable();
+        let (tail, median) = (self.quantile(&sorted, 0.999), self.quantile(&sorted, 0.5));
+        (tail > 0).then(|| tail as f64 / median as f64)
+    }
+
+    fn peak_over_mean(&self) -> Option<f64> {
+        let peak = *self.counts.iter().max()?;
+        ratio(peak as f64 * self.count() as f64, self.counts.iter().sum::<u64>() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arrivals, Demand, Platters, SHARD_BYTES, Sizes, Source, Spec};
+
+    fn read(hour: u64, bytes: u64, shard: u32) -> Read {
+        Read {
+            at: Micros(hour * Micros::HOUR.0),
+            request: 0,
+            group: 0,
+            object: 0,
+            file_bytes: bytes,
+            bytes,
+            platter: 0,
+            first_track: 0,
+            tracks: 1,
+            shard,
+            shards: shard + 1,
+        }
+    }
+
+    fn figure(statistics: &Statistics, name: &str) -> Option<f64> {
+        statistics.rows().into_iter().find(|row| row.name.starts_with(name)).unwrap_or_else(|| panic!("no row {name}")).generated
+    }
+
+    #[test]
+    fn edges_count_where_the_publication_has_them() {
+        let mut statistics = Statistics::default();
+        for bytes in [4 * MIB, 4 * MIB + 1, 10 * MIB, 256 * MIB, 256 * MIB + 1] {
+            statistics.observe(&read(0, bytes, 0));
+            statistics.observe(&read(0, bytes, 1));
+        }
+        assert_eq!(figure(&statistics, "reads up to 4 MiB, of all reads"), Some(0.2));
+        assert_eq!(figure(&statistics, "reads under 10 MiB"), Some(0.4));
+        assert_eq!(figure(&statistics, "reads over 256 MiB, of all reads"), Some(0.2));
+        assert_eq!(figure(&statistics, "shards a request"), Some(2.0));
+        assert_eq!(figure(&statistics, "mean file"), Some((530 * MIB + 2) as f64 / 5.0));
+    }
+
+    #[test]
+    fn hours_without_a_read_count() {
+        let mut statistics = Statistics::default();
+        // 2,000 hours: 1,499 with one read, one with 50, the rest without.
+        for hour in (0..1500).filter(|hour| *hour != 7) {
+            statistics.observe(&read(hour, 1, 0));
+            if hour == 9 {
+                (0..49).for_each(|_| statistics.observe(&read(hour, 1, 0)));
+            }
+        }
+        statistics.observe(&read(1999, 1, 0));
+        assert_eq!(figure(&statistics, "hourly reads, 99.9th"), Some(1.0));
+        assert_eq!(figure(&statistics, "hourly reads, peak"), Some(50.0 * 2000.0 / 1549.0));
+        let mut sparse = Statistics::default();
+        for hour in [0, 1, 2, 3, 1000] {
+            sparse.observe(&read(hour, 1, 0));
+        }
+        assert_eq!(figure(&sparse, "hourly reads, 99.9th"), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn nothing_has_no_figures() {
+        let statistics = Statistics::default();
+        assert_eq!(statistics.requests(), 0);
+        assert!(statistics.rows().iter().skip(1).all(|row| row.generated.is_none()));
+        assert!(statistics.to_string().contains("up to 1.000e7"));
+    }
+
+    #[test]
+    fn a_long_run_of_modulated_arrivals_has_a_heavy_tail() {
+        let arrivals =
+            Arrivals::Modulated { median_per_second: 0.003, spread: 1e3, period: Micros::HOUR, persistence: 0.5, most_per_second: 100.0 };
+        let spec = Spec {
+            platters: Platters::new(1000),
+            shard_bytes: SHARD_BYTES,
+            until: Micros(20_000 * Micros::HOUR.0),
+            sources: vec![Source::plain(arrivals, Sizes::PUBLISHED)],
+        };
+        let mut statistics = Statistics::default();
+        Demand::new(&spec, 12).unwrap().for_each(|read| statistics.observe(&read));
+        let tail = figure(&statistics, "hourly reads, 99.9th").unwrap();
+        assert!((500.0..2000.0).contains(&tail), "seed 12: {tail}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Times of day as RFC 3339 writes them: `2023-10-23T08:00:00.25+02:00`.
+
+/// Microseconds since 1970 UTC, or none if the text is no such time. Digits beyond microseconds are cut off; a leap second counts as the
+/// first one of the next minute.
+pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let number = |from: usize, digits: usize| {
+        let field = bytes.get(from..from + digits)?;
+        field.iter().try_fold(0_i64, |number, digit| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0')))
+    };
+    let is = |place: usize, any: &[u8]| bytes.get(place).is_some_and(|byte| any.contains(byte));
+    if !(is(4, b"-") && is(7, b"-") && is(10, b"Tt ") && is(13, b":") && is(16, b":")) {
+        return None;
+    }
+    let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
+    let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
+    let in_range = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day) && hour < 24 && minute < 60 && second <= 60;
+    if !in_range {
+        return None;
+    }
+    let mut place = 19;
+    let mut micros = 0;
+    if is(place, b".") {
+        let begin = place + 1;
+        place = begin + bytes[begin..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if place == begin {
+            return None;
+        }
+        for digit in 0..6 {
+            micros = micros * 10 + if begin + digit < place { i64::from(bytes[begin + digit] - b'0') } else { 0 };
+        }
+    }
+    let (offset_minutes, end) = if is(place, b"Zz") {
+        (0, place + 1)
+    } else if is(place, b"+-") && is(place + 3, b":") {
+        let (hours, minutes) = (number(place + 1, 2)?, number(place + 4, 2)?);
+        let ahead = hours * 60 + minutes;
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        (if is(place, b"-") { -ahead } else { ahead }, place + 6)
+    } else {
+        return None;
+    };
+    let seconds = ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
+    (end == bytes.len()).then_some(seconds * 1_000_000 + micros)
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days of the Gregorian calendar. Years begin in March here, so that the leap day is the last of its year; then the months up to one
+/// have (153 m + 2) / 5 days.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // 719,469 days lie between 1 March of the year 0 and 1 January 1970, counted with both.
+    year * 365 + leap_days + (153 * month + 2) / 5 + day - 719_469
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (text, seconds) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T12:00:00Z", 951_825_600),
+            ("2023-10-23T08:00:00+02:00", 1_698_040_800),
+            ("2023-10-23t06:00:00z", 1_698_040_800),
+            ("2016-12-31T23:59:60Z", 1_483_228_800),
+            ("1969-12-31 23:59:59-00:00", -1),
+        ] {
+            assert_eq!(parse_rfc3339(text), Some(seconds * 1_000_000), "{text}");
+        }
+        assert_eq!(parse_rfc3339("1970-01-01T00:00:01.2500009Z"), Some(1_250_000));
+    }
+
+    #[test]
+    fn every_day_of_four_centuries_is_a_day_after_the_one_before() {
+        let mut expected = days_since_1970(1800, 1, 1);
+        for (year, month) in (1800..2200).flat_map(|year| (1..=12).map(move |month| (year, month))) {
+            for day in 1..=days_of(year, month) {
+                assert_eq!(days_since_1970(year, month, day), expected);
+                expected += 1;
+            }
+        }
+        assert_eq!(expected - days_since_1970(1800, 1, 1), 146_097);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "2023-10-23",
+            "2023-10-23T08:00:00",
+            "2023-13-23T08:00:00Z",
+            "2023-02-29T08:00:00Z",
+            "2023-10-23T24:00:00Z",
+            "2023-10-23T08:00:00.Z",
+            "2023-10-23T08:00:00Zx",
+            "2023-10-23T08:00:00+2:00",
+            "+023-10-23T08:00:00Z",
+            "2023-10-23T08:00:00ü",
+        ] {
+            assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
+    }
+}
