@@ -1,0 +1,88 @@
+//! What a fault does to the command that is running, and to the one that comes before anybody has noticed.
+//!
+//! ```text
+//!          strikes            noticed                      repaired
+//!   Well ----------> Struck ------------> Down -----------------------> Well
+//!                      |        `Failed` to the command,   `Repaired`
+//!                      |        `Lost` where there is none
+//!                      '-- a command meanwhile: it is the one that fails, at the same instant
+//! ```
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Actor, CommandId, Event, Fault};
+
+/// Whether an actor works.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Health {
+    Well,
+    Struck(Struck),
+    Down,
+}
+
+/// Out of order, and nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Struck {
+    /// When it is noticed.
+    pub(crate) noticed: Micros,
+    /// What is said then.
+    pub(crate) news: Event,
+    /// If a verification was running: the tracks verified before the fault. It still gives way to another command.
+    pub(crate) verified: Option<u32>,
+}
+
+impl Struck {
+    pub(crate) fn fault(&self) -> Fault {
+        match self.news {
+            Event::Failed { fault, .. } | Event::Lost { fault, .. } => fault,
+            _ => unreachable!("a fault's news is that of a failed command or a lost actor"),
+        }
+    }
+
+    /// The command that is to fail.
+    pub(crate) fn command(&self) -> Option<CommandId> {
+        match self.news {
+            Event::Failed { command, .. } => Some(command),
+            _ => None,
+        }
+    }
+}
+
+impl Health {
+    /// Whether this event, due now, is the news of the fault; then it is no longer a secret.
+    pub(crate) fn tells(&mut self, now: Micros, event: &Event) -> bool {
+        let told = matches!(self, Self::Struck(struck) if struck.noticed == now && struck.news == *event);
+        if told {
+            *self = Self::Down;
+        }
+        told
+    }
+
+    /// A fault strikes an actor that carries out `command`, if any.
+    pub(crate) fn strike(
+        &mut self,
+        actor: Actor,
+        command: Option<CommandId>,
+        fault: Fault,
+        trouble: Trouble,
+        answers: &mut Vec<(Micros, Event)>,
+    ) {
+        let news = command.map_or(Event::Lost { actor, fault }, |command| Event::Failed { command, fault });
+        answers.push((trouble.noticed, news));
+        answers.push((trouble.repaired, Event::Repaired { actor }));
+        *self = Self::Struck(Struck { noticed: trouble.noticed, news, verified: None });
+    }
+
+    /// A command comes before the fault was noticed, and fails when it is.
+    pub(crate) fn take_down(struck: &mut Struck, id: CommandId, verifying: bool, answers: &mut Vec<(Micros, Event)>) {
+        struck.news = Event::Failed { command: id, fault: struck.fault() };
+        struck.verified = verifying.then_some(0);
+        answers.push((struck.noticed, struck.news));
+    }
+}
+
+/// When a fault is noticed and when it is repaired.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trouble {
+    pub(crate) noticed: Micros,
+    pub(crate) repaired: Micros,
+}

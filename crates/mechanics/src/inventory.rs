@@ -1,0 +1,173 @@
+//! The mechanics' own truth of where every platter is. The controller has another one, and nothing keeps the two together but commands and
+//! events: where they differ, a shuttle finds an empty slot, and the run stops.
+//!
+//! ```text
+//!   slots [ p7 ][    ][ p2 ] ...        bays [ p4 |    ] ...        port  -> p9, p11 ->
+//!   whereabouts, by platter: p2 in slot 2, p4 in bay 0 of drive 0, p5 on shuttle 3, ...
+//! ```
+
+use std::collections::VecDeque;
+
+use fulgurite_library::{Bay, Berth, Drive, Layout, Platter, Shuttle, Slot};
+
+/// Where a platter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Not in this library.
+    Absent,
+    /// Resting.
+    At(Berth),
+    /// On a shuttle.
+    On(Shuttle),
+}
+
+/// Which platter is where, kept from both ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Inventory {
+    slots: Vec<Option<Platter>>,
+    bays: Vec<[Option<Platter>; 2]>,
+    shuttles: Vec<Option<Platter>>,
+    port: VecDeque<Platter>,
+    whereabouts: Vec<Whereabouts>,
+}
+
+impl Inventory {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self {
+            slots: vec![None; layout.slot_count() as usize],
+            bays: vec![[None; 2]; layout.drive_count().into()],
+            shuttles: vec![None; layout.shuttles.into()],
+            port: VecDeque::new(),
+            whereabouts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn whereabouts(&self, platter: Platter) -> Whereabouts {
+        self.whereabouts.get(platter.0 as usize).copied().unwrap_or(Whereabouts::Absent)
+    }
+
+    /// What could be picked from a berth; at the port the platter that came first.
+    pub(crate) fn at(&self, berth: Berth) -> Option<Platter> {
+        match berth {
+            Berth::Slot(Slot(slot)) => self.slots[slot as usize],
+            Berth::Bay(Drive(drive), Bay(bay)) => self.bays[usize::from(drive)][usize::from(bay)],
+            Berth::Port => self.port.front().copied(),
+        }
+    }
+
+    pub(crate) fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
+        self.shuttles[usize::from(shuttle.0)]
+    }
+
+    /// A platter that is nowhere comes to a berth. False if the berth has one already, or the platter is somewhere.
+    pub(crate) fn put(&mut self, platter: Platter, berth: Berth) -> bool {
+        let free = berth == Berth::Port || self.at(berth).is_none();
+        if !free || self.whereabouts(platter) != Whereabouts::Absent {
+            return false;
+        }
+        if self.whereabouts.len() <= platter.0 as usize {
+            self.whereabouts.resize(platter.0 as usize + 1, Whereabouts::Absent);
+        }
+        self.settle(platter, berth);
+        true
+    }
+
+    /// From a berth onto a shuttle. False if it isn't there, or the shuttle carries one.
+    pub(crate) fn pick(&mut self, shuttle: Shuttle, from: Berth, platter: Platter) -> bool {
+        if self.at(from) != Some(platter) || self.carried(shuttle).is_some() {
+            return false;
+        }
+        self.lift(from);
+        self.shuttles[usize::from(shuttle.0)] = Some(platter);
+        self.whereabouts[platter.0 as usize] = Whereabouts::On(shuttle);
+        true
+    }
+
+    /// From a shuttle into a berth. False if the shuttle doesn't carry it, or the berth has one already.
+    pub(crate) fn place(&mut self, shuttle: Shuttle, to: Berth, platter: Platter) -> bool {
+        if self.carried(shuttle) != Some(platter) || self.at(to).is_some() {
+            return false;
+        }
+        self.shuttles[usize::from(shuttle.0)] = None;
+        self.settle(platter, to);
+        true
+    }
+
+    /// From berth to berth, in no time: for the baseline without shuttles. False if it isn't at the one, or the other has one already.
+    pub(crate) fn jump(&mut self, platter: Platter, from: Berth, to: Berth) -> bool {
+        if self.at(from) != Some(platter) || self.at(to).is_some() {
+            return false;
+        }
+        self.lift(from);
+        self.settle(platter, to);
+        true
+    }
+
+    fn lift(&mut self, from: Berth) {
+        match from {
+            Berth::Slot(Slot(slot)) => self.slots[slot as usize] = None,
+            Berth::Bay(Drive(drive), Bay(bay)) => self.bays[usize::from(drive)][usize::from(bay)] = None,
+            Berth::Port => drop(self.port.pop_front()),
+        }
+    }
+
+    fn settle(&mut self, platter: Platter, berth: Berth) {
+        match berth {
+            Berth::Slot(Slot(slot)) => self.slots[slot as usize] = Some(platter),
+            Berth::Bay(Drive(drive), Bay(bay)) => self.bays[usize::from(drive)][usize::from(bay)] = Some(platter),
+            Berth::Port => self.port.push_back(platter),
+        }
+        self.whereabouts[platter.0 as usize] = Whereabouts::At(berth);
+    }
+
+    /// Counts the platters of the library.
+    ///
+    /// # Panics
+    /// If one of them is not where it is said to be, or some place holds another one.
+    pub(crate) fn check(&self) -> usize {
+        for (number, whereabouts) in self.whereabouts.iter().enumerate() {
+            let platter = Platter(number as u32);
+            let found = match *whereabouts {
+                Whereabouts::Absent => true,
+                Whereabouts::At(Berth::Port) => self.port.contains(&platter),
+                Whereabouts::At(berth) => self.at(berth) == Some(platter),
+                Whereabouts::On(shuttle) => self.carried(shuttle) == Some(platter),
+            };
+            assert!(found, "platter {number} is said to be {whereabouts:?}, and is not");
+        }
+        let known = self.whereabouts.iter().filter(|whereabouts| **whereabouts != Whereabouts::Absent).count();
+        let places = self.slots.iter().chain(self.bays.iter().flatten()).chain(&self.shuttles);
+        let resting = places.flatten().count() + self.port.len();
+        assert_eq!(resting, known, "places hold {resting} platters, but {known} are known");
+        known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_platter_is_in_one_place_at_a_time() {
+        let mut inventory = Inventory::new(&Layout::default());
+        let (slot, bay) = (Berth::Slot(Slot(5)), Berth::Bay(Drive(1), Bay(1)));
+        assert!(inventory.put(Platter(3), slot));
+        assert!(!inventory.put(Platter(3), bay), "twice in the library");
+        assert!(!inventory.put(Platter(4), slot), "two in a slot");
+        assert!(inventory.pick(Shuttle(2), slot, Platter(3)));
+        assert_eq!(inventory.whereabouts(Platter(3)), Whereabouts::On(Shuttle(2)));
+        assert!(!inventory.pick(Shuttle(3), slot, Platter(3)), "picked twice");
+        assert!(inventory.place(Shuttle(2), bay, Platter(3)));
+        assert!(!inventory.place(Shuttle(2), slot, Platter(3)), "placed twice");
+        assert_eq!(inventory.check(), 1);
+    }
+
+    #[test]
+    fn the_port_gives_platters_in_the_order_they_were_written() {
+        let mut inventory = Inventory::new(&Layout::default());
+        assert!(inventory.put(Platter(8), Berth::Port) && inventory.put(Platter(2), Berth::Port));
+        assert!(!inventory.pick(Shuttle(0), Berth::Port, Platter(2)));
+        assert!(inventory.pick(Shuttle(0), Berth::Port, Platter(8)) && inventory.pick(Shuttle(1), Berth::Port, Platter(2)));
+        assert_eq!(inventory.check(), 2);
+    }
+}

@@ -1,0 +1,335 @@
+//! All machines of a library, behind one door: commands in, events out, each event at an instant of its own.
+
+use std::fmt;
+
+use fulgurite_chance::Stream;
+use fulgurite_domain::Micros;
+use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Layout, Platter, Position, Shuttle, Slot};
+
+use crate::drive::DriveMachine;
+use crate::health::{Health, Trouble};
+use crate::inventory::Inventory;
+use crate::shuttle::ShuttleMachine;
+use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, Trajectory, Whereabouts};
+
+/// The emulated shuttles and drives of one library.
+///
+/// Whoever drives it keeps a queue of instants and events:
+/// ```text
+///   put, stand, start            -> queue
+///   a command of the controller  -> begin -> queue
+///   next of the queue            -> due: false, drop it; true, tell the controller, and begin what it commands
+/// ```
+/// Every command is answered exactly once, by an event for which [`due`](Self::due) says true.
+#[derive(Debug, Clone)]
+pub struct Mechanics<L = ()> {
+    site: Site,
+    shuttles: Vec<ShuttleMachine>,
+    drives: Vec<DriveMachine>,
+    trouble: Stream,
+    log: L,
+}
+
+/// What all machines share: the building and the platters in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) layout: Layout,
+    pub(crate) settings: Settings,
+    pub(crate) inventory: Inventory,
+    /// What is mounted, by drive.
+    clamps: Vec<[Option<Platter>; 2]>,
+    track_s: f64,
+}
+
+impl Site {
+    pub(crate) fn has(&self, berth: Berth) -> bool {
+        match berth {
+            Berth::Slot(Slot(slot)) => slot < self.layout.slot_count(),
+            Berth::Bay(Drive(drive), Bay(bay)) => drive < self.layout.drive_count() && bay < 2,
+            Berth::Port => true,
+        }
+    }
+
+    pub(crate) fn clamped(&self, drive: Drive, bay: Bay) -> Option<Platter> {
+        self.clamps[usize::from(drive.0)][usize::from(bay.0)]
+    }
+
+    pub(crate) fn clamp(&mut self, drive: Drive, bay: Bay, platter: Option<Platter>) {
+        self.clamps[usize::from(drive.0)][usize::from(bay.0)] = platter;
+    }
+
+    pub(crate) fn is_clamped(&self, berth: Berth) -> bool {
+        matches!(berth, Berth::Bay(drive, bay) if self.clamped(drive, bay).is_some())
+    }
+
+    /// Seconds to read this many tracks one after another.
+    pub(crate) fn read_s(&self, tracks: u32) -> f64 {
+        f64::from(tracks) * self.track_s
+    }
+}
+
+/// Stops the run: the controller has lost track of the library.
+#[cold]
+pub(crate) fn impossible(now: Micros, id: CommandId, action: Action, why: fmt::Arguments<'_>) -> ! {
+    panic!("a programmer's error at {now}: command {} to {:?} is {action:?}, but {why}", id.number, id.actor)
+}
+
+impl Mechanics<()> {
+    /// Machines at rest in an empty library, for settings that were [checked](Settings::check). The same seed draws the same times. Shuttles
+    /// stand where [`Mechanics::home`] says.
+    #[must_use]
+    pub fn new(layout: Layout, settings: Settings, seed: u64) -> Self {
+        Self::with_log(layout, settings, seed, ())
+    }
+}
+
+impl<L: MotionLog> Mechanics<L> {
+    /// Like [`Mechanics::new`], with something that sees every leg of every shuttle.
+    #[must_use]
+    pub fn with_log(layout: Layout, settings: Settings, seed: u64, log: L) -> Self {
+        let track_s = settings.drive.track_bytes as f64 / settings.drive.throughput_bytes_s;
+        let clamps = vec![[None; 2]; layout.drive_count().into()];
+        let inventory = Inventory::new(&layout);
+        let site = Site { layout, settings, inventory, clamps, track_s };
+        let shuttles = (0..site.layout.shuttles).map(Shuttle);
+        let shuttles = shuttles.map(|shuttle| ShuttleMachine::new(shuttle, home(&site.layout, shuttle), &site, seed)).collect();
+        let drives = (0..site.layout.drive_count()).map(|drive| DriveMachine::new(Drive(drive), seed)).collect();
+        Self { site, shuttles, drives, trouble: Stream::new(seed, "detection and repair"), log }
+    }
+
+    /// Where a shuttle stands at first, unless told otherwise: shuttles are dealt to the shelves in turn, and spread evenly along each.
+    #[must_use]
+    pub fn home(&self, shuttle: Shuttle) -> Position {
+        home(&self.site.layout, shuttle)
+    }
+
+    /// A platter is put into a berth from outside: at the beginning, or when it comes out of the write rack at [`Berth::Port`].
+    ///
+    /// # Panics
+    /// If the berth holds one already or is none of this library's, or the platter is in the library.
+    pub fn put(&mut self, platter: Platter, berth: Berth) {
+        assert!(self.site.has(berth), "a programmer's error: platter {} is put into {berth:?}, which is not there", platter.0);
+        let whereabouts = self.whereabouts(platter);
+        let good = self.site.inventory.put(platter, berth);
+        assert!(
+            good,
+            "a programmer's error: platter {} is put into {berth:?}, which is taken, or the platter is {whereabouts:?}",
+            platter.0
+        );
+    }
+
+    /// A shuttle stands here at first. Only before [`Mechanics::start`].
+    pub fn stand(&mut self, shuttle: Shuttle, position: Position) {
+        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::standing(Micros::ZERO, crate::Place::level(position));
+    }
+
+    /// Begins a run at time 0: appends what will happen without a command, as far as it is known. What follows from it comes with
+    /// [`Mechanics::due`].
+    pub fn start(&mut self, answers: &mut Vec<(Micros, Event)>) {
+        for shuttle in &mut self.shuttles {
+            self.log.leg(shuttle.shuttle, &shuttle.trajectory);
+            shuttle.warn(Micros::ZERO, &self.site, answers);
+        }
+        for drive in &mut self.drives {
+            drive.wear_on(Micros::ZERO, &self.site, answers);
+        }
+        for planned in &self.site.settings.faults.planned {
+            // Nobody hears of these: they stand for the stroke, and what is said of it is found out when it falls.
+            let (actor, fault) = match planned.what {
+                Breakdown::ShuttleStops(shuttle) => (Actor::Shuttle(shuttle), Fault::Stopped { x_um: 0 }),
+                Breakdown::Collision(shuttle) => (Actor::Shuttle(shuttle), Fault::Collided { with: shuttle, x_um: 0 }),
+                Breakdown::DriveDown(drive) => (Actor::Drive(drive), Fault::DriveDown),
+            };
+            answers.push((planned.at, Event::Lost { actor, fault }));
+        }
+    }
+
+    /// A command was given: appends its answer with the instant at which that falls due. Before it may come
+    /// [`Event::Interrupted`], due now, for a verification that gives way.
+    ///
+    /// # Panics
+    /// If the command is impossible: that is an error of the controller, and the message says which.
+    pub fn begin(&mut self, now: Micros, id: CommandId, action: Action, answers: &mut Vec<(Micros, Event)>) {
+        match id.actor {
+            Actor::Shuttle(Shuttle(shuttle)) => {
+                self.shuttles[usize::from(shuttle)].begin(now, id, action, &self.site, &mut self.log, answers);
+            }
+            Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].begin(now, id, action, &mut self.site, answers),
+        }
+    }
+
+    /// An event falls due. True if it is a fact that the controller has to be told; false if it was made void meanwhile, or concerns the
+    /// mechanics alone. Events of others are facts. What follows from it is appended.
+    ///
+    /// # Panics
+    /// If a command turns out to have been impossible: that is an error of the controller, and the message says which.
+    pub fn due(&mut self, now: Micros, event: &Event, answers: &mut Vec<(Micros, Event)>) -> bool {
+        match *event {
+            Event::Done { command } => match command.actor {
+                Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)].done(now, command, &mut self.site, answers),
+                Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].done(now, command, &mut self.site),
+            },
+            Event::Failed { command, .. } => self.health(command.actor).tells(now, event),
+            Event::Lost { actor, fault } => {
+                if self.health(actor).tells(now, event) {
+                    return true;
+                }
+                self.stroke(now, actor, fault, answers);
+                false
+            }
+            Event::Repaired { actor } => {
+                match actor {
+                    Actor::Shuttle(Shuttle(shuttle)) => self.shuttles[usize::from(shuttle)].repair(now, &self.site, answers),
+                    Actor::Drive(Drive(drive)) => self.drives[usize::from(drive)].repair(now, &mut self.site),
+                }
+                true
+            }
+            Event::ChargeLow { shuttle } => self.shuttles[usize::from(shuttle.0)].charge_low(now, &self.site, answers),
+            _ => true,
+        }
+    }
+
+    fn health(&mut self, actor: Actor) -> &mut Health {
+        match actor {
+            Actor::Shuttle(Shuttle(shuttle)) => &mut self.shuttles[usize::from(shuttle)].health,
+            Actor::Drive(Drive(drive)) => &mut self.drives[usize::from(drive)].health,
+        }
+    }
+
+    fn stroke(&mut self, now: Micros, actor: Actor, fault: Fault, answers: &mut Vec<(Micros, Event)>) {
+        if let Actor::Drive(Drive(drive)) = actor {
+            let drive = &mut self.drives[usize::from(drive)];
+            if drive.breaks_down == now {
+                drive.wear_on(now, &self.site, answers);
+            }
+        }
+        if *self.health(actor) != Health::Well {
+            return;
+        }
+        let noticed = now + Micros::from_seconds(self.trouble.exponential(self.site.settings.faults.detection_s));
+        match actor {
+            Actor::Drive(Drive(drive)) => {
+                let trouble = self.trouble(noticed);
+                self.drives[usize::from(drive)].strike(now, trouble, &self.site, answers);
+            }
+            Actor::Shuttle(shuttle) => {
+                let other = if let Fault::Collided { .. } = fault { self.nearest(now, shuttle) } else { None };
+                self.stop(now, shuttle, other, noticed, answers);
+                if let Some(other) = other {
+                    self.stop(now, other, Some(shuttle), noticed, answers);
+                }
+            }
+        }
+    }
+
+    fn stop(&mut self, now: Micros, shuttle: Shuttle, with: Option<Shuttle>, noticed: Micros, answers: &mut Vec<(Micros, Event)>) {
+        let trouble = self.trouble(noticed);
+        self.shuttles[usize::from(shuttle.0)].strike(now, with, trouble, &self.site, &mut self.log, answers);
+    }
+
+    fn trouble(&mut self, noticed: Micros) -> Trouble {
+        let repair = Micros::from_seconds(self.trouble.exponential(self.site.settings.faults.repair_s));
+        // The news always comes before the repair.
+        Trouble { noticed, repaired: noticed + repair.max(Micros(1)) }
+    }
+
+    /// The working shuttle nearest to this one: on the same shelf if there is one, else on the nearest.
+    fn nearest(&self, now: Micros, shuttle: Shuttle) -> Option<Shuttle> {
+        let place = self.shuttles[usize::from(shuttle.0)].trajectory.position_at(now);
+        let others = self.shuttles.iter().filter(|other| other.shuttle != shuttle && other.health == Health::Well);
+        let nearest = others.min_by_key(|other| {
+            let there = other.trajectory.position_at(now);
+            let shelves = there.low.saturating_sub(place.high).max(place.low.saturating_sub(there.high));
+            (shelves, (there.x_um - place.x_um).abs())
+        });
+        nearest.map(|other| other.shuttle)
+    }
+
+    /// The building.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.site.layout
+    }
+
+    /// What the machines are like.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.site.settings
+    }
+
+    /// Where a platter is.
+    #[must_use]
+    pub fn whereabouts(&self, platter: Platter) -> Whereabouts {
+        self.site.inventory.whereabouts(platter)
+    }
+
+    /// What a shuttle carries.
+    #[must_use]
+    pub fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
+        self.site.inventory.carried(shuttle)
+    }
+
+    /// The leg a shuttle is on, or was on last.
+    #[must_use]
+    pub fn trajectory(&self, shuttle: Shuttle) -> &Trajectory {
+        &self.shuttles[usize::from(shuttle.0)].trajectory
+    }
+
+    /// What was left in a shuttle's battery at its last event, in joules; infinite without one.
+    #[must_use]
+    pub fn charge_j(&self, shuttle: Shuttle) -> f64 {
+        self.shuttles[usize::from(shuttle.0)].charge_j()
+    }
+
+    /// The bay that a drive's head is turned to; bay 0 at first.
+    #[must_use]
+    pub fn facing(&self, drive: Drive) -> Bay {
+        self.drives[usize::from(drive.0)].facing
+    }
+
+    /// The platter that is mounted in a bay.
+    #[must_use]
+    pub fn mounted(&self, drive: Drive, bay: Bay) -> Option<Platter> {
+        self.site.clamped(drive, bay)
+    }
+
+    /// What a shuttle did up to now.
+    #[must_use]
+    pub fn shuttle_statistics(&self, shuttle: Shuttle, now: Micros) -> ShuttleStatistics {
+        self.shuttles[usize::from(shuttle.0)].statistics(now, &self.site)
+    }
+
+    /// What a drive did up to now.
+    #[must_use]
+    pub fn drive_statistics(&self, drive: Drive, now: Micros) -> DriveStatistics {
+        self.drives[usize::from(drive.0)].statistics(now)
+    }
+
+    /// Counts the platters in the library, each in exactly one place. Looks at all of them: for checks, not for every event.
+    ///
+    /// # Panics
+    /// If one is in two places or in none: then there is a mistake in this crate.
+    #[must_use]
+    pub fn count_platters(&self) -> usize {
+        self.site.inventory.check()
+    }
+
+    /// What saw the legs.
+    #[must_use]
+    pub fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// What saw the legs, to be changed.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.log
+    }
+}
+
+fn home(layout: &Layout, shuttle: Shuttle) -> Position {
+    let shelves = u16::from(layout.shelves);
+    let (row, shelf) = (shuttle.0 / shelves, shuttle.0 % shelves);
+    let rows = layout.shuttles.div_ceil(shelves).max(1);
+    let x_um = layout.width_um() * i64::from(2 * row + 1) / i64::from(2 * rows);
+    Position { shelf: shelf as u8, x_um }
+}

@@ -1,0 +1,378 @@
+//! One shuttle: where it is, what it does, what it has used.
+
+use fulgurite_chance::Stream;
+use fulgurite_domain::Micros;
+use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Position, Shuttle, Side};
+
+use crate::health::{Health, Trouble};
+use crate::mechanics::{Site, impossible};
+use crate::{Energy, MotionLog, Place, Profile, ShuttleState, ShuttleStatistics, Trajectory};
+
+/// One shuttle.
+#[derive(Debug, Clone)]
+pub(crate) struct ShuttleMachine {
+    pub(crate) shuttle: Shuttle,
+    pub(crate) trajectory: Trajectory,
+    pub(crate) health: Health,
+    running: Option<(CommandId, Action)>,
+    state: ShuttleState,
+    /// Time and idle power are accounted up to here.
+    since: Micros,
+    charge_j: f64,
+    low: Low,
+    /// Warnings of a low battery that are yet to fall due.
+    warnings: u8,
+    motion_left_s: f64,
+    crabbing: Stream,
+    handling: Stream,
+    wear: Stream,
+    statistics: ShuttleStatistics,
+}
+
+/// What was said of the battery since it was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Low {
+    Unsaid,
+    /// The next warning that falls due is true.
+    Due,
+    Said,
+}
+
+impl ShuttleMachine {
+    pub(crate) fn new(shuttle: Shuttle, at: Position, site: &Site, seed: u64) -> Self {
+        let number = shuttle.0.into();
+        let mut wear = Stream::numbered(seed, "shuttle wear", number);
+        Self {
+            shuttle,
+            trajectory: Trajectory::standing(Micros::ZERO, Place::level(at)),
+            health: Health::Well,
+            running: None,
+            state: ShuttleState::Idle,
+            since: Micros::ZERO,
+            charge_j: site.settings.battery.as_ref().map_or(f64::INFINITY, |battery| battery.capacity_j),
+            low: Low::Unsaid,
+            warnings: 0,
+            motion_left_s: lifetime_s(&mut wear, site),
+            crabbing: Stream::numbered(seed, "crabbing", number),
+            handling: Stream::numbered(seed, "handling", number),
+            wear,
+            statistics: ShuttleStatistics::default(),
+        }
+    }
+
+    fn actor(&self) -> Actor {
+        Actor::Shuttle(self.shuttle)
+    }
+
+    /// Says when the battery would be low if the shuttle only stood there. Whatever it does makes it low earlier, and is noticed at its end.
+    pub(crate) fn warn(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
+        let Some(battery) = &site.settings.battery else { return };
+        let idle_w = site.settings.power.idle_w;
+        if self.warnings == 0 && idle_w > 0.0 {
+            self.warnings = 1;
+            let left_s = (self.charge_j - battery.low_j).max(0.0) / idle_w;
+            answers.push((now + Micros::from_seconds(left_s).max(Micros(1)), Event::ChargeLow { shuttle: self.shuttle }));
+        }
+    }
+
+    pub(crate) fn begin<L: MotionLog>(
+        &mut self,
+        now: Micros,
+        id: CommandId,
+        action: Action,
+        site: &Site,
+        log: &mut L,
+        answers: &mut Vec<(Micros, Event)>,
+    ) {
+        match &mut self.health {
+            Health::Down => impossible(now, id, action, format_args!("it is out of order, and that was said")),
+            Health::Struck(struck) => {
+                if let Some(busy) = struck.command() {
+                    impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
+                }
+                return Health::take_down(struck, id, false, answers);
+            }
+            Health::Well => {}
+        }
+        if let Some((busy, _)) = self.running {
+            impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
+        }
+        self.account(now, site);
+        let settings = &site.settings;
+        let (state, seconds, joules_later) = match action {
+            Action::Move { to } => {
+                self.set_out(now, id, action, to, site);
+                log.leg(self.shuttle, &self.trajectory);
+                match self.trajectory.profile {
+                    Profile::Crab { seconds } => {
+                        self.spend(Energy::Crab, settings.power.crab_j);
+                        (ShuttleState::Crabbing, seconds, 0.0)
+                    }
+                    Profile::Standing | Profile::Rail { .. } => {
+                        let peak = self.trajectory.peak_m_s();
+                        self.spend(Energy::Kinetic, 0.5 * settings.power.mass_kg * peak * peak);
+                        let drag_j = self.metres_at(self.trajectory.to.x_um) * settings.power.drag_j_m;
+                        (ShuttleState::Moving, self.trajectory.seconds() + settings.motion.positioning_s, drag_j)
+                    }
+                }
+            }
+            Action::Pick { from, platter } => {
+                self.check_stands_at(now, id, action, from, site);
+                if site.is_clamped(from) {
+                    impossible(now, id, action, format_args!("it is mounted"));
+                }
+                if let Some(carried) = site.inventory.carried(self.shuttle) {
+                    impossible(now, id, action, format_args!("it carries platter {}", carried.0));
+                }
+                match site.inventory.at(from) {
+                    Some(found) if found == platter => {}
+                    Some(other) => impossible(now, id, action, format_args!("platter {} is there", other.0)),
+                    None => impossible(now, id, action, format_args!("nothing is there")),
+                }
+                self.spend(Energy::Handling, settings.power.handling_j);
+                (ShuttleState::Picking, self.handling_s(settings.motion.pick_s, site), 0.0)
+            }
+            Action::Place { to, platter } => {
+                self.check_stands_at(now, id, action, to, site);
+                if site.inventory.carried(self.shuttle) != Some(platter) {
+                    impossible(now, id, action, format_args!("it carries {:?}", site.inventory.carried(self.shuttle)));
+                }
+                if to == Berth::Port {
+                    impossible(now, id, action, format_args!("what was written never comes back to a write drive"));
+                }
+                if let Some(other) = site.inventory.at(to) {
+                    impossible(now, id, action, format_args!("platter {} is there", other.0));
+                }
+                self.spend(Energy::Handling, settings.power.handling_j);
+                (ShuttleState::Placing, self.handling_s(settings.motion.place_s, site), 0.0)
+            }
+            Action::Charge => {
+                let place = self.trajectory.to;
+                let docks = [Side::Left, Side::Right].map(|side| Place::level(site.layout.dock_position(place.low, side)));
+                if !docks.contains(&place) {
+                    impossible(now, id, action, format_args!("it is at {place:?}, and that is no dock"));
+                }
+                let seconds = settings.battery.as_ref().map_or(0.0, |battery| (battery.capacity_j - self.charge_j) / battery.charging_w);
+                (ShuttleState::Charging, seconds, 0.0)
+            }
+            Action::Mount { .. } | Action::Unmount { .. } | Action::Switch { .. } | Action::Read { .. } | Action::Verify { .. } => {
+                impossible(now, id, action, format_args!("that is a drive's work"))
+            }
+        };
+        self.state = state;
+        self.running = Some((id, action));
+        answers.push((now + Micros::from_seconds(seconds), Event::Done { command: id }));
+        if let Some(after_s) = self.gives_out_after(seconds, joules_later, site) {
+            let fault = Fault::Stopped { x_um: 0 };
+            answers.push((now + Micros::from_seconds(after_s), Event::Lost { actor: self.actor(), fault }));
+        }
+    }
+
+    fn set_out(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site) {
+        let from = self.trajectory.to;
+        let target = Place::level(to);
+        if !(0..=site.layout.width_um()).contains(&to.x_um) || to.shelf >= site.layout.shelves {
+            impossible(now, id, action, format_args!("that is outside the panel"));
+        }
+        let neighbours = to.shelf.abs_diff(from.low).max(to.shelf.abs_diff(from.high)) == 1;
+        self.trajectory = if from.position().is_some_and(|from| from.shelf == to.shelf) {
+            Trajectory::along(now, from, target, &site.settings.motion)
+        } else if neighbours && to.x_um == from.x_um {
+            let motion = &site.settings.motion;
+            Trajectory::crab(now, from, target, motion.crab_s + motion.crab_spread_s * self.crabbing.beta_2_2())
+        } else {
+            impossible(now, id, action, format_args!("it is at {from:?}: neither on that shelf nor beside it at the same place"))
+        };
+    }
+
+    fn check_stands_at(&self, now: Micros, id: CommandId, action: Action, berth: Berth, site: &Site) {
+        if !site.has(berth) {
+            impossible(now, id, action, format_args!("there is no such berth"));
+        }
+        let (place, berth) = (self.trajectory.to, Place::level(site.layout.berth_position(berth)));
+        if place != berth {
+            impossible(now, id, action, format_args!("it is at {place:?}, and the berth at {berth:?}"));
+        }
+    }
+
+    fn handling_s(&mut self, mean_s: f64, site: &Site) -> f64 {
+        let deviation = self.handling.normal().clamp(-4.0, 4.0) * site.settings.motion.handling_sd_s;
+        (mean_s + deviation).max(0.0)
+    }
+
+    /// In how many of these seconds the shuttle stops, because it is worn out or its battery is empty, if it does. The further joules are
+    /// used on the way.
+    fn gives_out_after(&mut self, seconds: f64, joules: f64, site: &Site) -> Option<f64> {
+        let mut stops = f64::INFINITY;
+        if matches!(self.state, ShuttleState::Moving | ShuttleState::Crabbing) {
+            if self.motion_left_s < seconds {
+                stops = self.motion_left_s;
+                self.motion_left_s = lifetime_s(&mut self.wear, site);
+            } else {
+                self.motion_left_s -= seconds;
+            }
+        }
+        if self.state != ShuttleState::Charging {
+            let needed_j = joules + site.settings.power.idle_w * seconds;
+            if self.charge_j < needed_j {
+                let share = if needed_j > 0.0 { self.charge_j.max(0.0) / needed_j } else { 0.0 };
+                stops = stops.min(seconds * share);
+            }
+        }
+        stops.is_finite().then_some(stops)
+    }
+
+    /// The command is carried out. False if it isn't running.
+    pub(crate) fn done(&mut self, now: Micros, command: CommandId, site: &mut Site, answers: &mut Vec<(Micros, Event)>) -> bool {
+        let Some((id, action)) = self.running.filter(|(id, _)| *id == command) else { return false };
+        self.running = None;
+        self.account(now, site);
+        match action {
+            Action::Move { .. } => self.arrive(self.trajectory.to.x_um, site),
+            Action::Pick { from, platter } => {
+                if site.is_clamped(from) {
+                    impossible(now, id, action, format_args!("the drive has mounted it meanwhile"));
+                }
+                if !site.inventory.pick(self.shuttle, from, platter) {
+                    impossible(now, id, action, format_args!("it has gone meanwhile"));
+                }
+                self.statistics.picks += 1;
+            }
+            Action::Place { to, platter } => {
+                if !site.inventory.place(self.shuttle, to, platter) {
+                    impossible(now, id, action, format_args!("another one is there meanwhile"));
+                }
+                self.statistics.places += 1;
+            }
+            _ => {
+                self.fill(site);
+                self.warn(now, site, answers);
+                self.statistics.charges += 1;
+            }
+        }
+        self.state = ShuttleState::Idle;
+        if self.low == Low::Unsaid && self.is_low(site) {
+            self.low = Low::Due;
+            self.warnings += 1;
+            answers.push((now, Event::ChargeLow { shuttle: self.shuttle }));
+        }
+        true
+    }
+
+    /// A warning falls due. False if the battery isn't low, or that was said.
+    pub(crate) fn charge_low(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) -> bool {
+        self.account(now, site);
+        self.warnings = self.warnings.saturating_sub(1);
+        match self.low {
+            Low::Said => false,
+            Low::Due => {
+                self.low = Low::Said;
+                true
+            }
+            Low::Unsaid if self.state != ShuttleState::Charging && self.is_low(site) => {
+                self.low = Low::Said;
+                true
+            }
+            Low::Unsaid => {
+                self.warn(now, site, answers);
+                false
+            }
+        }
+    }
+
+    fn is_low(&self, site: &Site) -> bool {
+        // What is used between two microseconds must not keep a warning from being true.
+        site.settings.battery.as_ref().is_some_and(|battery| self.charge_j <= battery.low_j + site.settings.power.idle_w * 1e-6)
+    }
+
+    fn fill(&mut self, site: &Site) {
+        self.charge_j = site.settings.battery.as_ref().map_or(f64::INFINITY, |battery| battery.capacity_j);
+        self.low = Low::Unsaid;
+    }
+
+    /// A fault strikes: the shuttle stops where it is, and what it was about to do remains undone.
+    pub(crate) fn strike<L: MotionLog>(
+        &mut self,
+        now: Micros,
+        with: Option<Shuttle>,
+        trouble: Trouble,
+        site: &Site,
+        log: &mut L,
+        answers: &mut Vec<(Micros, Event)>,
+    ) {
+        self.account(now, site);
+        let place = self.trajectory.position_at(now);
+        if let Some((_, Action::Move { .. })) = self.running {
+            self.arrive(place.x_um, site);
+        }
+        self.trajectory = Trajectory::standing(now, place);
+        log.leg(self.shuttle, &self.trajectory);
+        let x_um = place.x_um;
+        let fault = with.map_or(Fault::Stopped { x_um }, |with| Fault::Collided { with, x_um });
+        let command = self.running.take().map(|(id, _)| id);
+        self.health.strike(self.actor(), command, fault, trouble, answers);
+        self.state = ShuttleState::Lost;
+        self.statistics.losses += 1;
+    }
+
+    /// The shuttle works again; a battery that was low is full.
+    pub(crate) fn repair(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
+        self.account(now, site);
+        self.health = Health::Well;
+        self.state = ShuttleState::Idle;
+        if self.is_low(site) {
+            self.fill(site);
+            self.warn(now, site, answers);
+        }
+    }
+
+    /// The end of a leg, at its target or before.
+    fn arrive(&mut self, x_um: i64, site: &Site) {
+        if let Profile::Crab { .. } = self.trajectory.profile {
+            self.statistics.crabs += 1;
+            return;
+        }
+        let metres = self.metres_at(x_um);
+        self.statistics.moves += 1;
+        self.statistics.metres += metres;
+        self.spend(Energy::Drag, metres * site.settings.power.drag_j_m);
+    }
+
+    fn metres_at(&self, x_um: i64) -> f64 {
+        (x_um - self.trajectory.from.x_um).unsigned_abs() as f64 * 1e-6
+    }
+
+    fn spend(&mut self, energy: Energy, joules: f64) {
+        self.statistics.joules[energy as usize] += joules;
+        self.charge_j -= joules;
+    }
+
+    fn account(&mut self, now: Micros, site: &Site) {
+        let passed = now - self.since;
+        self.since = now;
+        self.statistics.time[self.state as usize] += passed;
+        let joules = site.settings.power.idle_w * passed.seconds();
+        self.statistics.joules[Energy::Idle as usize] += joules;
+        // At a dock the draw comes from there. A battery is never emptier than empty; one that motion overdrew has stopped its shuttle.
+        if self.state != ShuttleState::Charging {
+            self.charge_j = (self.charge_j - joules).max(0.0);
+        }
+    }
+
+    pub(crate) fn statistics(&self, now: Micros, site: &Site) -> ShuttleStatistics {
+        let mut statistics = self.statistics;
+        let passed = now.since(self.since);
+        statistics.time[self.state as usize] += passed;
+        statistics.joules[Energy::Idle as usize] += site.settings.power.idle_w * passed.seconds();
+        statistics
+    }
+
+    pub(crate) fn charge_j(&self) -> f64 {
+        self.charge_j
+    }
+}
+
+fn lifetime_s(wear: &mut Stream, site: &Site) -> f64 {
+    let hours = site.settings.faults.shuttle_hours;
+    if hours.is_finite() { wear.exponential(hours * 3600.0) } else { f64::INFINITY }
+}
