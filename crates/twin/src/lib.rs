@@ -1,1 +1,4 @@
 //! x
+
+pub mod kernel;
+pub mod station;
