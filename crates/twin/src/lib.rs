@@ -1,4 +1,5 @@
 //! x
 
+pub mod decode;
 pub mod kernel;
 pub mod station;

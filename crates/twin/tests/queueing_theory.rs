@@ -3,6 +3,9 @@
 //!
 //! All times are in units of the mean service time.
 
+use fulgurite_chance::Stream;
+use fulgurite_domain::Micros;
+use fulgurite_twin::decode::{DecodeService, Job, Policy, Settings};
 use fulgurite_twin::station::{Class, Discipline, Polling, ServiceTime, Station, Totals, Visit};
 
 const REPLICATIONS: u64 = 10;
@@ -70,7 +73,7 @@ fn one_server_with_exponential_service() {
 #[test]
 fn twenty_servers_with_exponential_service() {
     // M/M/c: P(W > t) = C exp(-c (1 - rho) t), with Erlang's C(20, 16) = 0.256077.
-    let (means, tails) = waits(&Station::single(20, 16.0, ServiceTime::Exponential(1.0)), 200_000);
+    let (means, tails) = waits(&Station::single(20, 16.0, ServiceTime::Exponential(1.0)), 400_000);
     agrees("mean wait of M/M/20 at 0.8", &means, 0.064_019, 0.1);
     agrees("p99.9 of M/M/20 at 0.8", &tails, 1.3864, 0.15);
 }
@@ -96,6 +99,34 @@ fn the_urgent_interrupt_the_others() {
         replicate(200_000, run, |visits| (of_class(visits, 0), of_class(visits, 1))).into_iter().unzip();
     agrees("sojourn of the urgent", &urgent, 1.428_571, 0.03);
     agrees("sojourn of the others", &others, 7.142_857, 0.08);
+}
+
+#[test]
+fn decoding_with_two_kinds_of_deadlines_is_the_same_station() {
+    // One worker; the deadlines of the one kind are always before those of the other, and in each in order of arrival.
+    let settings = Settings { policy: Policy::AtOnce, workers: [1; 24], ..Settings::default() };
+    let run = |seed: u64, visit: &mut dyn FnMut(Visit)| {
+        let mut service = DecodeService::new(settings.clone());
+        let [mut arrivals, mut kinds, mut works] = ["arrivals", "kinds", "works"].map(|purpose| Stream::new(seed, purpose));
+        let (mut seconds, far) = (0.0, Micros(1_000_000 * Micros::HOUR.0));
+        for _ in 0..100_000 {
+            seconds += arrivals.exponential(1.0 / 0.8);
+            let ready = Micros::from_seconds(seconds);
+            service.advance(ready, |done| {
+                let class = usize::from(done.job.deadline >= far);
+                visit(Visit { class, arrived: done.job.ready, begun: done.job.ready, ended: done.at });
+            });
+            let work = Micros::from_seconds(works.exponential(1.0)).max(Micros(1));
+            let deadline = if kinds.happens(0.3 / 0.8) { ready } else { ready + far };
+            service.submit(Job { id: 0, ready, work, width: 1, deadline }).expect("there is room");
+        }
+    };
+    let of_class =
+        |visits: &[Visit], class| mean(sojourn, &visits.iter().filter(|visit| visit.class == class).copied().collect::<Vec<_>>());
+    let (urgent, others): (Vec<f64>, Vec<f64>) =
+        replicate(100_000, run, |visits| (of_class(visits, 0), of_class(visits, 1))).into_iter().unzip();
+    agrees("sojourn of urgent decoding", &urgent, 1.428_571, 0.04);
+    agrees("sojourn of other decoding", &others, 7.142_857, 0.1);
 }
 
 #[test]
