@@ -77,7 +77,7 @@ fn along(number: u64) -> (Actor, Action) {
 }
 
 fn crab(number: u64) -> (Actor, Action) {
-    let shelf = (number % 2 == 0).into();
+    let shelf = number.is_multiple_of(2).into();
     (Actor::Shuttle(Shuttle(0)), Action::Move { to: Position { shelf, ..home(0) } })
 }
 

@@ -2,7 +2,7 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Event, Fault, Position, Shuttle, Side, Slot};
-use fulgurite_mechanics::{Battery, Energy, Power, Settings, ShuttleState};
+use fulgurite_mechanics::{Battery, Breakdown, Energy, Faults, PlannedFault, Power, Settings, ShuttleState};
 
 use crate::rig::{Rig, SHUTTLE, pick, place, slot};
 
@@ -86,4 +86,34 @@ fn an_empty_battery_stops_its_shuttle_on_the_way() {
     assert!((4_000_000..9_000_000).contains(&x_um), "{x_um}");
     while rig.next(Micros::NEVER) != Some(Event::Repaired { actor: SHUTTLE }) {}
     near(rig.mechanics.charge_j(Shuttle(0)), 15.0);
+}
+
+#[test]
+fn a_lost_shuttle_keeps_what_it_has_charged_and_says_nothing_of_its_battery() {
+    // It is lost while it charges, and would be low by the time it is repaired.
+    let (battery, stop) = (Battery { capacity_j: 10_000.0, low_j: 5_000.0, charging_w: 1.0 }, Breakdown::ShuttleStops(Shuttle(0)));
+    let planned = vec![PlannedFault { at: Micros(900_000_000), what: stop }];
+    let faults = Faults { planned, repair_s: 1e5, ..Faults::default() };
+    let mut rig = Rig::new(Settings { battery: Some(battery), faults, ..Settings::default() });
+    rig.run(Micros(700_000_000));
+    rig.go(0, rig.mechanics.layout().dock_position(0, Side::Left));
+    let begin = rig.now;
+    let left = rig.mechanics.charge_j(Shuttle(0));
+    let command = rig.command(SHUTTLE, Action::Charge);
+    // The other shuttles' batteries run low too.
+    let low = Event::ChargeLow { shuttle: Shuttle(0) };
+    let next = |rig: &mut Rig| loop {
+        match rig.next(Micros::NEVER) {
+            Some(Event::ChargeLow { shuttle }) if shuttle != Shuttle(0) => {}
+            event => return event,
+        }
+    };
+    let told = next(&mut rig);
+    assert!(matches!(told, Some(Event::Failed { command: failed, .. }) if failed == command), "{told:?}");
+    near(rig.mechanics.charge_j(Shuttle(0)), left + 900.0 - begin.seconds());
+    assert_eq!(next(&mut rig), Some(Event::Repaired { actor: SHUTTLE }), "nothing was said of the battery meanwhile");
+    near(rig.mechanics.charge_j(Shuttle(0)), 10_000.0);
+    let full = rig.now;
+    assert_eq!(next(&mut rig), Some(low));
+    near((rig.now - full).seconds(), 1_000.0);
 }
