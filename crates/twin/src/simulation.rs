@@ -71,10 +71,9 @@ impl<L: MotionLog> Simulation<L> {
             self.queue.push(Micros::ZERO, (library, Event::Woken));
         }
         let mut demand = demand.peekable();
-        let mut next = self.queue.pop();
         loop {
-            let take_arrival = match (&next, demand.peek()) {
-                (Some((t, _)), Some(a)) => a.at <= *t,
+            let take_arrival = match (self.queue.next_at(), demand.peek()) {
+                (Some(t), Some(a)) => a.at <= t,
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
@@ -85,35 +84,16 @@ impl<L: MotionLog> Simulation<L> {
                 let id = RequestId(self.arrivals.len() as u64);
                 self.arrivals.push(a.at);
                 self.region.request(a.at, id, &a.shards, Micros::NEVER, &mut self.commands, &mut self.ended);
-                self.carry_out();
             } else {
-                let Some((at, (library, event))) = next else { break };
-                if at > until {
-                    break;
-                }
-                if demand.peek().is_none() && self.completions.len() == self.arrivals.len() {
-                    break;
-                }
+                let Some((at, (library, event))) = self.queue.pop() else { break };
+                if at > until { break; }
+                if demand.peek().is_none() && self.completions.len() == self.arrivals.len() { break; }
                 self.now = at;
-                if self.mechanics[usize::from(library.0)].due(at, &event, &mut self.answers) {
-                    for (t, e) in self.answers.drain(..) {
-                        self.queue.push(t, (library, e));
-                    }
-                    self.region.step(at, library, event, &mut self.commands, &mut self.ended);
-                } else {
-                    for (t, e) in self.answers.drain(..) {
-                        self.queue.push(t, (library, e));
-                    }
-                }
-                self.carry_out();
-                next = self.queue.pop();
-                continue;
+                let told = self.mechanics[usize::from(library.0)].due(at, &event, &mut self.answers);
+                for (t, e) in self.answers.drain(..) { self.queue.push(t, (library, e)); }
+                if told { self.region.step(at, library, event, &mut self.commands, &mut self.ended); }
             }
-            // an arrival may have added something earlier than `next`
-            if let Some((t, e)) = next.take() {
-                self.queue.push_front(t, e);
-            }
-            next = self.queue.pop();
+            self.carry_out();
         }
     }
     /// n
