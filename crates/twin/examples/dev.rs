@@ -134,7 +134,7 @@ fn report<L: MotionLog>(pol: &str, sim: &mut Simulation<L>, t0: Instant) {
     );
     if v.len() < sim.arrived() {
         let p = sim.region.controllers()[0].panel();
-        println!("{}", p.dump());
+
         for s in (0..p.layout().shuttles).map(Shuttle) {
             println!("{s:?} {:?} {:?}", p.position(s), p.job(s));
         }

@@ -86,12 +86,20 @@ impl<L: MotionLog> Simulation<L> {
                 self.region.request(a.at, id, &a.shards, Micros::NEVER, &mut self.commands, &mut self.ended);
             } else {
                 let Some((at, (library, event))) = self.queue.pop() else { break };
-                if at > until { break; }
-                if demand.peek().is_none() && self.completions.len() == self.arrivals.len() { break; }
+                if at > until {
+                    break;
+                }
+                if demand.peek().is_none() && self.completions.len() == self.arrivals.len() {
+                    break;
+                }
                 self.now = at;
                 let told = self.mechanics[usize::from(library.0)].due(at, &event, &mut self.answers);
-                for (t, e) in self.answers.drain(..) { self.queue.push(t, (library, e)); }
-                if told { self.region.step(at, library, event, &mut self.commands, &mut self.ended); }
+                for (t, e) in self.answers.drain(..) {
+                    self.queue.push(t, (library, e));
+                }
+                if told {
+                    self.region.step(at, library, event, &mut self.commands, &mut self.ended);
+                }
             }
             self.carry_out();
         }
