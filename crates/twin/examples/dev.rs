@@ -36,8 +36,11 @@ fn main() {
             Ideas {
                 exchanges: get("x", 1.0) > 0.0,
                 window: get("w", 8.0) as u32,
+                age_counts: get("age", 0.02),
+                help_above: get("help", 4.0) as u32,
+                brought_back_after: Micros::from_seconds(get("back", 120.0)),
                 shares: get("share", 1.0) > 0.0,
-                set_aside_above: get("aside", 6.0) as u32,
+                set_aside_above: get("aside", 12.0) as u32,
                 reads_by_track: get("tr", 1.0) > 0.0,
             },
         )),
