@@ -1,2 +1,3 @@
 //! x
 pub mod statistics;
+pub mod table;
