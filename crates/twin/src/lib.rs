@@ -1,3 +1,4 @@
 //! x
+pub mod plot;
 pub mod statistics;
 pub mod table;
