@@ -111,9 +111,6 @@ impl<L: MotionLog> Simulation<L> {
     fn carry_out(&mut self) {
         for (library, command) in self.commands.drain(..) {
             if let Command::Do { id, action } = command {
-                if std::env::var("TRACE").is_ok() {
-                    println!("{} {:?} {:?}", self.now, id.actor, action);
-                }
                 self.mechanics[usize::from(library.0)].begin(self.now, id, action, &mut self.answers);
                 for (t, e) in self.answers.drain(..) {
                     self.queue.push(t, (library, e));

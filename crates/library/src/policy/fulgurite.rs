@@ -194,6 +194,7 @@ impl Fulgurite {
 
 impl Policy for Fulgurite {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().next()?;
         self.clear(panel);
         panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
     }
