@@ -98,7 +98,7 @@ pub struct Carry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
-    Leg,
+    Leg(Position),
     Pick,
     Place,
     Charge,
@@ -426,11 +426,6 @@ impl Panel {
         best.map(|(_, slot)| slot)
     }
 
-    /// d
-    #[must_use]
-    pub fn dump(&self) -> String {
-        self.traffic.dump()
-    }
     pub(crate) fn dock_near(&self, position: Position) -> Position {
         self.layout.dock_position(position.shelf, self.layout.side_of(position.x_um))
     }

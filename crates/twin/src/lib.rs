@@ -4,7 +4,7 @@
 //! [`Run`](simulation::Run) with what was measured.
 //!
 //! ```text
-//!   settings   scenario files ---> scenario ---> simulation ---> Run ---> tables, plots
+//!   settings   scenario files ---> scenario ---> simulation ---> Run ---> table, plot
 //!                                                 |  kernel: events in order of time
 //!                                                 |  bound: what no policy can beat
 //!                                                 '  statistics: percentiles, averages over time
@@ -15,7 +15,10 @@ pub mod decode;
 pub mod kernel;
 pub mod overheads;
 pub mod placement_program;
+pub mod plot;
 pub mod scenario;
 pub mod settings;
 pub mod simulation;
+pub mod station;
 pub mod statistics;
+pub mod table;

@@ -331,6 +331,12 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             base.ideas.window,
             "Among how many of the oldest platters the nearest is chosen; 1 is strictly by age.",
         ),
+        age_counts: section.setting_or(
+            "age_counts",
+            number(0.0..=1e6),
+            base.ideas.age_counts,
+            "Seconds of way that one second of age makes up for when the nearest is chosen.",
+        ),
         shares: section.setting_or("shares", flag(), base.ideas.shares, "Shuttles help outside of their rectangle."),
         reads_by_track: section.setting_or(
             "reads_by_track",
@@ -338,11 +344,23 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             base.ideas.reads_by_track,
             "Requests for one platter are read in order of their tracks.",
         ),
+        help_above: section.setting_or(
+            "help_above",
+            count(0..=100_000),
+            base.ideas.help_above,
+            "Platters waiting in a half of a shelf above which a shuttle helps there that has nothing to do at home.",
+        ),
         set_aside_above: section.setting_or(
             "set_aside_above",
             count(0..=100_000),
             base.ideas.set_aside_above,
             "Platters waiting in a rectangle, for each of its drives, above which verification is set aside.",
+        ),
+        brought_back_after: section.setting_or(
+            "brought_back_after",
+            duration(..),
+            base.ideas.brought_back_after,
+            "How long nobody waited when it is brought back.",
         ),
     };
     PolicyChoice { name, steals_above: steals.then_some(steals_above), ideas }
