@@ -43,8 +43,8 @@ impl Default for Ideas {
     fn default() -> Self {
         Self {
             exchanges: true,
-            window: 8,
-            age_counts: 0.02,
+            window: 64,
+            age_counts: 0.006,
             shares: true,
             reads_by_track: true,
             help_above: 16,
