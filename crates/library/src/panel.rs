@@ -363,6 +363,13 @@ impl Panel {
         self.drives[usize::from(drive.0)].operation.map(|(_, operation)| operation)
     }
 
+    /// The command that a drive verifies with, if it does.
+    #[must_use]
+    pub fn verifies_with(&self, drive: Drive) -> Option<CommandId> {
+        let (id, operation) = self.drives[usize::from(drive.0)].operation?;
+        (operation == Operation::Verify).then_some(id)
+    }
+
     /// Customers' platters in a drive or promised to it.
     #[must_use]
     pub fn customers(&self, drive: Drive) -> u32 {

@@ -113,7 +113,7 @@ impl Controller {
     }
 
     fn settle(&mut self, commands: &mut Vec<Command>) {
-        if self.is_changed {
+        while self.is_changed {
             self.is_changed = false;
             if self.needs_no_shuttles {
                 self.load_drives(commands);
