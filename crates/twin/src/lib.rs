@@ -6,3 +6,4 @@ pub mod placement_program;
 pub mod settings;
 mod simulation;
 pub use simulation::*;
+pub mod journal;
