@@ -2,7 +2,7 @@
 //! believes, and what the machines have.
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Shuttle, Slot, Whereabouts};
+use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
 
 use super::{Answered, Machines};
 use crate::journal::Fact;

@@ -179,7 +179,9 @@ impl UtilizationLaw {
         } else {
             spent.unsure += open;
             // A fault that nobody knows of yet may have come before the last interruption.
-            if busy == Busy::Verifying && let Some(before) = self.interrupted.get(&(library, actor)) {
+            if busy == Busy::Verifying
+                && let Some(before) = self.interrupted.get(&(library, actor))
+            {
                 spent.sure = spent.sure - *before;
                 spent.unsure += *before;
             }

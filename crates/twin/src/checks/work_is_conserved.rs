@@ -176,7 +176,9 @@ impl WorkIsConserved {
                     self.unverified[usize::from(library.0)].insert(platter);
                 }
                 // What was mounted in it was let go of, and may have lost those who waited for it.
-                Event::Repaired { actor: Actor::Drive(drive) } => self.unserved.retain(|(where_, who, _)| (*where_, *who) != (library, drive)),
+                Event::Repaired { actor: Actor::Drive(drive) } => {
+                    self.unserved.retain(|(where_, who, _)| (*where_, *who) != (library, drive))
+                }
                 _ => {}
             },
             _ => {}

@@ -7,6 +7,7 @@ use super::read::Lines;
 use super::seal::Seal;
 use super::words::number;
 use super::{Detail, JournalError};
+use crate::scenario::Scenario;
 
 const FIRST: &str = "fulgurite journal 1";
 /// More lines than any scenario has; memory is not reserved for what a damaged number says.
@@ -26,6 +27,12 @@ pub struct Header {
 }
 
 impl Header {
+    /// For a run of a scenario by this program.
+    #[must_use]
+    pub fn of(scenario: &Scenario, seed: u64, detail: Detail) -> Self {
+        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario: scenario.canonical() }
+    }
+
     pub(super) fn write(&self, out: &mut impl Write, seal: &mut Seal) -> io::Result<()> {
         let scenario: Vec<&str> = self.scenario.lines().collect();
         let detail = match self.detail {

@@ -45,5 +45,5 @@ pub use error::JournalError;
 pub use fact::Fact;
 pub use header::Header;
 pub use read::JournalReader;
-pub use replay::{Difference, ReplayError, Replayed, replay_onto};
+pub use replay::{Difference, ReplayError, Replayed, replay, replay_onto};
 pub use write::{Detail, JournalWriter};

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use fulgurite_domain::Micros;
 
 use super::seal::Seal;
-use super::words::parse;
+use super::words::{hexadecimal, parse};
 use super::{Detail, Fact, Header, JournalError};
 
 /// A request for a million shards has a line of 20 MB; anything longer is not a line.
@@ -115,9 +115,8 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn next_sealed(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let line = self.line;
-        let behind = || self.text().rsplit_once(" ~").filter(|(_, check)| check.len() == 8);
-        let check = |digits| u32::from_str_radix(digits, 16).ok();
-        let Some((end, found)) = behind().and_then(|(text, digits)| Some((text.len(), check(digits)?))) else {
+        let sealed = self.text().rsplit_once(" ~").and_then(|(text, digits)| Some((text.len(), hexadecimal(digits, 8)? as u32)));
+        let Some((end, found)) = sealed else {
             return Err(self.unexpected("` ~` and a check of 8 digits at the end of the line"));
         };
         self.end = end;

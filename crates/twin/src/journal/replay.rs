@@ -9,6 +9,8 @@ use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOut
 
 use super::seal::FollowedDigest;
 use super::{Detail, Fact, JournalError, JournalReader};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::settings::SettingErrors;
 
 /// A journal that gave the same commands again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,9 +33,12 @@ pub enum ReplayError {
     /// It can't be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Its scenario can't be used by this program.
-    #[error("the scenario in the journal's header can't be used: {0}")]
-    Scenario(#[source] crate::settings::SettingErrors),
+    /// Its scenario is none of this program's.
+    #[error("the scenario in the journal's header can't be read: {0}")]
+    Settings(#[from] SettingErrors),
+    /// Its scenario can't be run.
+    #[error("the scenario in the journal's header can't be run: {0}")]
+    Scenario(#[from] ScenarioError),
     /// An input is about something that this region doesn't have.
     #[error("line {line}: found {found}, but the region has {expected}")]
     Nothing {
@@ -84,6 +89,17 @@ impl fmt::Display for Difference {
             None => Ok(()),
         }
     }
+}
+
+/// Runs a journal again: makes the region of its scenario and seed as a simulation does, gives it the inputs, and compares what follows.
+///
+/// # Errors
+/// [`ReplayError::Differs`] with the first difference; else what is wrong with the journal.
+pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayError> {
+    let header = journal.header();
+    let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
+    let stock = scenario.stock(header.seed)?;
+    replay_onto(journal, &mut scenario.region(&stock))
 }
 
 /// Gives the inputs of a journal to a region in its first state, and compares what follows.

@@ -191,8 +191,7 @@ proptest! {
         text[place] ^= change;
         let begin = 1 + text.iter().take_while(|byte| **byte != b'~').filter(|byte| **byte == b'\n').count() as u64;
         match read(&text) {
-            // Checks are read in either case.
-            Ok(again) => prop_assert!(text[place].is_ascii_hexdigit(), "line {} of {}", line, again.len()),
+            Ok(again) => prop_assert!(false, "nothing was found in {} lines, though line {} was changed", again.len(), line),
             Err(JournalError::Line { line: found, .. } | JournalError::Damaged { line: found, .. } | JournalError::Truncated { line: found, .. }) => {
                 // The header has one check, at its end.
                 prop_assert!(found == line || line < begin && (1..=begin).contains(&found) || was_end, "{} instead of {}", found, line);

@@ -54,9 +54,7 @@ impl<'a> Words<'a> {
             ">" => self.followed(),
             "=" => {
                 let count = self.word("how many facts", number)?;
-                let is_hexadecimal = |word: &str| word.len() == 16 && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-                let digest = |word: &str| is_hexadecimal(word).then(|| u64::from_str_radix(word, 16).ok()).flatten();
-                Ok(Fact::Digest { count, digest: self.word("a digest of 16 digits", digest)? })
+                Ok(Fact::Digest { count, digest: self.word("a digest of 16 digits", |word| hexadecimal(word, 16))? })
             }
             "." => Ok(Fact::End { inputs: self.word("how many inputs", number)?, now: Micros(self.word("an instant", number)?) }),
             word => self.input(Micros(number(word).ok_or(Unexpected { found: word, expected })?)),
@@ -209,6 +207,12 @@ const MICROMETRES: &str = "a place in micrometres";
 pub(super) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     is_plain.then(|| word.parse().ok()).flatten()
+}
+
+/// So many digits, in lower case.
+pub(super) fn hexadecimal(word: &str, digits: usize) -> Option<u64> {
+    let is_plain = word.len() == digits && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_plain.then(|| u64::from_str_radix(word, 16).ok()).flatten()
 }
 
 fn signed(word: &str) -> Option<i64> {
