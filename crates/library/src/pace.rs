@@ -62,6 +62,20 @@ impl Pace {
         Micros::from_seconds(if distance >= v * v / a { distance / v + v / a } else { 2.0 * (distance / a).sqrt() })
     }
 
+    /// How far a shuttle is certain to have come after some time on its way along a shelf, in micrometres: what a trapezoid of speed over time
+    /// gives, less `margin_um` for what estimates are worth.
+    #[must_use]
+    pub fn ridden(&self, distance_um: i64, after: Micros, margin_um: i64) -> i64 {
+        let (distance, t) = (distance_um.unsigned_abs() as f64 / 1e6, after.seconds());
+        let peak = self.speed.min((distance * self.acceleration).sqrt());
+        let ramp = peak / self.acceleration;
+        // Speeding up to `peak`, going on at it; braking is never ahead of that.
+        let ridden = if t < ramp { 0.5 * self.acceleration * t * t } else { 0.5 * peak * ramp + peak * (t - ramp) };
+        let left = (self.ride(distance_um).seconds() - t).max(0.0).min(ramp);
+        let ridden = ridden.min(distance - 0.5 * self.acceleration * left * left);
+        ((ridden * 1e6) as i64 - margin_um).clamp(0, distance_um.abs())
+    }
+
     /// Time from one place to another: along the shelf once, and shelf by shelf.
     #[must_use]
     pub fn travel(&self, from: Position, to: Position) -> Micros {
@@ -88,6 +102,19 @@ mod tests {
         assert_eq!(pace.along(-2_000_000), Micros(4_500_000));
         assert_eq!(pace.along(5_000_000), Micros(7_500_000));
         assert_eq!(pace.along(0), Micros::ZERO);
+    }
+
+    #[test]
+    fn a_ride_is_where_its_speed_takes_it() {
+        let pace = Pace::default();
+        // 5 m take 7 s: 1 m while speeding up for 2 s, 3 m at 1 m/s, 1 m while braking.
+        let ridden = |seconds| pace.ridden(-5_000_000, Micros::from_seconds(seconds), 0);
+        assert_eq!(
+            [ridden(0.0), ridden(2.0), ridden(4.0), ridden(6.0), ridden(7.0), ridden(9.0)],
+            [0, 1_000_000, 3_000_000, 4_750_000, 5_000_000, 5_000_000]
+        );
+        assert_eq!(pace.ridden(5_000_000, Micros::from_seconds(4.0), 200_000), 2_800_000);
+        assert_eq!(pace.ridden(500_000, Micros::from_seconds(1.0), 0), 250_000);
     }
 
     #[test]

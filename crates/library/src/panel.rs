@@ -98,7 +98,7 @@ pub struct Carry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doing {
-    Leg,
+    Leg(Position),
     Pick,
     Place,
     Charge,
@@ -306,6 +306,18 @@ impl Panel {
         self.platters[platter.0 as usize].whereabouts
     }
 
+    /// The slot that a platter returns to. What is verified for ever has none.
+    #[must_use]
+    pub fn home(&self, platter: Platter) -> Option<Slot> {
+        self.platters[platter.0 as usize].home
+    }
+
+    /// What a shuttle carries.
+    #[must_use]
+    pub fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
+        self.shuttles[usize::from(shuttle.0)].carrying
+    }
+
     /// Shuttles that work and have nothing to do, low numbers first. They may still be on a way that they were pushed along.
     pub fn idle_shuttles(&self) -> impl Iterator<Item = Shuttle> + '_ {
         let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.low;
@@ -426,11 +438,6 @@ impl Panel {
         best.map(|(_, slot)| slot)
     }
 
-    /// d
-    #[must_use]
-    pub fn dump(&self) -> String {
-        self.traffic.dump()
-    }
     pub(crate) fn dock_near(&self, position: Position) -> Position {
         self.layout.dock_position(position.shelf, self.layout.side_of(position.x_um))
     }

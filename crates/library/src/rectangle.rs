@@ -11,7 +11,7 @@
 //! "The panel is cut into n rectangles, one shuttle and at least one drive slot each" (SOSP '23, section 4). With 20 shuttles and 20 drives
 //! on 10 shelves they are halves of shelves; with more shuttles than drives, shuttles share.
 
-use crate::{Drive, Lane, Layout, Position, Shuttle, Side};
+use crate::{Drive, Lane, Layout, Panel, Position, Shuttle, Side};
 
 /// Lanes that belong together, with the drives at their ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,17 +66,23 @@ fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> V
     rectangles
 }
 
-/// Where shuttles stand at the start: before a drive of their rectangle; where they share it, one further in than the other.
+impl Rectangle {
+    /// The shuttles that work: one for each drive, the first ones that are not out of order. Two on one half of a shelf can't pass each other,
+    /// and hinder more than they help; so whoever is left over stands by at a dock.
+    pub fn working<'a>(&'a self, panel: &'a Panel) -> impl Iterator<Item = Shuttle> + 'a {
+        self.shuttles.iter().copied().filter(|shuttle| panel.works(*shuttle)).take(self.drives.len())
+    }
+}
+
+/// Where shuttles stand at the start: before a drive of their rectangle; whoever is left over, at a dock.
 pub(crate) fn resting_places(layout: &Layout) -> Vec<Position> {
     let mut places = vec![Position { shelf: 0, x_um: 0 }; usize::from(layout.shuttles)];
     for rectangle in rectangles(layout) {
         for (index, shuttle) in rectangle.shuttles.iter().enumerate() {
             let drive = rectangle.drives[index % rectangle.drives.len()];
-            let round = (index / rectangle.drives.len()) as i64;
             let door = layout.drive_position(drive);
-            let step = 2 * round * layout.spacing_um;
-            let x_um = if layout.drive_side(drive) == Side::Left { door.x_um + step } else { door.x_um - step };
-            places[usize::from(shuttle.0)] = Position { x_um, ..door };
+            let dock = layout.dock_position(door.shelf, layout.drive_side(drive));
+            places[usize::from(shuttle.0)] = if index < rectangle.drives.len() { door } else { dock };
         }
     }
     places

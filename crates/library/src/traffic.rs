@@ -1,28 +1,35 @@
-//! Who may move where. Before a shuttle sets off, its whole path becomes its own: one stretch of a shelf, and the columns that lead there and
-//! away. It is freed leg by leg. A shuttle that rests keeps its place. So no two can meet, however long their motions take, and who has set
-//! off arrives.
+//! Who may move where, and when. Whoever wants to go somewhere plans its path through what all others have planned: up or down, along one
+//! shelf, up or down. A plan says when each of these begins and ends; it ends in a place that is free for good. So plans never cross at a time.
 //!
 //! ```text
-//! shelf 4        |   |  B                       B rests
-//! shelf 3   A ===|===|=======> x                A has a stretch of shelf 3
-//! shelf 2        C            |                 C may not cross it
-//! shelf 1                     v goal            nor touch the column below x
+//! shelf 4        |   |  B                       B rests: nobody plans through it
+//! shelf 3   A ===|===|=======> x                A has this stretch from 10 s to 16 s
+//! shelf 2        C            |                 C may cross it before that, or after
+//! shelf 1                     v goal            A has this column from 16 s to 22 s, and the goal from then on
 //! ```
 //!
-//! Conflicts are settled where they arise: who finds its path taken waits; who rests in somebody's path without anything to do there is pushed
-//! aside, and so is a lower number that waits itself. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP
-//! '23, section 4. How a path is chosen and how room is made is ours.) Whoever has waited for long claims its path: nobody else may enter it.
+//! Motions take longer or shorter than planned, so times only say who goes *first*: a shuttle begins the next part of its plan when all that
+//! touches it and was planned to begin earlier is over. Waiting always goes from later to earlier parts, so nobody waits in a circle, and
+//! everybody who has a plan arrives. (The idea is that of action dependency graphs: Hönig et al., "Persistent and robust execution of
+//! multi-agent schedules in warehouses", RA-L 4 (2), 2019.)
+//!
+//! What is left are shuttles that rest in each other's way. Who has nothing to do makes room; of two that wait themselves, the lower number
+//! does. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The paper doesn't say how.)
 
 use fulgurite_domain::Micros;
 
 use crate::{Layout, Pace, Position, Shuttle};
 
-/// After this long, somebody who waits looks for a way around.
-const PATIENCE: Micros = Micros(6_000_000);
-/// After this long, somebody who waits claims its path.
-const CLAIM: Micros = Micros(10_000_000);
+/// After this long, somebody who waits asks others that wait to make room.
+const PATIENCE: Micros = Micros(1_500_000);
+/// After this long, somebody who waits asks everybody who doesn't work just now.
+const URGENCY: Micros = Micros(30_000_000);
 /// How often those who wait look again, if nothing happens meanwhile.
-const GLANCE: Micros = Micros(2_000_000);
+const GLANCE: Micros = Micros(1_000_000);
+/// How often a plan is put off before another path is tried.
+const ATTEMPTS: usize = 16;
+/// What plans keep between each other.
+const MARGIN: Micros = Micros(100_000);
 
 /// Whether a shuttle that stands can be asked to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +82,7 @@ impl Region {
     }
 }
 
-/// Up or down at the first place, along a shelf, up or down at the last: what a shuttle sweeps on its way.
+/// Shelf by shelf up or down at the first place, along a shelf, shelf by shelf up or down at the last. Each of these is a *part*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Path {
     from: Position,
@@ -84,64 +91,110 @@ struct Path {
 }
 
 impl Path {
-    fn standing(at: Position) -> Self {
-        Self { from: at, via: at.shelf, to: at }
+    /// Parts before the one along the shelf, up to it, and in all.
+    fn counts(&self) -> (usize, usize, usize) {
+        let before = usize::from(self.from.shelf.abs_diff(self.via));
+        let along = before + usize::from(self.from.x_um != self.to.x_um);
+        (before, along, along + usize::from(self.via.abs_diff(self.to.shelf)))
     }
 
-    fn regions(&self) -> [Region; 3] {
-        let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
-        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
-    }
-
-    fn meets(&self, other: &Self, spacing_um: i64) -> bool {
-        // Most paths lie on one shelf, and most pairs on different ones.
-        let (own, others) = (self.regions(), other.regions());
-        own.iter().any(|region| others.iter().any(|other| region.meets(other, spacing_um)))
-    }
-
-    /// Where the next leg ends.
-    fn next(&self) -> Option<Position> {
-        let step = |shelf: u8| if shelf > self.from.shelf { self.from.shelf + 1 } else { self.from.shelf - 1 };
-        if self.from.x_um == self.to.x_um {
-            return (self.from.shelf != self.to.shelf).then(|| Position { shelf: step(self.to.shelf), ..self.from });
-        }
-        Some(if self.from.shelf == self.via {
-            Position { x_um: self.to.x_um, ..self.from }
+    /// The place where a part begins; behind the last one, where the path ends.
+    fn corner(&self, part: usize) -> Position {
+        let (before, along, _) = self.counts();
+        let step = |from: u8, to: u8, count: usize| if to > from { from + count as u8 } else { from - count as u8 };
+        if part <= before {
+            Position { shelf: step(self.from.shelf, self.via, part), ..self.from }
         } else {
-            Position { shelf: step(self.via), ..self.from }
-        })
+            Position { shelf: step(self.via, self.to.shelf, part - along), ..self.to }
+        }
     }
 
-    /// What is left when the next leg has ended.
-    fn rest(&self) -> Self {
-        let from = self.next().unwrap_or(self.from);
-        let via = if from.x_um == self.to.x_um { self.to.shelf } else { self.via };
-        Self { from, via, to: self.to }
+    fn part(&self, part: usize) -> Region {
+        Region::of(self.corner(part), self.corner(part + 1))
     }
 
-    fn crabs(&self) -> u8 {
-        self.from.shelf.abs_diff(self.via) + self.via.abs_diff(self.to.shelf)
+    /// The smallest rectangle around it.
+    fn bounds(&self) -> Region {
+        let all = Region::of(self.from, self.to);
+        Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
     }
+
+    fn meets(&self, region: &Region, spacing_um: i64) -> bool {
+        let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
+        let regions = [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)];
+        regions.iter().any(|part| part.meets(region, spacing_um))
+    }
+}
+
+/// A path with the times at which its parts begin and end.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    path: Path,
+    start: Micros,
+    /// What the way along the shelf takes, and one shelf up or down.
+    along: Micros,
+    crab: Micros,
+    /// Parts in all, and the one that is under way or comes next.
+    parts: usize,
+    part: usize,
+    is_under_way: bool,
+}
+
+impl Plan {
+    fn new(path: Path, start: Micros, pace: &Pace) -> Self {
+        let along = pace.along(path.to.x_um - path.from.x_um);
+        Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false }
+    }
+
+    /// When a part begins; behind the last one, when the path ends.
+    fn time(&self, part: usize) -> Micros {
+        let (before, along, _) = self.path.counts();
+        let crabs = part - usize::from(part > before && along > before);
+        let along = if part > before { self.along } else { Micros::ZERO };
+        self.start + along + Micros(crabs as u64 * self.crab.0)
+    }
+
+    fn end(&self) -> Micros {
+        self.time(self.parts)
+    }
+
+    /// Ends where the part ends that is under way.
+    fn only_this_part(self) -> Self {
+        let (from, to) = (self.path.corner(self.part), self.path.corner(self.part + 1));
+        let path = Path { from, via: to.shelf, to };
+        Self { path, start: self.time(self.part), parts: 1, part: 0, ..self }
+    }
+}
+
+/// Something that a shuttle has for a time.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    region: Region,
+    since: Micros,
+    until: Micros,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Motion {
-    /// What it has reserved, from where it stands or its leg began.
-    path: Path,
+    /// Where it stands, or where its leg began.
+    at: Position,
     is_moving: bool,
+    plan: Option<Plan>,
     goal: Option<Position>,
     stance: Stance,
     /// It is stuck between its shelf and this one.
     between: Option<u8>,
-    /// It waits for its path since then.
+    /// It has found no plan since then.
     waits_since: Option<Micros>,
-    /// It made room for this one, and lets it set off first.
+    /// It made room for this one, and lets it plan first.
     yields_to: Option<Shuttle>,
+    /// It has a plan whose next part has to wait.
+    is_held_up: bool,
     set_off: Micros,
     nominal: Micros,
 }
 
-/// Where all shuttles are and what they have reserved.
+/// Where all shuttles are and what they have planned.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     motions: Vec<Motion>,
@@ -149,9 +202,13 @@ pub(crate) struct Traffic {
     width_um: i64,
     shelves: u8,
     pace: Pace,
+    /// Shuttles without a plan to their goal, and such whose plan waits for others.
     waiting: u32,
+    held_up: u32,
     lost: u32,
-    claim: Option<(Shuttle, Path)>,
+    /// Something changed since everybody who waits looked last.
+    is_changed: bool,
+    looked: Micros,
     congestion: Congestion,
     now: Micros,
 }
@@ -159,13 +216,15 @@ pub(crate) struct Traffic {
 impl Traffic {
     pub(crate) fn new(layout: &Layout, pace: Pace, at: impl Iterator<Item = Position>) -> Self {
         let motion = |at| Motion {
-            path: Path::standing(at),
+            at,
             is_moving: false,
+            plan: None,
             goal: None,
             stance: Stance::Free,
             between: None,
             waits_since: None,
             yields_to: None,
+            is_held_up: false,
             set_off: Micros::ZERO,
             nominal: Micros::ZERO,
         };
@@ -176,8 +235,10 @@ impl Traffic {
             shelves: layout.shelves,
             pace,
             waiting: 0,
+            held_up: 0,
             lost: 0,
-            claim: None,
+            is_changed: false,
+            looked: Micros::ZERO,
             congestion: Congestion::default(),
             now: Micros::ZERO,
         }
@@ -185,17 +246,18 @@ impl Traffic {
 
     /// Where it stands, or where the leg began that it is on.
     pub(crate) fn at(&self, shuttle: Shuttle) -> Position {
-        self.motion(shuttle).path.from
+        self.motion(shuttle).at
     }
 
-    /// Where it stands, or where it will when it ends what it is on.
+    /// Where it stands, or where it will when its plan is carried out.
     pub(crate) fn next_at(&self, shuttle: Shuttle) -> Position {
         let motion = self.motion(shuttle);
-        if motion.is_moving { motion.path.to } else { motion.path.from }
+        motion.plan.map_or(motion.at, |plan| plan.path.to)
     }
 
+    /// Whether a plan is being carried out.
     pub(crate) fn is_moving(&self, shuttle: Shuttle) -> bool {
-        self.motion(shuttle).is_moving
+        self.motion(shuttle).plan.is_some()
     }
 
     pub(crate) fn goal(&self, shuttle: Shuttle) -> Option<Position> {
@@ -212,6 +274,7 @@ impl Traffic {
 
     pub(crate) fn set_stance(&mut self, shuttle: Shuttle, stance: Stance) {
         self.motion_mut(shuttle).stance = stance;
+        self.is_changed = true;
     }
 
     /// The shuttle wants to be at `goal`. It sets off with the next [`Traffic::advance`].
@@ -223,22 +286,27 @@ impl Traffic {
         (motion.goal, motion.set_off, motion.nominal) = (Some(goal), now, nominal);
     }
 
-    /// The shuttle gives its goal up. The path it is on it ends.
+    /// The shuttle gives its goal up. A plan that it has it carries out.
     pub(crate) fn drop_goal(&mut self, shuttle: Shuttle) {
         self.stop_waiting(shuttle);
         self.motion_mut(shuttle).goal = None;
     }
 
-    /// A leg ended where it should. The next one of its path follows at once; without one, true.
-    pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) -> bool {
+    /// A leg ended where it should. True if the plan is carried out; the next leg follows by itself.
+    pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let motion = self.motion_mut(shuttle);
-        motion.path = motion.path.rest();
-        if let Some(next) = motion.path.next() {
-            legs.push((shuttle, next));
+        (motion.at, motion.is_moving) = (to, false);
+        self.is_changed = true;
+        let motion = self.motion_mut(shuttle);
+        let Some(plan) = &mut motion.plan else { return true };
+        plan.part += 1;
+        plan.is_under_way = false;
+        if plan.part < plan.parts {
+            self.go_on(shuttle, legs);
             return false;
         }
-        motion.is_moving = false;
-        if motion.goal == Some(motion.path.from) {
+        motion.plan = None;
+        if motion.goal == Some(to) {
             let (set_off, nominal) = (motion.set_off, motion.nominal);
             self.congestion.trips += 1;
             self.congestion.taken += self.now.since(set_off);
@@ -248,18 +316,22 @@ impl Traffic {
         true
     }
 
-    /// The shuttle stopped for good where it is: between two shelves if it was on its way from one to the other.
+    /// The shuttle stopped for good where it is: between two shelves if it was on its way from one to the other. All others plan anew when they
+    /// have ended the part that they are on.
     pub(crate) fn lose(&mut self, shuttle: Shuttle, x_um: i64) {
         self.drop_goal(shuttle);
         let motion = self.motion_mut(shuttle);
-        let next = motion.path.next().filter(|_| motion.is_moving);
-        motion.between = next.map(|to| to.shelf).filter(|shelf| *shelf != motion.path.from.shelf);
-        let at = Position { x_um, ..motion.path.from };
-        let other = Position { shelf: motion.between.unwrap_or(at.shelf), ..at };
-        motion.path = Path { from: at, via: at.shelf, to: other };
-        motion.is_moving = false;
-        motion.stance = Stance::Lost;
+        let leg = motion.plan.filter(|_| motion.is_moving).map(|plan| plan.path.corner(plan.part + 1));
+        motion.between = leg.map(|to| to.shelf).filter(|shelf| *shelf != motion.at.shelf);
+        motion.at.x_um = x_um;
+        (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
+        self.is_changed = true;
+        for motion in &mut self.motions {
+            motion.is_held_up = false;
+            motion.plan = motion.plan.filter(|plan| plan.is_under_way).map(Plan::only_this_part);
+        }
+        self.held_up = 0;
     }
 
     /// The shuttle works again, where it was lost; from between two shelves it goes back to the one it came from.
@@ -267,8 +339,8 @@ impl Traffic {
         let motion = self.motion_mut(shuttle);
         motion.stance = Stance::Free;
         motion.between = None;
-        motion.path = Path::standing(motion.path.from);
         self.lost -= 1;
+        self.is_changed = true;
     }
 
     /// The other shelf that a lost shuttle blocks.
@@ -276,69 +348,48 @@ impl Traffic {
         self.motion(shuttle).between
     }
 
-    /// Sets the shuttle on its way to its goal if a path is free, and asks others to make room if that helps. Legs that begin are appended.
+    /// Makes a plan for the shuttle to reach its goal if there is one, or asks others to make room. Legs that begin are appended.
     pub(crate) fn advance(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let motion = *self.motion(shuttle);
-        let Some(goal) = motion.goal.filter(|goal| *goal != motion.path.from) else { return };
-        if motion.is_moving || motion.stance == Stance::Lost {
+        if motion.plan.is_some() {
+            self.go_on(shuttle, legs);
             return;
         }
-        let waited = motion.waits_since.map_or(Micros::ZERO, |since| self.now.since(since));
-        if motion.yields_to.is_none() {
-            let direct = motion.path.from.shelf.abs_diff(goal.shelf);
-            let detour = if waited >= PATIENCE || self.lost > 0 { self.shelves } else { 0 };
-            for path in self.paths(motion.path.from, goal).take_while(|path| path.crabs() <= direct + 2 * detour) {
-                if self.obstacle(shuttle, &path).is_none() && self.is_allowed(shuttle, &path) {
-                    self.set_off(shuttle, path, legs);
-                    return;
-                }
-            }
+        let Some(goal) = motion.goal.filter(|goal| *goal != motion.at) else { return };
+        if motion.stance == Stance::Lost {
+            return;
+        }
+        if motion.yields_to.is_none()
+            && let Some(plan) = self.best_plan(shuttle, goal)
+        {
+            self.set_off(shuttle, plan, legs);
+            return;
         }
         if motion.waits_since.is_none() {
             self.waiting += 1;
             self.motion_mut(shuttle).waits_since = Some(self.now);
         }
-        let path = self.wanted(motion.path.from, goal);
-        if waited >= CLAIM && self.claim.is_none() {
-            self.claim = Some((shuttle, path));
-        }
         if motion.yields_to.is_none() {
-            self.ask_for_room(shuttle, &path, legs);
+            let waited = motion.waits_since.map_or(Micros::ZERO, |since| self.now.since(since));
+            let path = self.wanted(motion.at, goal);
+            self.ask_for_room(shuttle, &path, waited, legs);
         }
     }
 
-    /// Lets everybody try again who waits: who claims its path, then the highest number first.
+    /// Lets everybody try again who waits, the highest number first.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
-        if self.waiting == 0 {
+        if self.waiting == 0 && self.held_up == 0 || !self.is_changed && self.now.since(self.looked) < GLANCE {
             return;
         }
-        if let Some((claimant, _)) = self.claim {
-            self.advance(claimant, legs);
-        }
+        (self.is_changed, self.looked) = (false, self.now);
         for index in (0..self.motions.len()).rev() {
-            if self.motions[index].waits_since.is_some() {
+            let motion = &self.motions[index];
+            if motion.waits_since.is_some() || motion.plan.is_some() && !motion.is_moving {
                 self.advance(Shuttle(index as u16), legs);
             }
         }
     }
 
-    pub(crate) fn dump(&self) -> String {
-        let mut o = format!("claim {:?}\n", self.claim);
-        for (i, m) in self.motions.iter().enumerate() {
-            o += &format!(
-                "{i} at {:.2},{} {} goal {:?} {:?} waits {:?} yields {:?} path {:?}\n",
-                m.path.from.x_um as f64 / 1e6,
-                m.path.from.shelf,
-                if m.is_moving { "moving" } else { "rest" },
-                m.goal.map(|g| (g.x_um as f64 / 1e6, g.shelf)),
-                m.stance,
-                m.waits_since.map(|w| self.now.since(w).seconds()),
-                m.yields_to,
-                if m.is_moving { Some((m.path.via, m.path.to.x_um as f64 / 1e6, m.path.to.shelf)) } else { None }
-            );
-        }
-        o
-    }
     /// When somebody who waits should look again.
     pub(crate) fn deadline(&self) -> Option<Micros> {
         (self.waiting > 0).then(|| self.now + GLANCE)
@@ -352,12 +403,137 @@ impl Traffic {
         &mut self.motions[usize::from(shuttle.0)]
     }
 
-    /// All ways from one place to another over one shelf, those with the fewest crabs first. Of those with equally many, the one that goes
-    /// along the goal's shelf comes first.
+    /// Begins the next leg of a plan, unless what was planned to come first is still to come.
+    fn go_on(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
+        let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
+        let is_held_up = !plan.is_under_way && !self.is_turn(shuttle, &plan);
+        let was_held_up = std::mem::replace(&mut self.motion_mut(shuttle).is_held_up, is_held_up);
+        self.held_up = self.held_up + u32::from(is_held_up) - u32::from(was_held_up);
+        if is_held_up {
+            return;
+        }
+        let to = plan.path.corner(plan.part + 1);
+        let motion = self.motion_mut(shuttle);
+        motion.is_moving = true;
+        motion.plan.as_mut().expect("it was just there").is_under_way = true;
+        legs.push((shuttle, to));
+    }
+
+    /// Whether everything is over that touches the next part of a plan and was planned to begin earlier.
+    fn is_turn(&self, shuttle: Shuttle, plan: &Plan) -> bool {
+        let (own, since) = (plan.path.part(plan.part), plan.time(plan.part));
+        self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
+            let Some(theirs) = &other.plan else { return true };
+            if !theirs.path.bounds().meets(&own, self.spacing_um) {
+                return true;
+            }
+            (theirs.part..theirs.parts).all(|part| {
+                let goes_first = part == theirs.part && theirs.is_under_way || (theirs.time(part), index) < (since, usize::from(shuttle.0));
+                !goes_first || !theirs.path.part(part).meets(&own, self.spacing_um)
+            })
+        })
+    }
+
+    /// What another shuttle has from now on, until when.
+    fn holds<'a>(&self, motion: &'a Motion) -> impl Iterator<Item = Hold> + use<'a> {
+        let (now, never) = (self.now, Micros::NEVER);
+        let place = Region::of(motion.at, Position { shelf: motion.between.unwrap_or(motion.at.shelf), ..motion.at });
+        let plan = motion.plan.as_ref();
+        let rests = plan.is_none().then_some(Hold { region: place, since: Micros::ZERO, until: never });
+        let parts = plan.into_iter().flat_map(move |plan| {
+            let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
+            // What is late ends later, and so does all that follows. It begins no later for that: others that were planned behind it stay so.
+            let soonest = if plan.is_under_way { now } else { now + (until - since) };
+            let late = soonest.since(until);
+            (plan.part..plan.parts).map(move |part| Hold {
+                region: plan.path.part(part),
+                since: if part == plan.part && plan.is_under_way { Micros::ZERO } else { plan.time(part) },
+                until: plan.time(part + 1) + late + MARGIN,
+            })
+        });
+        // Until it goes on, it stands where it is.
+        let stands = plan.filter(|plan| !plan.is_under_way).map(|plan| {
+            let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
+            Hold { region: place, since: Micros::ZERO, until: until.max(now + (until - since)) + MARGIN }
+        });
+        let end = plan.map(|plan| Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never });
+        rests.into_iter().chain(stands).chain(parts).chain(end)
+    }
+
+    /// The plan that brings a shuttle to a place soonest.
+    fn best_plan(&self, shuttle: Shuttle, goal: Position) -> Option<Plan> {
+        let at = self.motion(shuttle).at;
+        let mut best: Option<Plan> = None;
+        for path in self.paths(at, goal) {
+            let fastest = Plan::new(path, self.now, &self.pace);
+            if best.is_some_and(|best| best.end() <= fastest.end()) {
+                // Paths come in order of what they take at least.
+                break;
+            }
+            if let Some(plan) = self.fit(shuttle, path)
+                && best.is_none_or(|best| plan.end() < best.end())
+            {
+                best = Some(plan);
+            }
+        }
+        best
+    }
+
+    /// The earliest plan along a path that leaves alone what others have planned; none if somebody rests in it for good.
+    fn fit(&self, shuttle: Shuttle, path: Path) -> Option<Plan> {
+        let near: Vec<&Motion> = self.others_near(shuttle, &path).collect();
+        let mut plan = Plan::new(path, self.now, &self.pace);
+        'again: for _ in 0..ATTEMPTS {
+            for other in &near {
+                for hold in self.holds(other) {
+                    let Some(part) = self.conflict(&plan, &hold) else { continue };
+                    if hold.until == Micros::NEVER {
+                        return None;
+                    }
+                    plan.start += hold.until.since(plan.time(part)).max(Micros(1));
+                    continue 'again;
+                }
+            }
+            return Some(plan);
+        }
+        None
+    }
+
+    /// Others that have anything within the bounds of a path.
+    fn others_near(&self, shuttle: Shuttle, path: &Path) -> impl Iterator<Item = &Motion> {
+        let bounds = path.bounds();
+        let others = self.motions.iter().enumerate().filter(move |(index, _)| *index != usize::from(shuttle.0)).map(|(_, motion)| motion);
+        others.filter(move |other| {
+            let own = match other.plan {
+                Some(plan) => plan.path.bounds(),
+                None => Region::of(other.at, Position { shelf: other.between.unwrap_or(other.at.shelf), ..other.at }),
+            };
+            own.meets(&bounds, self.spacing_um)
+        })
+    }
+
+    /// The first part of a plan that touches a hold at a time, or the end if it would rest there.
+    fn conflict(&self, plan: &Plan, hold: &Hold) -> Option<usize> {
+        if plan.start >= hold.until || !plan.path.meets(&hold.region, self.spacing_um) {
+            return None;
+        }
+        let touches = |part: &usize| {
+            let overlaps = plan.time(*part) < hold.until && hold.since < plan.time(part + 1) + MARGIN;
+            overlaps && plan.path.part(*part).meets(&hold.region, self.spacing_um)
+        };
+        // The goal has to be free from then on.
+        let ends_in_it = || plan.end() < hold.until && Region::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
+        (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
+    }
+
+    /// All ways from one place to another over one shelf, those with the fewest crabs first. Of those with equally many, the one comes first
+    /// whose column is at the end nearer to the middle of the panel: at the doors, somebody is always in the way.
     fn paths(&self, from: Position, to: Position) -> impl Iterator<Item = Path> + use<> {
         let (low, high, shelves) = (from.shelf.min(to.shelf), from.shelf.max(to.shelf), self.shelves);
         let is_column = from.x_um == to.x_um;
-        let between = (0..=high - low).map(move |away| if to.shelf > from.shelf { to.shelf - away } else { to.shelf + away });
+        let from_middle = |at: Position| (2 * at.x_um - self.width_um).abs();
+        let first = if from_middle(from) < from_middle(to) { to.shelf } else { from.shelf };
+        let between = (0..=high - low).map(move |away| if first == low { low + away } else { high - away });
         let beyond =
             (1..shelves).flat_map(move |away| [low.checked_sub(away), high.checked_add(away).filter(|shelf| *shelf < shelves)]).flatten();
         // A column has only one way that needs no detour.
@@ -372,61 +548,43 @@ impl Traffic {
     fn wanted(&self, from: Position, to: Position) -> Path {
         let is_open = |path: &Path| {
             let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
-            self.lost == 0 || lost.all(|motion| !motion.path.meets(path, self.spacing_um))
+            self.lost == 0 || lost.all(|motion| self.holds(motion).all(|hold| !path.meets(&hold.region, self.spacing_um)))
         };
-        let shortest = Path { from, via: to.shelf, to };
+        let shortest = self.paths(from, to).next().expect("there is always a way");
         self.paths(from, to).find(is_open).unwrap_or(shortest)
     }
 
-    /// Somebody else who stands in a path or has reserved some of it.
-    fn obstacle(&self, shuttle: Shuttle, path: &Path) -> Option<Shuttle> {
-        let others = self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0));
-        let mut found = others.filter(|(_, other)| other.path.meets(path, self.spacing_um));
-        found.next().map(|(index, _)| Shuttle(index as u16))
-    }
-
-    /// Whether a path leaves alone what somebody else claims: it may lead out of that, but not into it.
-    fn is_allowed(&self, shuttle: Shuttle, path: &Path) -> bool {
-        let Some((_, claimed)) = self.claim.filter(|(claimant, _)| *claimant != shuttle) else { return true };
-        let ends_inside = Path::standing(path.to).meets(&claimed, self.spacing_um);
-        let starts_inside = Path::standing(path.from).meets(&claimed, self.spacing_um);
-        !ends_inside && (starts_inside || !path.meets(&claimed, self.spacing_um))
-    }
-
-    fn set_off(&mut self, shuttle: Shuttle, path: Path, legs: &mut Vec<(Shuttle, Position)>) {
+    fn set_off(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
         self.stop_waiting(shuttle);
-        let motion = self.motion_mut(shuttle);
-        (motion.path, motion.is_moving) = (path, true);
-        legs.push((shuttle, path.next().expect("whoever sets off goes somewhere else")));
+        self.motion_mut(shuttle).plan = Some(plan);
+        self.go_on(shuttle, legs);
     }
 
-    /// The shuttle waits no longer, and nobody makes room for it.
+    /// The shuttle waits no longer for a plan, and nobody makes room for it.
     fn stop_waiting(&mut self, shuttle: Shuttle) {
-        let motion = self.motion_mut(shuttle);
-        motion.yields_to = None;
-        if motion.waits_since.take().is_some() {
+        self.motion_mut(shuttle).yields_to = None;
+        if self.motion_mut(shuttle).waits_since.take().is_some() {
             self.waiting -= 1;
-            for motion in &mut self.motions {
-                if motion.yields_to == Some(shuttle) {
-                    motion.yields_to = None;
+            for index in (0..self.motions.len()).filter(|index| *index != usize::from(shuttle.0)) {
+                if self.motions[index].yields_to == Some(shuttle) {
+                    self.motions[index].yields_to = None;
                 }
             }
         }
-        if self.claim.is_some_and(|(claimant, _)| claimant == shuttle) {
-            self.claim = None;
-        }
     }
 
-    /// Asks everybody who rests in a path to leave it: whoever has nothing to do there, and lower numbers that wait themselves.
-    fn ask_for_room(&mut self, shuttle: Shuttle, path: &Path, legs: &mut Vec<(Shuttle, Position)>) {
-        let claims = self.claim.is_some_and(|(claimant, _)| claimant == shuttle);
+    /// Asks everybody who rests in a path to leave it: whoever has nothing to do there; after a while lower numbers that wait too; in the end all
+    /// that wait.
+    fn ask_for_room(&mut self, shuttle: Shuttle, path: &Path, waited: Micros, legs: &mut Vec<(Shuttle, Position)>) {
         for index in 0..self.motions.len() {
             let other = Shuttle(index as u16);
             let motion = self.motions[index];
-            let rests = !motion.is_moving && other != shuttle && motion.path.meets(path, self.spacing_um);
-            let is_claimant = self.claim.is_some_and(|(claimant, _)| claimant == other);
-            let waits = motion.goal.is_some() && !is_claimant && claims;
-            if rests && motion.stance != Stance::Lost && (waits || motion.goal.is_none() && motion.stance == Stance::Free) {
+            let place = Region::of(motion.at, motion.at);
+            if motion.plan.is_some() || other == shuttle || motion.stance == Stance::Lost || !path.meets(&place, self.spacing_um) {
+                continue;
+            }
+            let waits = motion.goal.is_some() && (waited >= PATIENCE && other < shuttle || waited >= URGENCY || motion.yields_to.is_some());
+            if waits || motion.goal.is_none() && motion.stance == Stance::Free {
                 self.make_room(other, shuttle, path, legs);
             }
         }
@@ -436,27 +594,28 @@ impl Traffic {
     fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, wanted: &Path, legs: &mut Vec<(Shuttle, Position)>) {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
-        let mut best: Option<(Micros, Path)> = None;
-        for via in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
+        let mut best: Option<Plan> = None;
+        for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
             for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
-                let to = Position { shelf: via, x_um: at.x_um + steps * self.spacing_um };
-                let path = Path { from: at, via, to };
-                let cost = self.pace.travel(at, to);
-                let is_better = to != at && best.is_none_or(|(least, _)| cost < least) && (0..=self.width_um).contains(&to.x_um);
-                if is_better && !Path::standing(to).meets(wanted, self.spacing_um) && self.obstacle(shuttle, &path).is_none() {
-                    best = Some((cost, path));
+                let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
+                let takes = self.now + self.pace.travel(at, to);
+                let is_better = to != at && best.is_none_or(|best| takes < best.end()) && (0..=self.width_um).contains(&to.x_um);
+                if !is_better || wanted.meets(&Region::of(to, to), self.spacing_um) {
+                    continue;
+                }
+                // Up or down first, or along first.
+                for via in [shelf, at.shelf] {
+                    let plan = self.fit(shuttle, Path { from: at, via, to });
+                    best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);
                 }
             }
         }
-        if let Some((_, path)) = best {
+        if let Some(plan) = best {
             self.congestion.evasions += 1;
-            let has_goal = self.motion(shuttle).goal.is_some();
-            let waits_since = self.motion(shuttle).waits_since;
             let motion = self.motion_mut(shuttle);
-            (motion.path, motion.is_moving) = (path, true);
-            motion.yields_to = has_goal.then_some(other);
-            debug_assert_eq!(waits_since.is_some(), motion.waits_since.is_some());
-            legs.push((shuttle, path.next().expect("another place is somewhere else")));
+            motion.yields_to = motion.goal.is_some().then_some(other);
+            motion.plan = Some(plan);
+            self.go_on(shuttle, legs);
         }
     }
 }
@@ -477,10 +636,10 @@ mod tests {
     fn run(traffic: &mut Traffic, mut legs: Vec<(Shuttle, Position)>) -> u32 {
         let mut count = 0;
         while !legs.is_empty() {
-            let (shuttle, _) = legs.remove(0);
+            let (shuttle, to) = legs.remove(0);
             count += 1;
             assert!(count < 1_000, "nobody arrives");
-            let has_ended = traffic.leg_ended(shuttle, &mut legs);
+            let has_ended = traffic.leg_ended(shuttle, to, &mut legs);
             traffic.retry(&mut legs);
             if has_ended {
                 traffic.advance(shuttle, &mut legs);
@@ -503,7 +662,7 @@ mod tests {
         let first = send(&mut traffic, 0, at(3, 400));
         assert_eq!(first, [(Shuttle(0), at(3, 400))]);
         assert_eq!(send(&mut traffic, 1, at(3, 430)), []);
-        traffic.leg_ended(Shuttle(0), &mut Vec::new());
+        traffic.leg_ended(Shuttle(0), at(3, 400), &mut Vec::new());
         let legs = send(&mut traffic, 0, at(3, 300));
         run(&mut traffic, legs);
         assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 300), at(3, 430)));
@@ -530,6 +689,10 @@ mod tests {
         traffic.advance(Shuttle(0), &mut legs);
         assert_eq!(legs, []);
         traffic.advance(Shuttle(1), &mut legs);
+        assert_eq!(legs, []);
+        // After a while the lower one makes room.
+        traffic.set_now(PATIENCE);
+        traffic.retry(&mut legs);
         assert_eq!(legs.iter().map(|(shuttle, _)| shuttle.0).collect::<Vec<_>>(), [0]);
         run(&mut traffic, legs);
         assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 800), at(3, 100)));

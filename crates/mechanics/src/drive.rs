@@ -187,8 +187,8 @@ impl DriveMachine {
     /// The command is carried out. False if it isn't running.
     pub(crate) fn done(&mut self, now: Micros, command: CommandId, site: &mut Site) -> bool {
         let Some(running) = self.running.filter(|running| running.id == command) else { return false };
-        self.running = None;
         self.account(now);
+        self.running = None;
         self.state = DriveState::Idle;
         match running.action {
             Action::Mount { bay, platter } => {

@@ -263,6 +263,11 @@ impl ShuttleMachine {
     pub(crate) fn charge_low(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) -> bool {
         self.account(now, site);
         self.warnings = self.warnings.saturating_sub(1);
+        if self.health != Health::Well {
+            // Whoever repairs it sees to the battery, and to the next warning.
+            self.low = Low::Unsaid;
+            return false;
+        }
         match self.low {
             Low::Said => false,
             Low::Due => {
@@ -322,8 +327,8 @@ impl ShuttleMachine {
         self.state = ShuttleState::Idle;
         if self.is_low(site) {
             self.fill(site);
-            self.warn(now, site, answers);
         }
+        self.warn(now, site, answers);
     }
 
     /// The end of a leg, at its target or before.
@@ -354,8 +359,11 @@ impl ShuttleMachine {
         let joules = site.settings.power.idle_w * passed.seconds();
         self.statistics.joules[Energy::Idle as usize] += joules;
         // At a dock the draw comes from there. A battery is never emptier than empty; one that motion overdrew has stopped its shuttle.
-        if self.state != ShuttleState::Charging {
-            self.charge_j = (self.charge_j - joules).max(0.0);
+        match &site.settings.battery {
+            Some(battery) if self.state == ShuttleState::Charging => {
+                self.charge_j = (self.charge_j + battery.charging_w * passed.seconds()).min(battery.capacity_j);
+            }
+            _ => self.charge_j = (self.charge_j - joules).max(0.0),
         }
     }
 

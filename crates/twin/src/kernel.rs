@@ -1,45 +1,204 @@
-//! tmp
+//! The event queue of a discrete-event simulation: what was pushed comes out in order of time, and what is due at the same instant in the
+//! order in which it was pushed.
+//!
+//! ```text
+//!                  [ due now, being dealt with ]        pop leaves a gap here, and the next push fills it: one way down the
+//!              /        |        |        \             heap where a pop and a push would take two
+//!           [  ]       [  ]     [  ]      [  ]          four children each: half the levels of a binary heap, and those of
+//!         [ ][ ][ ][ ]  ...                             one parent side by side in memory
+//! ```
+//!
+//! An event makes another one as a rule, so that a pop is nearly always followed by a push. A key is one number of 128 bits, time above
+//! sequence: one comparison decides. `benches/kernel.rs` measures it beside the standard library's heap.
+
 use fulgurite_domain::Micros;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-/// q
+
+/// Events that are to come. `E` is moved about in the heap, and should be a few words.
+#[derive(Debug, Clone)]
 pub struct Queue<E> {
-    heap: BinaryHeap<Reverse<(Micros, u64, Wrap<E>)>>,
-    n: u64,
+    /// A heap in which no key is less than its parent's; at `gap`, the root is one that has left.
+    heap: Vec<(u128, E)>,
+    gap: bool,
+    pushed: u64,
 }
-struct Wrap<E>(E);
-impl<E> PartialEq for Wrap<E> {
-    fn eq(&self, _: &Self) -> bool {
-        true
+
+const CHILDREN: usize = 4;
+
+impl<E: Copy> Default for Queue<E> {
+    fn default() -> Self {
+        Self::new()
     }
 }
-impl<E> Eq for Wrap<E> {}
-impl<E> PartialOrd for Wrap<E> {
-    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(o))
-    }
-}
-impl<E> Ord for Wrap<E> {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
-}
-impl<E> Queue<E> {
-    /// n
+
+impl<E: Copy> Queue<E> {
+    /// An empty queue.
+    #[must_use]
     pub fn new() -> Self {
-        Self { heap: BinaryHeap::new(), n: 0 }
+        Self { heap: Vec::new(), gap: false, pushed: 0 }
     }
-    /// p
-    pub fn push(&mut self, at: Micros, e: E) {
-        self.n += 1;
-        self.heap.push(Reverse((at, self.n, Wrap(e))));
+
+    /// How many events are to come.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.heap.len() - usize::from(self.gap)
     }
-    /// pf
-    pub fn push_front(&mut self, at: Micros, e: E) {
-        self.heap.push(Reverse((at, 0, Wrap(e))));
+
+    /// Whether none is to come.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
-    /// p
+
+    /// Adds an event. Its place among those of the same instant is the last.
+    #[inline]
+    pub fn push(&mut self, at: Micros, event: E) {
+        let key = u128::from(at.0) << 64 | u128::from(self.pushed);
+        self.pushed += 1;
+        if self.gap {
+            self.gap = false;
+            self.sink((key, event));
+        } else {
+            self.rise((key, event));
+        }
+    }
+
+    /// Takes the next event, with its instant.
+    #[inline]
     pub fn pop(&mut self) -> Option<(Micros, E)> {
-        self.heap.pop().map(|Reverse((t, _, e))| (t, e.0))
+        self.close();
+        let &(key, event) = self.heap.first()?;
+        self.gap = true;
+        Some((instant(key), event))
+    }
+
+    /// When the next event is due.
+    #[inline]
+    pub fn next_at(&mut self) -> Option<Micros> {
+        self.close();
+        self.heap.first().map(|&(key, _)| instant(key))
+    }
+
+    /// Takes the next event if it is due by this instant.
+    #[inline]
+    pub fn pop_until(&mut self, until: Micros) -> Option<(Micros, E)> {
+        if self.next_at()? <= until { self.pop() } else { None }
+    }
+
+    /// Puts the last event into the gap at the root.
+    #[inline]
+    fn close(&mut self) {
+        if self.gap {
+            self.gap = false;
+            if let Some(last) = self.heap.pop()
+                && !self.heap.is_empty()
+            {
+                self.sink(last);
+            }
+        }
+    }
+
+    /// From the root down to where no child is less. The root's own value is overwritten.
+    #[inline]
+    fn sink(&mut self, item: (u128, E)) {
+        let heap = &mut self.heap[..];
+        let mut at = 0;
+        loop {
+            let first = at * CHILDREN + 1;
+            let least = if let Some(children) = heap.get(first..first + CHILDREN) {
+                // Compared in two pairs and without branches: which child is least is anybody's guess.
+                let left = usize::from(children[1].0 < children[0].0);
+                let right = 2 + usize::from(children[3].0 < children[2].0);
+                first + if children[right].0 < children[left].0 { right } else { left }
+            } else {
+                match (first..heap.len()).min_by_key(|&child| heap[child].0) {
+                    Some(child) => child,
+                    None => break,
+                }
+            };
+            if heap[least].0 >= item.0 {
+                break;
+            }
+            heap[at] = heap[least];
+            at = least;
+        }
+        heap[at] = item;
+    }
+
+    /// From the end up to where the parent is not greater.
+    #[inline]
+    fn rise(&mut self, item: (u128, E)) {
+        self.heap.push(item);
+        let heap = &mut self.heap[..];
+        let mut at = heap.len() - 1;
+        while at > 0 {
+            let parent = (at - 1) / CHILDREN;
+            if heap[parent].0 <= item.0 {
+                break;
+            }
+            heap[at] = heap[parent];
+            at = parent;
+        }
+        heap[at] = item;
+    }
+}
+
+fn instant(key: u128) -> Micros {
+    Micros((key >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    use fulgurite_chance::Stream;
+
+    use super::*;
+
+    #[test]
+    fn what_is_due_together_comes_in_the_order_it_was_pushed() {
+        let mut queue = Queue::new();
+        for number in 0..100 {
+            queue.push(Micros(7 + number % 2), number);
+        }
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|(_, number)| number).collect();
+        let expected: Vec<u64> = (0..100).step_by(2).chain((1..100).step_by(2)).collect();
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn it_does_what_a_binary_heap_of_times_and_sequence_does() {
+        for seed in 0..200 {
+            let mut chance = Stream::new(seed, "operations");
+            let (mut queue, mut reference) = (Queue::new(), BinaryHeap::new());
+            for number in 0..400_u64 {
+                if chance.below(5) < 3 {
+                    // Few instants, so that many events share one.
+                    let at = Micros(chance.below(50));
+                    queue.push(at, number);
+                    reference.push(Reverse((at, number)));
+                }
+                if chance.below(5) < 2 {
+                    assert_eq!(queue.next_at(), reference.peek().map(|Reverse((at, _))| *at), "seed {seed}");
+                }
+                if chance.below(2) == 0 {
+                    assert_eq!(queue.pop(), reference.pop().map(|Reverse(event)| event), "seed {seed}");
+                }
+                assert_eq!(queue.len(), reference.len(), "seed {seed}");
+            }
+            while let Some(Reverse(event)) = reference.pop() {
+                assert_eq!(queue.pop_until(Micros(50)), Some(event), "seed {seed}");
+            }
+            assert!(queue.is_empty() && queue.pop().is_none(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn nothing_comes_before_its_time() {
+        let mut queue = Queue::new();
+        queue.push(Micros(10), 'a');
+        assert_eq!(queue.pop_until(Micros(9)), None);
+        assert_eq!(queue.pop_until(Micros(10)), Some((Micros(10), 'a')));
+        assert_eq!(queue.pop_until(Micros::NEVER), None);
     }
 }

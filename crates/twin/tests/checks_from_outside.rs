@@ -10,8 +10,13 @@ fn probe() {
             for seed in 1..4 {
                 let t = std::time::Instant::now();
                 let scenario = support::small(policy, shuttles, 0.5);
+                eprintln!("{policy:?} {shuttles} {seed}");
                 let result = std::panic::catch_unwind(|| support::checked(&scenario, seed));
-                println!("{policy:?} {shuttles} {seed} {:?} {}", t.elapsed(), result.map(|c| format!("{} {} {:?}", c.commands, c.requests, c.stations[0])).unwrap_or("FAILED".into()));
+                println!(
+                    "{policy:?} {shuttles} {seed} {:?} {}",
+                    t.elapsed(),
+                    result.map(|c| format!("{} {} {:?}", c.commands, c.requests, c.stations[0])).unwrap_or("FAILED".into())
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::panel::{Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
-use crate::{Berth, Carry, Controller, Drive, Job, Platter, Shuttle, Slot, Whereabouts};
+use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Slot, Whereabouts};
 
 impl Controller {
     /// One task for a shuttle that the policy has none for. Returns the shuttle.
@@ -25,7 +25,11 @@ impl Controller {
             return None;
         }
         let drives = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));
-        let is_verified = |held: Held| held.purpose == Purpose::Verification && held.stage == Stage::Released && held.taker.is_none();
+        let is_verified = |held: Held| {
+            let state = &self.panel.platters[held.platter.0 as usize];
+            let is_done = held.purpose == Purpose::Verification && state.verified == state.tracks;
+            is_done && held.stage == Stage::Released && held.taker.is_none()
+        };
         let mut done = drives.flat_map(|drive| (0..2).map(move |bay| (drive, crate::Bay(bay))));
         let (drive, bay) = done.find(|(drive, bay)| self.panel.bays(*drive)[usize::from(bay.0)].held.is_some_and(is_verified))?;
         let shuttle = nearest_idle(&self.panel, self.panel.layout.drive_position(drive))?;
@@ -35,21 +39,25 @@ impl Controller {
 
     /// A drive that has nothing to verify gets what was set aside, or else the first platter at the port.
     fn bring_written(&mut self) -> Option<Shuttle> {
-        let (platter, from) = self.next_to_verify()?;
-        let place = self.panel.layout.berth_position(from);
-        let is_verification =
-            |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
-        let wants = |drive: &Drive| {
-            let bays = self.panel.bays(*drive);
-            let has = bays
-                .iter()
-                .any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.promised.is_some_and(is_verification));
-            let state = &self.panel.drives[usize::from(drive.0)];
-            state.verifies && !has && self.panel.empty_bay(*drive).is_some() && self.panel.is_reachable(*drive)
-        };
-        let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
-        let drive = self.panel.drives().filter(wants).min_by_key(|drive| (way(drive), *drive))?;
-        let shuttle = nearest_idle(&self.panel, place)?;
+        let is_written = |platter: &&Platter| !self.panel.platters[platter.0 as usize].claimed;
+        let port = self.panel.port.iter().find(is_written).map(|platter| (*platter, Berth::Port));
+        let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
+            Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
+            _ => None,
+        });
+        let (platter, from, drive, shuttle) = aside.chain(port).find_map(|(platter, from)| {
+            let is_reached = self.panel.is_available(platter) && self.is_open(from);
+            let place = self.panel.layout.berth_position(from);
+            let way = |drive: &Drive| self.panel.pace.travel(place, self.panel.layout.drive_position(*drive));
+            let drive = self
+                .panel
+                .drives()
+                .filter(|drive| is_reached && self.wants_verification(*drive))
+                .min_by_key(|drive| (way(drive), *drive))?;
+            // What was set aside is near its drive, and so is the shuttle whose business it is; no other one comes from afar.
+            let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_if_idle(place) };
+            Some((platter, from, drive, shuttle?))
+        })?;
         let bay = self.panel.empty_bay(drive)?;
         self.panel.aside.retain(|other| *other != platter);
         self.panel.platters[platter.0 as usize].claimed = true;
@@ -58,14 +66,21 @@ impl Controller {
         Some(shuttle)
     }
 
-    fn next_to_verify(&self) -> Option<(Platter, Berth)> {
-        let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
-            Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
-            _ => None,
-        });
-        let written = self.panel.port.iter().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
-        let mut all = aside.chain(written.map(|platter| (*platter, Berth::Port)));
-        all.find(|(platter, from)| self.panel.is_available(*platter) && self.is_open(*from))
+    /// Whether a drive should verify and has nothing to.
+    fn wants_verification(&self, drive: Drive) -> bool {
+        let is_verification =
+            |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
+        let bays = self.panel.bays(drive);
+        let has =
+            bays.iter().any(|bay| bay.held.is_some_and(|held| is_verification(held.platter)) || bay.promised.is_some_and(is_verification));
+        self.panel.drives[usize::from(drive.0)].verifies && !has && self.panel.empty_bay(drive).is_some() && self.panel.is_reachable(drive)
+    }
+
+    /// The shuttle nearest to a place, if it has nothing to do.
+    fn nearest_if_idle(&self, place: Position) -> Option<Shuttle> {
+        let all = (0..self.panel.layout.shuttles).map(Shuttle).filter(|shuttle| self.panel.works(*shuttle));
+        let nearest = all.min_by_key(|shuttle| (self.panel.pace.travel(self.panel.position(*shuttle), place), *shuttle))?;
+        self.panel.idle_shuttles().find(|shuttle| *shuttle == nearest)
     }
 
     /// Platters that a failure kept from their slots go there when they can.

@@ -88,14 +88,14 @@ impl Controller {
     /// Commands the legs that traffic let begin.
     pub(super) fn send_legs(&mut self, commands: &mut Vec<Command>) {
         while let Some((shuttle, to)) = self.legs.pop() {
-            self.command_shuttle(shuttle, Doing::Leg, Action::Move { to }, commands);
+            self.command_shuttle(shuttle, Doing::Leg(to), Action::Move { to }, commands);
         }
     }
 
     pub(super) fn shuttle_done(&mut self, shuttle: Shuttle, doing: Doing, commands: &mut Vec<Command>) {
         match doing {
-            Doing::Leg => {
-                let has_ended = self.panel.traffic.leg_ended(shuttle, &mut self.legs);
+            Doing::Leg(to) => {
+                let has_ended = self.panel.traffic.leg_ended(shuttle, to, &mut self.legs);
                 // Who waited for this place goes first.
                 self.panel.traffic.retry(&mut self.legs);
                 self.send_legs(commands);

@@ -21,17 +21,32 @@ pub struct Ideas {
     pub exchanges: bool,
     /// Among how many of the oldest platters of a lane the nearest is chosen; 1 is strictly by age.
     pub window: u32,
+    /// How much of a way one second of age makes up for: what has been passed over gets its turn.
+    pub age_counts: f64,
     /// Shuttles help outside their rectangle, and platters go to the drive that is done first.
     pub shares: bool,
     /// Requests for one platter are read in order of their tracks.
     pub reads_by_track: bool,
+    /// Platters waiting in a lane above which a shuttle helps there that has nothing to do at home.
+    pub help_above: u32,
     /// Platters waiting in a rectangle, for each of its drives, above which verification is set aside.
     pub set_aside_above: u32,
+    /// How long nobody waited when it is brought back.
+    pub brought_back_after: Micros,
 }
 
 impl Default for Ideas {
     fn default() -> Self {
-        Self { exchanges: true, window: 8, shares: true, reads_by_track: true, set_aside_above: 6 }
+        Self {
+            exchanges: true,
+            window: 8,
+            age_counts: 0.02,
+            shares: true,
+            reads_by_track: true,
+            help_above: 4,
+            set_aside_above: 12,
+            brought_back_after: Micros(120_000_000),
+        }
     }
 }
 
@@ -42,6 +57,10 @@ pub struct Fulgurite {
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
     own: Vec<usize>,
+    /// The lanes that border on each rectangle.
+    beside: Vec<Vec<Lane>>,
+    /// When a platter was last waited for in each rectangle.
+    waited: Vec<Micros>,
     /// The drives that should have both bays for customers.
     clears: Vec<bool>,
 }
@@ -57,16 +76,18 @@ impl Fulgurite {
                 own[usize::from(shuttle.0)] = index;
             }
         }
-        Self { ideas, rectangles, own, clears: vec![false; usize::from(layout.drive_count())] }
+        let beside = rectangles.iter().map(|rectangle| beside(layout, rectangle)).collect();
+        let waited = vec![Micros::ZERO; rectangles.len()];
+        Self { ideas, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())] }
     }
 
     fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.own[usize::from(shuttle.0)];
+        if !self.rectangles[own].working(panel).any(|other| other == shuttle) {
+            return None;
+        }
         let at = panel.position(shuttle);
-        self.collect(panel, own, at, true)
-            .or_else(|| self.fetch(panel, own, at))
-            .or_else(|| self.collect(panel, own, at, false))
-            .or_else(|| self.help(panel, shuttle, own, at))
+        self.collect(panel, own, at, true).or_else(|| self.fetch(panel, own, at)).or_else(|| self.collect(panel, own, at, false))
     }
 
     /// Takes home what a drive of the rectangle is done with: the nearest, or only one where the shuttle stands.
@@ -80,36 +101,49 @@ impl Fulgurite {
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
     }
 
-    fn waiting(&self, panel: &Panel, rectangle: &Rectangle) -> u32 {
-        rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum()
-    }
-
-    /// Decides where both bays are for customers: from when many wait in a rectangle until nobody does.
+    /// Decides where both bays are for customers: from when many wait in a rectangle until nobody has for a while.
     fn clear(&mut self, panel: &Panel) {
         if !self.ideas.exchanges {
             return;
         }
-        for rectangle in &self.rectangles {
-            let waiting = self.waiting(panel, rectangle);
+        for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
+            let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
+            if waiting > 0 {
+                *waited = panel.now();
+            }
             for drive in &rectangle.drives {
                 let clears = &mut self.clears[usize::from(drive.0)];
-                // Without a spare slot there is nowhere to set anything aside.
-                *clears = waiting > 0 && (*clears || waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some());
+                *clears = if *clears {
+                    panel.now().since(*waited) < self.ideas.brought_back_after
+                } else {
+                    // Without a spare slot there is nowhere to set anything aside.
+                    waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some()
+                };
             }
         }
     }
 
-    /// The next platter of the shuttle's own rectangle.
+    /// The next platter: of the shuttle's own rectangle, or of one beside it that has much more to do.
     fn fetch(&self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
         let rectangle = &self.rectangles[own];
-        let candidates = self.oldest(panel, &rectangle.lanes);
+        let mut candidates = self.oldest(panel, &rectangle.lanes);
+        if self.ideas.shares {
+            let has_own = !candidates.is_empty();
+            for lane in &self.beside[own] {
+                if has_own || panel.queue().platters_in(*lane) >= self.ideas.help_above {
+                    candidates.extend(panel.queue().line(*lane).take(2));
+                }
+            }
+        }
         self.best(panel, at, candidates, rectangle)
     }
 
     /// The oldest few of some lanes.
     fn oldest(&self, panel: &Panel, lanes: &[Lane]) -> Vec<Platter> {
-        let window = self.ideas.window.max(1) as usize;
+        // Where few wait, strictly by age: the oldest would pay for what the others gain.
+        let waiting: u32 = lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
+        let window = (waiting / 4).clamp(1, self.ideas.window.max(1)) as usize;
         if let [lane] = lanes {
             return panel.queue().line(*lane).take(window).collect();
         }
@@ -123,10 +157,10 @@ impl Fulgurite {
     /// The platter and drive that end soonest, the way home included.
     fn best(&self, panel: &Panel, at: Position, platters: Vec<Platter>, rectangle: &Rectangle) -> Option<Task> {
         let pace = panel.pace();
-        let shares = rectangle.shuttles.len() > rectangle.drives.len();
         let room = |drive: Drive| {
-            let bay = if shares { panel.coming_bay(drive) } else { panel.empty_bay(drive) };
-            bay.is_some() && panel.customers(drive) <= u32::from(shares || self.is_cleared(panel, drive)) && panel.is_reachable(drive)
+            panel.empty_bay(drive).is_some()
+                && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive))
+                && panel.is_reachable(drive)
         };
         let drives: Vec<(Drive, Position, Micros)> = rectangle
             .drives
@@ -134,13 +168,19 @@ impl Fulgurite {
             .filter(|drive| room(**drive))
             .map(|drive| (*drive, panel.layout().drive_position(*drive), busy_for(panel, *drive)))
             .collect();
+        let now = panel.now();
         let options = platters.into_iter().flat_map(|platter| {
             let place = panel.place_of(platter);
-            let to_platter = pace.travel(at, place) + pace.pick;
+            let to_platter = pace.travel(at, place);
+            // Ways to the drive and home are due whenever this platter is fetched. What is compared is what comes on top, less something for age.
+            let least = pace.along(place.x_um - panel.layout().door_um(panel.layout().side_of(place.x_um))).0;
+            let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
+            let credit = (age.seconds() * self.ideas.age_counts * 1e6) as i64;
             drives.iter().map(move |(drive, door, busy)| {
-                let carry = pace.travel(place, *door) + pace.place;
-                let begins = (to_platter + carry).max(*busy);
-                (begins + carry, platter, *drive)
+                let carry = pace.travel(place, *door);
+                let arrives = to_platter + pace.pick + carry + pace.place;
+                let waits = busy.since(arrives);
+                ((to_platter.0 + waits.0 + 2 * carry.0.saturating_sub(least)) as i64 - credit, platter, *drive)
             })
         });
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
@@ -149,22 +189,6 @@ impl Fulgurite {
     /// Whether a drive has no verification in it, so that both bays serve customers.
     fn is_cleared(&self, panel: &Panel, drive: Drive) -> bool {
         self.ideas.exchanges && !has_verification(panel, drive)
-    }
-
-    /// Who has nothing to do at home fetches where most is waiting.
-    fn help(&self, panel: &Panel, shuttle: Shuttle, own: usize, at: Position) -> Option<Task> {
-        let _ = shuttle;
-        if !self.ideas.shares {
-            return None;
-        }
-        let rectangle = &self.rectangles[own];
-        let fullest = self.rectangles.iter().enumerate().filter(|(index, _)| *index != own);
-        let (waiting, index) = fullest.map(|(index, other)| (self.waiting(panel, other), index)).max()?;
-        if waiting < 2 {
-            return None;
-        }
-        let candidates = self.oldest(panel, &self.rectangles[index].lanes);
-        self.best(panel, at, candidates, rectangle)
     }
 }
 
@@ -181,6 +205,13 @@ impl Policy for Fulgurite {
     fn reads_by_track(&self) -> bool {
         self.ideas.reads_by_track
     }
+}
+
+/// The lanes that border on a rectangle: the other half of its shelves, and the shelves above and below.
+fn beside(layout: &Layout, rectangle: &Rectangle) -> Vec<Lane> {
+    let lanes = (0..2 * u16::from(layout.shelves)).map(Lane).filter(|lane| !rectangle.lanes.contains(lane));
+    let borders = |lane: &Lane| rectangle.lanes.iter().any(|own| lane.0 / 2 == own.0 / 2 || lane.0.abs_diff(own.0) == 2);
+    lanes.filter(borders).collect()
 }
 
 /// Whether a drive has something to verify, now or soon.

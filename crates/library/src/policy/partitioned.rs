@@ -47,6 +47,9 @@ impl Partitioned {
 
     fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
+        if !rectangle.working(panel).any(|other| other == shuttle) {
+            return None;
+        }
         let at = panel.position(shuttle);
         let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
         let released = rectangle.drives.iter().filter_map(|drive| Some((way(drive), *drive, panel.released_bay(*drive)?)));
@@ -55,11 +58,7 @@ impl Partitioned {
         {
             return Some(Task::Collect { drive, bay });
         }
-        let shares = rectangle.shuttles.len() > rectangle.drives.len();
-        let has_room = |drive: &&Drive| {
-            let bay = if shares { panel.coming_bay(**drive) } else { panel.empty_bay(**drive) };
-            bay.is_some() && panel.customers(**drive) <= u32::from(shares) && panel.is_reachable(**drive)
-        };
+        let has_room = |drive: &&Drive| panel.empty_bay(**drive).is_some() && panel.customers(**drive) == 0 && panel.is_reachable(**drive);
         rectangle.drives.iter().find(has_room)?;
         let platter = self.oldest(panel, rectangle).or_else(|| self.oldest(panel, self.fullest(panel)?))?;
         let place = panel.place_of(platter);

@@ -20,11 +20,7 @@ impl Policy for ShortestPaths {
         let heads = panel.lanes().filter_map(|lane| panel.queue().line(lane).next());
         let platter = heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter))?;
         let at = panel.place_of(platter);
-        let shares = panel.layout().shuttles > panel.layout().drive_count();
-        let has_room = |drive: &Drive| {
-            let bay = if shares { panel.coming_bay(*drive) } else { panel.empty_bay(*drive) };
-            bay.is_some() && panel.customers(*drive) <= u32::from(shares) && panel.is_reachable(*drive)
-        };
+        let has_room = |drive: &Drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0 && panel.is_reachable(*drive);
         let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
         let drive = panel.drives().filter(has_room).min_by_key(|drive| (way(drive), *drive))?;
         Some((nearest_idle(panel, at)?, Task::Fetch { platter, drive }))

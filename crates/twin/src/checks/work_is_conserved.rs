@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `no-shuttles` | no drive that works is without a customer while a platter waits |
 //! | `shortest-paths` | no shuttle is free while a platter waits and some drive has room, or while a platter is to be taken from a drive |
-//! | `partitioned`, `fulgurite` | the same, within the shuttle's rectangle |
+//! | `partitioned`, `fulgurite` | the same, within the shuttle's rectangle, for those that are in work there |
 //!
 //! A shuttle is free if it works, has nothing to do and need not charge. A drive has room if it can be reached, holds no customer's platter,
 //! is promised none, and has an empty bay. Several things may happen at one instant, so it is looked at when time goes on.
@@ -219,7 +219,11 @@ impl WorkIsConserved {
             let drive = drives.find(|drive| matches!(panel.operation(*drive), None | Some(Operation::Verify)))?;
             return Some(Idled::WhileWaited { since: now, now, library, drive, platter });
         }
-        let shuttle = panel.idle_shuttles().find(|shuttle| group.shuttles.contains(shuttle))?;
+        let is_in_work = |shuttle: &Shuttle| match self.promise {
+            Promise::ShuttlesServeTheirOwn => group.working(panel).any(|other| other == *shuttle),
+            Promise::ShuttlesServeAll | Promise::DrivesFetch => true,
+        };
+        let shuttle = panel.idle_shuttles().find(is_in_work)?;
         if let Some(drive) = drives.clone().find(|drive| panel.released_bay(*drive).is_some()) {
             return Some(Idled::WhileReleased { since: now, now, library, shuttle, drive });
         }

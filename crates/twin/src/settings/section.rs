@@ -57,8 +57,28 @@ impl Section<'_> {
     /// # Panics
     /// If the setting was asked for before: a mistake in the program.
     pub fn optional<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> Option<K::Value> {
-        self.reader.schema.add_setting(self.schema, name, &kind, "none".to_owned(), about);
-        self.read(name, &kind)
+        self.optional_or(name, kind, None, about)
+    }
+
+    /// A setting that may be left out, and then is what the program has, if anything.
+    ///
+    /// # Panics
+    /// If the setting was asked for before: a mistake in the program.
+    pub fn optional_or<K: Kind>(
+        &mut self,
+        name: &'static str,
+        kind: K,
+        default: Option<K::Value>,
+        about: &'static str,
+    ) -> Option<K::Value> {
+        let default_text = default.as_ref().map(|value| kind.print(value));
+        let shown = default_text.as_ref().map_or_else(|| "none".to_owned(), |text| format!("`{text}`"));
+        self.reader.schema.add_setting(self.schema, name, &kind, shown, about);
+        let read = self.read(name, &kind);
+        if let (None, Some(text)) = (&read, default_text) {
+            self.write(name, text);
+        }
+        read.or(default)
     }
 
     /// A setting that each scenario has to give.
@@ -77,6 +97,17 @@ impl Section<'_> {
         kind.sample()
     }
 
+    /// A setting that each scenario has to give, unless the program has it.
+    ///
+    /// # Panics
+    /// If the setting was asked for before: a mistake in the program.
+    pub fn required_or<K: Kind>(&mut self, name: &'static str, kind: K, default: Option<K::Value>, about: &'static str) -> K::Value {
+        match default {
+            Some(value) => self.setting_or(name, kind, value, about),
+            None => self.required(name, kind, about),
+        }
+    }
+
     /// The table `[name]` inside of this one; all defaults if there is none.
     pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
         let (place, table, written, schema) = self.open(name, about);
@@ -86,13 +117,31 @@ impl Section<'_> {
     /// The elements of the array of tables `[[name]]`, each read by `read`; it is also called once for the reference, with a section
     /// that has nothing, and what it then gives is dropped.
     pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
+        self.tables_or(name, about, &[], |section, _| read(section))
+    }
+
+    /// Like [`Section::tables`], with the elements that there are if the scenario has none: each is handed to `read`, to be the default of
+    /// its settings. Elements of the scenario, and the one for the reference, come without.
+    pub fn tables_or<T>(
+        &mut self,
+        name: &'static str,
+        about: &'static str,
+        defaults: &[T],
+        read: impl Fn(&mut Section<'_>, Option<&T>) -> T,
+    ) -> Vec<T> {
         let schema = self.reader.schema.add_section(self.schema, name, about, true);
         let path = joined(&self.path, name);
         let place = self.place.clone();
-        read(&mut Section { reader: self.reader, table: None, place, path: path.clone(), schema, written: None });
+        read(&mut Section { reader: self.reader, table: None, place: place.clone(), path: path.clone(), schema, written: None }, None);
 
         let Some(entry) = self.table.as_ref().and_then(|table| table.get(name)) else {
-            return Vec::new();
+            let element = |(index, default): (usize, &T)| {
+                let written = self.written.map(|written| self.reader.written.add(written, name, true));
+                let path = joined(&path, &index.to_string());
+                let place = place.clone();
+                read(&mut Section { reader: self.reader, table: None, place, path, schema, written }, Some(default))
+            };
+            return defaults.iter().enumerate().map(element).collect();
         };
         let elements = match &entry.value {
             Value::List(list) => list.clone(),
@@ -108,7 +157,7 @@ impl Section<'_> {
             let Value::Table(table) = value else { continue };
             let written = self.written.map(|written| self.reader.written.add(written, name, true));
             let path = joined(&path, &index.to_string());
-            values.push(read(&mut Section { reader: self.reader, table: Some(table), place, path, schema, written }));
+            values.push(read(&mut Section { reader: self.reader, table: Some(table), place, path, schema, written }, None));
         }
         values
     }

@@ -38,7 +38,8 @@ pub fn small(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
 
 /// Runs a scenario and looks at everything, with somebody else who does.
 pub fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> (Checked, Finished<NoTwoShuttlesMeet>) {
-    let repeat = || format!("{:?}, {} shuttles, {} libraries, seed {seed}", scenario.policy.name, scenario.layout.shuttles, scenario.libraries);
+    let repeat =
+        || format!("{:?}, {} shuttles, {} libraries, seed {seed}", scenario.policy.name, scenario.layout.shuttles, scenario.libraries);
     let mut checks = Checks::new(scenario);
     let finished = run_with(scenario, seed, (&mut checks, other), NoTwoShuttlesMeet::new);
     let mut finished = match (finished, checks.violation()) {

@@ -1,0 +1,392 @@
+//! From a figure to a scene: measure the labels, give them room, and what is left to the axes.
+//!
+//! ```text
+//! title ..................................................
+//! names of series ........................................
+//!          (a) panel's title            (b) panel's title
+//!  y  100 |                         100 |                  name at its line's end
+//!  t   50 |      axes                50 |      axes
+//!  i    0 +----------------           0 +----------------
+//!         0       50     100            0       50     100
+//!               x title                       x title
+//! ```
+
+use super::axis::Scale;
+use super::font::{Font, Weight};
+use super::legend::{self, Looks};
+use super::marks::{Frame, Shades};
+use super::panel::{Form, Panel};
+use super::scene::{Anchor, Area, Place, Scene, Stroke, Text};
+use super::style::{CAP, FAINT, INK, LABEL, LEADING, TICK, TITLE};
+use super::ticks::{Ticks, ticks};
+use super::{Figure, Names, PlotError};
+
+const EDGE: f64 = 6.0;
+const BETWEEN: f64 = 12.0;
+const TICK_LENGTH: f64 = 3.5;
+const SLANT: f64 = -35.0;
+const LEAST_WIDTH: f64 = 40.0;
+
+pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
+    if !(1..=3).contains(&figure.panels.len()) {
+        return Err(PlotError::Panels { found: figure.panels.len() });
+    }
+    figure.panels.iter().try_for_each(Panel::check)?;
+    let looks = Looks::of(figure);
+    let layout = |at_ends: bool| Layout::roomy(figure, font, &looks, at_ends);
+    let chosen = match figure.names {
+        Names::Above => layout(false)?,
+        Names::AtEnds => layout(true)?,
+        Names::Fitting => match layout(true) {
+            Ok(at_ends) if at_ends.names_fit_at_ends() => at_ends,
+            _ => layout(false)?,
+        },
+    };
+    Ok(chosen.draw())
+}
+
+/// All sizes, before anything is drawn.
+struct Layout<'a> {
+    figure: &'a Figure,
+    font: &'a Font,
+    looks: &'a Looks,
+    at_ends: bool,
+    width: f64,
+    height: f64,
+    title: Vec<String>,
+    rows: Vec<Vec<usize>>,
+    cells: Vec<Cell<'a>>,
+}
+
+/// A panel with its ticks and its place.
+struct Cell<'a> {
+    frame: Frame<'a>,
+    x_ticks: Ticks,
+    y_ticks: Ticks,
+    x_labels: XLabels,
+    x_height: f64,
+    x_title: Vec<String>,
+    y_title: Vec<String>,
+    /// Whether the vertical axis is written, or the one to the left stands for it.
+    has_y: bool,
+    left_room: f64,
+    shades: Option<Shades<'a>>,
+}
+
+/// How labels stand under the horizontal axis.
+enum XLabels {
+    /// On as many lines as needed.
+    Level(Vec<Vec<String>>),
+    /// Slanted, since a word is wider than its room.
+    Slanted,
+}
+
+/// Room that labels under the axes need beyond their panels.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    left: f64,
+    between: f64,
+    right: f64,
+}
+
+impl<'a> Layout<'a> {
+    /// A layout in which no label is cut off or touches another. Labels can only be measured when they are placed, so it takes a second
+    /// try where they stand out.
+    fn roomy(figure: &'a Figure, font: &'a Font, looks: &'a Looks, at_ends: bool) -> Result<Self, PlotError> {
+        let mut room = Room::default();
+        let mut layout = Self::new(figure, font, looks, at_ends, room)?;
+        for _ in 0..2 {
+            let more = layout.lacking();
+            if more.left.max(more.between).max(more.right) <= 0.0 {
+                break;
+            }
+            room = Room { left: room.left + more.left, between: room.between + more.between, right: room.right + more.right };
+            layout = Self::new(figure, font, looks, at_ends, room)?;
+        }
+        Ok(layout)
+    }
+
+    fn lacking(&self) -> Room {
+        let ends: Vec<(f64, f64)> = self.cells.iter().map(|cell| cell.x_ends(self.font)).collect();
+        let between = ends.windows(2).map(|pair| pair[0].1 + 5.0 - pair[1].0).fold(0.0, f64::max);
+        let left = ends.first().map_or(0.0, |ends| 2.0 - ends.0).max(0.0);
+        let right = ends.last().map_or(0.0, |ends| ends.1 + 2.0 - self.width).max(0.0);
+        Room { left, between, right }
+    }
+
+    fn new(figure: &'a Figure, font: &'a Font, looks: &'a Looks, at_ends: bool, room: Room) -> Result<Self, PlotError> {
+        let count = figure.panels.len();
+        let width = figure.width.unwrap_or(if count == 1 { 340.0 } else { 504.0 });
+        let plot_height = figure.plot_height.unwrap_or([0.0, 175.0, 150.0, 130.0][count]).max(LEAST_WIDTH);
+        let ranges = ranges(figure)?;
+
+        let title = font.balanced(&figure.title, TITLE, Weight::Bold, width - 2.0 * EDGE);
+        let rows = if at_ends || is_plain(figure) { Vec::new() } else { looks.rows(font, width - 2.0 * EDGE) };
+        let has_titles = figure.panels.iter().any(|panel| !panel.title.is_empty());
+        let above = EDGE
+            + if title.is_empty() { 0.0 } else { title.len() as f64 * TITLE * LEADING + 5.0 }
+            + legend::height(rows.len())
+            + if has_titles { LABEL * LEADING + 4.0 } else { 0.0 };
+        // The uppermost tick label may stand half above the axes.
+        let top = above + 0.5 * TICK;
+        let bottom = top + plot_height;
+
+        let mut sides = Vec::new();
+        for (at, (panel, [_, y_range])) in figure.panels.iter().zip(&ranges).enumerate() {
+            let has_y = at == 0 || !figure.one_scale;
+            let scale = Scale { low: y_range.0, high: y_range.1, log: panel.y.log, start: bottom, end: top };
+            let y_ticks = vertical_ticks(panel, &scale);
+            let y_title = if has_y { font.balanced(&panel.y.title, LABEL, Weight::Regular, plot_height + 20.0) } else { Vec::new() };
+            let widest = y_ticks.major.iter().map(|tick| font.width(&tick.1, TICK, Weight::Regular)).fold(0.0, f64::max);
+            let title_room = if y_title.is_empty() { 0.0 } else { y_title.len() as f64 * LABEL * LEADING + 4.0 };
+            let left = if has_y { title_room + widest + TICK_LENGTH + 2.5 } else { 0.0 };
+            let shades = panel.grid.as_ref().map(Shades::of).transpose()?;
+            let right = match &shades {
+                Some(shades) => shades.width(font, plot_height),
+                None if at_ends => legend::end_width(panel, font),
+                None => 0.0,
+            };
+            sides.push((scale, y_ticks, y_title, has_y, left, right, shades));
+        }
+        let between = BETWEEN + room.between;
+        let taken: f64 = sides.iter().map(|side| side.4 + side.5).sum();
+        let plot_width = (width - 2.0 * EDGE - between * (count - 1) as f64 - taken - room.left - room.right) / count as f64;
+        if plot_width < LEAST_WIDTH {
+            return Err(PlotError::Narrow { width, left: plot_width });
+        }
+
+        let mut cells = Vec::new();
+        let mut left = EDGE + room.left;
+        let mut lowest: f64 = 0.0;
+        for ((panel, [x_range, _]), (y, y_ticks, y_title, has_y, left_room, right_room, shades)) in
+            figure.panels.iter().zip(&ranges).zip(sides)
+        {
+            left += left_room;
+            let area = Area { left, top, right: left + plot_width, bottom };
+            left += plot_width + right_room + between;
+            let x = Scale { low: x_range.0, high: x_range.1, log: panel.x.log, start: area.left, end: area.right };
+            let (x_ticks, x_labels, x_height) = horizontal_ticks(panel, &x, font);
+            let x_title = font.balanced(&panel.x.title, LABEL, Weight::Regular, plot_width + left_room);
+            let title_height = if x_title.is_empty() { 0.0 } else { x_title.len() as f64 * LABEL * LEADING + 2.0 };
+            lowest = lowest.max(TICK_LENGTH + 2.0 + x_height + title_height);
+            let frame = Frame { panel, area, x, y };
+            cells.push(Cell { frame, x_ticks, y_ticks, x_labels, x_height, x_title, y_title, has_y, left_room, shades });
+        }
+        let height = bottom + lowest + EDGE;
+        Ok(Self { figure, font, looks, at_ends, width, height, title, rows, cells })
+    }
+
+    /// Whether a single panel has a few lines that end apart, and still enough room.
+    fn names_fit_at_ends(&self) -> bool {
+        let [cell] = self.cells.as_slice() else { return false };
+        let panel = cell.frame.panel;
+        let lines = panel.series.iter().all(|series| matches!(series.form, Form::Line | Form::Bound));
+        let roomy = cell.frame.area.width() > 0.55 * self.width;
+        // All lines reach the right end, where their names are.
+        let area = cell.frame.area;
+        let reach = |series: &super::Series| {
+            series.points.last().is_some_and(|last| cell.frame.place(last.x, last.y).0 > area.right - 0.12 * area.width())
+        };
+        lines && roomy && panel.series.len() > 1 && panel.series.iter().all(reach) && legend::stand_apart(&self.end_names(cell))
+    }
+
+    fn end_names(&self, cell: &Cell<'_>) -> Vec<legend::EndName> {
+        legend::at_ends(cell.frame.panel, self.looks, cell.frame.area, |x, y| cell.frame.place(x, y))
+    }
+
+    fn draw(&self) -> Scene {
+        let mut scene = Scene { title: self.figure.title.clone(), width: self.width, height: self.height, items: Vec::new() };
+        let mut top = EDGE;
+        for line in &self.title {
+            scene.text(text(line, (EDGE, top + TITLE), TITLE, Weight::Bold, Anchor::Start));
+            top += TITLE * LEADING;
+        }
+        if !self.title.is_empty() {
+            top += 5.0;
+        }
+        let area = Area { left: EDGE, top, right: self.width - EDGE, bottom: top + legend::height(self.rows.len()) };
+        self.looks.write(&mut scene, self.font, &self.rows, area);
+        for cell in &self.cells {
+            cell.draw(&mut scene, self.looks, self.font);
+            if self.at_ends && cell.shades.is_none() {
+                legend::write_ends(&mut scene, &self.end_names(cell), cell.frame.area);
+            }
+        }
+        scene
+    }
+}
+
+/// The ranges of all panels' axes, with the vertical ones made one where that is asked for.
+fn ranges(figure: &Figure) -> Result<Vec<[(f64, f64); 2]>, PlotError> {
+    let mut ranges: Vec<[(f64, f64); 2]> = figure.panels.iter().map(Panel::ranges).collect::<Result<_, _>>()?;
+    if figure.one_scale {
+        let low = ranges.iter().map(|range| range[1].0).fold(f64::INFINITY, f64::min);
+        let high = ranges.iter().map(|range| range[1].1).fold(f64::NEG_INFINITY, f64::max);
+        ranges.iter_mut().for_each(|range| range[1] = (low, high));
+    }
+    Ok(ranges)
+}
+
+/// A figure of one series, whose name its title and axes say already.
+fn is_plain(figure: &Figure) -> bool {
+    let [panel] = figure.panels.as_slice() else { return false };
+    let [series] = panel.series.as_slice() else { return panel.series.is_empty() };
+    series.name.is_empty()
+}
+
+fn vertical_ticks(panel: &Panel, scale: &Scale) -> Ticks {
+    let apart = if panel.grid.is_some() { 1.15 } else { 1.9 } * TICK;
+    let most = if panel.grid.is_some() { 40 } else { 8 };
+    let fits = |ticks: &[(f64, String)]| {
+        let close = ticks.windows(2).any(|pair| (scale.place(pair[0].0) - scale.place(pair[1].0)).abs() < apart);
+        ticks.len() <= most && !close
+    };
+    ticks(&panel.y.quantity, panel.y.log, (scale.low, scale.high), fits)
+}
+
+/// The ticks, how their labels stand, and how high those are.
+fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabels, f64) {
+    let width = |label: &str| font.width(label, TICK, Weight::Regular);
+    let no_overlap = |ticks: &[(f64, String)], gap: f64| {
+        let ends = |tick: &(f64, String)| (scale.place(tick.0) - 0.5 * width(&tick.1), scale.place(tick.0) + 0.5 * width(&tick.1));
+        ticks.windows(2).all(|pair| ends(&pair[0]).1 + gap <= ends(&pair[1]).0)
+    };
+    let range = (scale.low, scale.high);
+    let line = TICK * LEADING;
+    let Some(names) = panel.x.names().filter(|_| panel.has_bars()) else {
+        let gap = if panel.grid.is_some() { 2.5 } else { 7.0 };
+        let most = if panel.grid.is_some() { 40 } else { 9 };
+        let ticks = ticks(&panel.x.quantity, panel.x.log, range, |ticks| ticks.len() <= most && no_overlap(ticks, gap));
+        let labels = ticks.major.iter().map(|tick| vec![tick.1.clone()]).collect();
+        return (ticks, XLabels::Level(labels), line);
+    };
+    // Bars without names would say nothing, so none is left out: they are broken into lines, or slanted.
+    let all = ticks(&panel.x.quantity, false, range, |_| true);
+    let room = (scale.end - scale.start) / names.len() as f64 - 4.0;
+    let broken: Vec<Vec<String>> = names.iter().map(|name| font.wrapped(name, TICK, Weight::Regular, room)).collect();
+    let lines = broken.iter().map(Vec::len).max().unwrap_or(0);
+    if lines <= 3 && broken.iter().flatten().all(|part| width(part) <= room) {
+        return (all, XLabels::Level(broken), line * lines as f64);
+    }
+    let longest = names.iter().map(|name| width(name)).fold(0.0, f64::max);
+    let sine = libm::sin(-SLANT * std::f64::consts::PI / 180.0);
+    (all, XLabels::Slanted, longest * sine + line)
+}
+
+impl Cell<'_> {
+    /// From where to where the labels under the axes go, and the axes themselves.
+    fn x_ends(&self, font: &Font) -> (f64, f64) {
+        let area = self.frame.area;
+        let texts: Vec<Vec<&String>> = match &self.x_labels {
+            XLabels::Level(labels) => labels.iter().map(|lines| lines.iter().collect()).collect(),
+            XLabels::Slanted => self.x_ticks.major.iter().map(|tick| vec![&tick.1]).collect(),
+        };
+        let mut ends = (area.left, area.right);
+        for ((value, _), lines) in self.x_ticks.major.iter().zip(texts) {
+            let x = self.frame.x.place(*value);
+            let width = lines.iter().map(|line| font.width(line, TICK, Weight::Regular)).fold(0.0, f64::max);
+            let (left, right) = match &self.x_labels {
+                XLabels::Level(_) => (x - 0.5 * width, x + 0.5 * width),
+                XLabels::Slanted => (x - width * libm::cos(SLANT * std::f64::consts::PI / 180.0), x + 0.5 * TICK),
+            };
+            ends = (ends.0.min(left), ends.1.max(right));
+        }
+        ends
+    }
+
+    fn draw(&self, scene: &mut Scene, looks: &Looks, font: &Font) {
+        let area = self.frame.area;
+        if let Some(shades) = &self.shades {
+            shades.draw(scene, font, area);
+        } else {
+            self.draw_grid_lines(scene);
+            self.frame.draw(scene, looks, font);
+            let axis = Stroke::solid(INK, 0.8);
+            scene.line(vec![(area.left, area.top), (area.left, area.bottom), (area.right, area.bottom)], axis, None);
+        }
+        self.write_x(scene);
+        self.write_y(scene);
+        let title = text(&self.frame.panel.title, (area.left, area.top - 5.0 - 0.5 * TICK), LABEL, Weight::Bold, Anchor::Start);
+        scene.text(title);
+    }
+
+    fn draw_grid_lines(&self, scene: &mut Scene) {
+        let area = self.frame.area;
+        let faint = Stroke::solid(FAINT, 0.6);
+        let levels = self.y_ticks.major.iter().map(|tick| self.frame.y.place(tick.0)).filter(|&y| y < area.bottom - 0.5);
+        scene.segments(&levels.map(|y| ((area.left, y), (area.right, y))).collect::<Vec<_>>(), faint);
+        if self.frame.panel.x.names().is_none() {
+            let places = self.x_ticks.major.iter().map(|tick| self.frame.x.place(tick.0)).filter(|&x| x > area.left + 0.5);
+            scene.segments(&places.map(|x| ((x, area.top), (x, area.bottom))).collect::<Vec<_>>(), faint);
+        }
+    }
+
+    fn write_x(&self, scene: &mut Scene) {
+        let area = self.frame.area;
+        let named = self.frame.panel.x.names().is_some();
+        let bottom = area.bottom + if named { 1.0 } else { TICK_LENGTH };
+        if !named {
+            let down = |x: f64, length: f64| ((x, area.bottom), (x, area.bottom + length));
+            let majors = self.x_ticks.major.iter().map(|tick| down(self.frame.x.place(tick.0), TICK_LENGTH));
+            scene.segments(&majors.collect::<Vec<_>>(), Stroke::solid(INK, 0.8));
+            let minors = minor_places(&self.x_ticks, &self.frame.x).map(|x| down(x, 0.55 * TICK_LENGTH));
+            scene.segments(&minors.collect::<Vec<_>>(), Stroke::solid(INK, 0.5));
+        }
+        match &self.x_labels {
+            XLabels::Level(labels) => {
+                for ((value, _), lines) in self.x_ticks.major.iter().zip(labels) {
+                    let x = self.frame.x.place(*value);
+                    for (number, label) in lines.iter().enumerate() {
+                        let y = bottom + 2.0 + CAP * TICK + number as f64 * TICK * LEADING;
+                        scene.text(text(label, (x, y), TICK, Weight::Regular, Anchor::Middle));
+                    }
+                }
+            }
+            XLabels::Slanted => {
+                for (value, label) in &self.x_ticks.major {
+                    let at: Place = (self.frame.x.place(*value) + 2.0, bottom + 2.0 + CAP * TICK);
+                    scene.text(Text { turned: SLANT, ..text(label, at, TICK, Weight::Regular, Anchor::End) });
+                }
+            }
+        }
+        for (number, line) in self.x_title.iter().enumerate() {
+            let y = bottom + 2.0 + self.x_height + 2.0 + LABEL * (0.9 + number as f64 * LEADING);
+            scene.text(text(line, (0.5 * (area.left + area.right), y), LABEL, Weight::Regular, Anchor::Middle));
+        }
+    }
+
+    fn write_y(&self, scene: &mut Scene) {
+        let area = self.frame.area;
+        let out = |y: f64, length: f64| ((area.left, y), (area.left - length, y));
+        let named = self.frame.panel.y.names().is_some();
+        if !named {
+            let majors = self.y_ticks.major.iter().map(|tick| out(self.frame.y.place(tick.0), TICK_LENGTH));
+            scene.segments(&majors.collect::<Vec<_>>(), Stroke::solid(INK, 0.8));
+            let minors = minor_places(&self.y_ticks, &self.frame.y).map(|y| out(y, 0.55 * TICK_LENGTH));
+            scene.segments(&minors.collect::<Vec<_>>(), Stroke::solid(INK, 0.5));
+        }
+        if !self.has_y {
+            return;
+        }
+        for (value, label) in &self.y_ticks.major {
+            let at = (area.left - TICK_LENGTH - 2.5, self.frame.y.place(*value) + 0.5 * CAP * TICK);
+            scene.text(text(label, at, TICK, Weight::Regular, Anchor::End));
+        }
+        for (number, line) in self.y_title.iter().enumerate() {
+            let x = area.left - self.left_room + LABEL * (0.85 + number as f64 * LEADING);
+            let at = (x, 0.5 * (area.top + area.bottom));
+            scene.text(Text { turned: -90.0, ..text(line, at, LABEL, Weight::Regular, Anchor::Middle) });
+        }
+    }
+}
+
+/// Where the ticks without labels are; nowhere if they would be a comb.
+fn minor_places<'a>(ticks: &'a Ticks, scale: &'a Scale) -> impl Iterator<Item = f64> + 'a {
+    let apart = if scale.log { 1.0 } else { 3.0 };
+    let comb = ticks.minor.windows(2).any(|pair| (scale.place(pair[0]) - scale.place(pair[1])).abs() < apart);
+    ticks.minor.iter().filter(move |_| !comb).map(|&value| scale.place(value))
+}
+
+fn text(text: &str, at: Place, size: f64, weight: Weight, anchor: Anchor) -> Text {
+    Text { text: text.into(), at, size, weight, anchor, colour: INK, turned: 0.0, rim: false }
+}

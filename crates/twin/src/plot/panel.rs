@@ -1,0 +1,364 @@
+//! What a panel shows: series of points, bars or a grid, and the lines they are compared with.
+
+use super::PlotError;
+use super::axis::Axis;
+use crate::statistics::Interval;
+
+/// A point of a series, with how sure its height is where that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Where it is on the horizontal axis.
+    pub x: f64,
+    /// Its height.
+    pub y: f64,
+    /// The ends of its confidence interval.
+    pub within: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// A point whose height is just what it is.
+    #[must_use]
+    pub fn new(x: f64, y: f64) -> Self {
+        Self { x, y, within: None }
+    }
+}
+
+impl From<(f64, f64)> for Point {
+    fn from((x, y): (f64, f64)) -> Self {
+        Self::new(x, y)
+    }
+}
+
+impl From<(f64, Interval)> for Point {
+    fn from((x, interval): (f64, Interval)) -> Self {
+        Self { x, y: interval.mean, within: Some((interval.low(), interval.high())) }
+    }
+}
+
+/// The height of a bar, with how sure it is where that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Height(pub(super) Point);
+
+impl From<f64> for Height {
+    fn from(height: f64) -> Self {
+        Self(Point::new(0.0, height))
+    }
+}
+
+impl From<Interval> for Height {
+    fn from(interval: Interval) -> Self {
+        Self((0.0, interval).into())
+    }
+}
+
+/// How a confidence interval is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// A line up and down from each point.
+    Whiskers,
+    /// A shaded band along the line.
+    Band,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Line,
+    Steps,
+    Bound,
+    Bars,
+    Stack,
+}
+
+/// Points that belong together under a name.
+///
+/// The same name has the same colour and marker in all panels of a figure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub(super) name: String,
+    pub(super) form: Form,
+    pub(super) points: Vec<Point>,
+    pub(super) spread: Option<Spread>,
+}
+
+impl Series {
+    fn new(name: &str, form: Form, points: Vec<Point>) -> Self {
+        Self { name: name.into(), form, points, spread: None }
+    }
+
+    /// A line through points, with markers.
+    #[must_use]
+    pub fn line(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        Self::new(name, Form::Line, points.into_iter().map(Into::into).collect())
+    }
+
+    /// A line that keeps its height until the next point: a count over time.
+    #[must_use]
+    pub fn steps(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        Self::new(name, Form::Steps, points.into_iter().map(Into::into).collect())
+    }
+
+    /// The distribution of samples, from pairs of a value and the part of samples that don't exceed it, as
+    /// [`Recorder::curve`](crate::statistics::Recorder::curve) gives them.
+    #[must_use]
+    pub fn ecdf(name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let mut points: Vec<Point> = curve.into_iter().map(Point::from).collect();
+        if let Some(first) = points.first().copied() {
+            points.insert(0, Point::new(first.x, 0.0));
+        }
+        Self::new(name, Form::Steps, points)
+    }
+
+    /// A bound that nothing can beat: a dashed line without markers, in black.
+    #[must_use]
+    pub fn bound(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        Self::new(name, Form::Bound, points.into_iter().map(Into::into).collect())
+    }
+
+    /// Bars, one for each category of the horizontal axis, beside those of other series.
+    #[must_use]
+    pub fn bars(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
+        Self::new(name, Form::Bars, at_categories(heights))
+    }
+
+    /// Pieces of bars, one for each category of the horizontal axis, upon those of the series before.
+    #[must_use]
+    pub fn stack(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
+        Self::new(name, Form::Stack, at_categories(heights))
+    }
+
+    /// With confidence intervals drawn like this; unless told, lines of up to 12 points have whiskers, others bands.
+    #[must_use]
+    pub fn spread(mut self, spread: Spread) -> Self {
+        self.spread = Some(spread);
+        self
+    }
+}
+
+fn at_categories(heights: impl IntoIterator<Item = impl Into<Height>>) -> Vec<Point> {
+    heights.into_iter().enumerate().map(|(at, height)| Point { x: at as f64, ..height.into().0 }).collect()
+}
+
+/// Values on a grid of columns and rows, drawn as shades with a scale beside them; row 0 is at the bottom.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    pub(super) measure: Axis,
+    /// By rows; none is a cell without a value.
+    pub(super) values: Vec<Vec<Option<f64>>>,
+}
+
+impl Grid {
+    /// A grid of values by rows, from the lowest row up; `measure` is the axis of the shades.
+    #[must_use]
+    pub fn new(measure: Axis, rows: impl IntoIterator<Item = Vec<Option<f64>>>) -> Self {
+        Self { measure, values: rows.into_iter().collect() }
+    }
+}
+
+/// A line across a panel that values are compared with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reference {
+    pub(super) upright: bool,
+    pub(super) value: f64,
+    pub(super) label: String,
+}
+
+/// A pair of axes with what is drawn between them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    pub(super) title: String,
+    pub(super) x: Axis,
+    pub(super) y: Axis,
+    pub(super) series: Vec<Series>,
+    pub(super) references: Vec<Reference>,
+    pub(super) grid: Option<Grid>,
+}
+
+impl Panel {
+    /// An empty panel.
+    #[must_use]
+    pub fn new(x: Axis, y: Axis) -> Self {
+        Self { title: String::new(), x, y, series: Vec::new(), references: Vec::new(), grid: None }
+    }
+
+    /// A panel of shades; columns and rows are the categories of the axes.
+    #[must_use]
+    pub fn grid(columns: Axis, rows: Axis, grid: Grid) -> Self {
+        Self { grid: Some(grid), ..Self::new(columns, rows) }
+    }
+
+    /// With a title above it, such as "(a) Typical".
+    #[must_use]
+    pub fn titled(mut self, title: &str) -> Self {
+        self.title = title.into();
+        self
+    }
+
+    /// With a series more.
+    #[must_use]
+    pub fn series(mut self, series: Series) -> Self {
+        self.series.push(series);
+        self
+    }
+
+    /// With a [`Series::line`] more.
+    #[must_use]
+    pub fn line(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        self.series(Series::line(name, points))
+    }
+
+    /// With a [`Series::steps`] more.
+    #[must_use]
+    pub fn steps(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        self.series(Series::steps(name, points))
+    }
+
+    /// With a [`Series::ecdf`] more.
+    #[must_use]
+    pub fn ecdf(self, name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        self.series(Series::ecdf(name, curve))
+    }
+
+    /// With a [`Series::bound`] more.
+    #[must_use]
+    pub fn bound(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
+        self.series(Series::bound(name, points))
+    }
+
+    /// With [`Series::bars`] more.
+    #[must_use]
+    pub fn bars(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
+        self.series(Series::bars(name, heights))
+    }
+
+    /// With a [`Series::stack`] more.
+    #[must_use]
+    pub fn stack(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
+        self.series(Series::stack(name, heights))
+    }
+
+    /// With a horizontal line at this height, such as a service level; the axis reaches it.
+    #[must_use]
+    pub fn level(mut self, height: f64, label: &str) -> Self {
+        self.references.push(Reference { upright: false, value: height, label: label.into() });
+        self
+    }
+
+    /// With an upright line at this place; the axis reaches it.
+    #[must_use]
+    pub fn mark(mut self, place: f64, label: &str) -> Self {
+        self.references.push(Reference { upright: true, value: place, label: label.into() });
+        self
+    }
+
+    pub(super) fn has_bars(&self) -> bool {
+        self.series.iter().any(|series| matches!(series.form, Form::Bars | Form::Stack))
+    }
+
+    /// The sums below each series of a stack, at each category, and its own.
+    pub(super) fn stacked(&self) -> Vec<(&Series, Vec<(f64, f64)>)> {
+        let mut heights: Vec<f64> = Vec::new();
+        let mut stacked = Vec::new();
+        for series in self.series.iter().filter(|series| series.form == Form::Stack) {
+            heights.resize(heights.len().max(series.points.len()), 0.0);
+            let pieces = series.points.iter().zip(&mut heights).map(|(point, height)| {
+                let below = *height;
+                *height += point.y;
+                (below, *height)
+            });
+            stacked.push((series, pieces.collect()));
+        }
+        stacked
+    }
+
+    /// The ranges of both axes.
+    pub(super) fn ranges(&self) -> Result<[(f64, f64); 2], PlotError> {
+        let marks = |upright: bool| self.references.iter().filter(move |line| line.upright == upright).map(|line| line.value);
+        let xs = self.series.iter().flat_map(|series| series.points.iter().map(|point| point.x)).chain(marks(true));
+        let ys = self.series.iter().filter(|series| series.form != Form::Stack).flat_map(|series| {
+            series.points.iter().flat_map(|point| [Some(point.y), point.within.map(|ends| ends.0), point.within.map(|ends| ends.1)])
+        });
+        // On a logarithmic axis, an interval that reaches zero or below goes down to the axis' end.
+        let ys = ys.flatten().filter(|&value| !self.y.log || value > 0.0);
+        let sums = self.stacked().into_iter().flat_map(|(_, pieces)| pieces.into_iter().flat_map(|(low, high)| [low, high]));
+        let ys = ys.chain(sums).chain(marks(false));
+        Ok([self.x.range(xs, true, false)?, self.y.range(ys, false, self.has_bars())?])
+    }
+
+    /// Refuses what can't be drawn.
+    pub(super) fn check(&self) -> Result<(), PlotError> {
+        if let Some(grid) = &self.grid {
+            return self.check_grid(grid);
+        }
+        if self.series.iter().all(|series| series.points.is_empty()) {
+            return Err(PlotError::Empty { panel: self.title.clone() });
+        }
+        if self.y.names().is_some() {
+            return Err(PlotError::Axis { axis: self.y.title.clone(), need: "numbers, since only grids have rows" });
+        }
+        for series in &self.series {
+            let bars = matches!(series.form, Form::Bars | Form::Stack);
+            match self.x.names() {
+                Some(names) if bars && names.len() != series.points.len() => {
+                    let (found, expected) = (series.points.len(), names.len());
+                    return Err(PlotError::Categories { series: series.name.clone(), found, expected });
+                }
+                None if bars => return Err(PlotError::Axis { axis: self.x.title.clone(), need: "categories, since it has bars" }),
+                _ => {}
+            }
+            if series.form == Form::Stack && self.y.log {
+                return Err(PlotError::Axis { axis: self.y.title.clone(), need: "a linear scale, since pieces of bars add up" });
+            }
+            for (at, point) in series.points.iter().enumerate() {
+                let (low, high) = point.within.unwrap_or((point.y, point.y));
+                for (axis, value) in [(&self.x, point.x), (&self.y, point.y)] {
+                    check_value(value, axis.log, &series.name, at)?;
+                }
+                for end in [low, high] {
+                    check_value(end, false, &series.name, at)?;
+                }
+                if series.form == Form::Stack && point.y < 0.0 {
+                    return Err(PlotError::Axis { axis: self.y.title.clone(), need: "no negative values, since pieces of bars add up" });
+                }
+            }
+        }
+        for line in &self.references {
+            check_value(line.value, if line.upright { self.x.log } else { self.y.log }, &line.label, 0)?;
+        }
+        Ok(())
+    }
+
+    fn check_grid(&self, grid: &Grid) -> Result<(), PlotError> {
+        for axis in [&self.x, &self.y] {
+            if axis.names().is_none() {
+                return Err(PlotError::Axis { axis: axis.title.clone(), need: "categories, since it has a grid" });
+            }
+        }
+        let count = |axis: &Axis| axis.names().map_or(0, <[String]>::len);
+        let name = || grid.measure.title.clone();
+        if grid.values.len() != count(&self.y) {
+            return Err(PlotError::Categories { series: name(), found: grid.values.len(), expected: count(&self.y) });
+        }
+        for row in &grid.values {
+            if row.len() != count(&self.x) {
+                return Err(PlotError::Categories { series: name(), found: row.len(), expected: count(&self.x) });
+            }
+            for (at, value) in row.iter().enumerate() {
+                check_value(value.unwrap_or(1.0), grid.measure.log, &grid.measure.title, at)?;
+            }
+        }
+        if grid.values.iter().flatten().all(Option::is_none) {
+            return Err(PlotError::Empty { panel: self.title.clone() });
+        }
+        Ok(())
+    }
+}
+
+fn check_value(value: f64, log: bool, series: &str, at: usize) -> Result<(), PlotError> {
+    if !value.is_finite() {
+        return Err(PlotError::NotFinite { series: series.into(), at, value });
+    }
+    if log && value <= 0.0 {
+        return Err(PlotError::NotPositive { series: series.into(), at, value });
+    }
+    Ok(())
+}

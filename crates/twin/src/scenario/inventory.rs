@@ -1,0 +1,127 @@
+//! Where the platters of a scenario are: sets in slots, each platter with its number in its library and in the region.
+
+use fulgurite_chance::Stream;
+use fulgurite_library::placement::{Planner, Spread};
+use fulgurite_library::{Inventory, Library, Platter, RegionPlatter, Slot};
+use fulgurite_workload::Platters;
+
+use super::{Scenario, ScenarioError};
+
+/// The platters of all libraries. Those of the region are counted set by set: written ones first, then those that will be.
+#[derive(Debug, Clone)]
+pub struct Stock {
+    /// What each library holds.
+    pub inventories: Vec<Inventory>,
+    /// Where each platter of the region is.
+    pub sets: fulgurite_library::Sets,
+    /// Platters of the region that are written at the beginning.
+    pub written: u32,
+    /// As the workload counts them.
+    pub readable: Platters,
+    /// Those that can't be used, in order.
+    pub unavailable: Vec<RegionPlatter>,
+}
+
+impl Scenario {
+    /// Gives every platter its slot. The seed chooses those that can't be used, and nothing else.
+    ///
+    /// # Errors
+    /// [`ScenarioError::TooManyPlatters`] says how many fit, [`ScenarioError::NoSet`] if a set has no room, and what the planner says.
+    pub fn stock(&self, seed: u64) -> Result<Stock, ScenarioError> {
+        let members = usize::from(self.sets.shape.platters());
+        let libraries = u64::from(self.libraries);
+        let room = self.ingest.map_or(0, |ingest| ingest.room);
+        let sets_of = |platters: u32| u64::from(platters) * libraries / members as u64;
+        let wanted = if self.platters == 0 { u64::MAX } else { sets_of(self.platters) + sets_of(room) };
+        let mut homes = vec![Vec::new(); self.libraries.into()];
+        let mut places = Vec::new();
+        let mut put = |library: u32, slot: Slot| {
+            let homes: &mut Vec<Slot> = &mut homes[library as usize];
+            places.push((Library(library as u16), Platter(homes.len() as u32)));
+            homes.push(slot);
+        };
+        let placed = if libraries == 1 {
+            let mut planner = Planner::new(&self.layout, &self.sets.zones)?;
+            // A set too large for the library is told from one that has no room any more.
+            if members > planner.most() {
+                Spread::new(&self.layout, &self.sets.zones, 1, members)?;
+            }
+            let mut sets = 0;
+            while sets < wanted
+                && let Some(slots) = planner.place_set(members)
+            {
+                slots.into_iter().for_each(|slot| put(0, slot));
+                sets += 1;
+            }
+            sets
+        } else {
+            let spread = Spread::new(&self.layout, &self.sets.zones, self.libraries.into(), members)?;
+            let sets = spread.sets().min(wanted);
+            for set in 0..sets {
+                for position in 0..members {
+                    let (library, slot) = spread.place(set, position).expect("the set and the position are among those that fit");
+                    put(library, slot);
+                }
+            }
+            sets
+        };
+        if self.platters == 0 && placed <= sets_of(room) || placed == 0 {
+            return Err(ScenarioError::NoSet { wanted: self.platters, libraries: self.libraries, shape: self.sets.shape });
+        }
+        if self.platters > 0 && placed < wanted {
+            let fit = (placed * members as u64 / libraries) as u32;
+            let (shape, libraries, wanted) = (self.sets.shape, self.libraries, self.platters + room);
+            return Err(ScenarioError::TooManyPlatters { wanted, fit, sets: placed, shape, libraries });
+        }
+        let written_sets = placed - sets_of(room);
+        let written = written_sets as usize * members;
+        let mut counts = vec![0; self.libraries.into()];
+        places[..written].iter().for_each(|(library, _)| counts[usize::from(library.0)] += 1);
+        let inventory = |(homes, written)| Inventory { homes, written, tracks: self.tracks, verification: self.verification };
+        Ok(Stock {
+            inventories: homes.into_iter().zip(counts).map(inventory).collect(),
+            sets: fulgurite_library::Sets { shape: self.sets.shape, places },
+            written: written as u32,
+            readable: self.readable_of(written_sets),
+            unavailable: self.unavailable(written as u32, seed),
+        })
+    }
+
+    /// Platters in an order drawn at random, each taken unless its set has lost as many as it can.
+    fn unavailable(&self, written: u32, seed: u64) -> Vec<RegionPlatter> {
+        let wanted = (self.sets.unavailable * f64::from(written) + 0.5) as usize;
+        if wanted == 0 {
+            return Vec::new();
+        }
+        let members = u32::from(self.sets.shape.platters());
+        let mut stream = Stream::new(seed, "unavailable platters");
+        let mut order: Vec<u32> = (0..written).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, stream.below(last as u64 + 1) as usize);
+        }
+        let mut lost = vec![0_u16; (written / members) as usize];
+        let mut chosen: Vec<RegionPlatter> = order
+            .into_iter()
+            .filter(|platter| {
+                let lost = &mut lost[(platter / members) as usize];
+                let may = *lost < self.sets.shape.redundancy;
+                *lost += u16::from(may);
+                may
+            })
+            .map(RegionPlatter)
+            .take(wanted)
+            .collect();
+        chosen.sort_unstable();
+        chosen
+    }
+}
+
+impl Stock {
+    /// The platter that the workload means by its `index`th: information platters alone are read.
+    #[must_use]
+    pub fn region_platter(&self, index: u32) -> RegionPlatter {
+        let shape = self.sets.shape;
+        let information = u32::from(shape.information);
+        RegionPlatter(index / information * u32::from(shape.platters()) + index % information)
+    }
+}

@@ -1,0 +1,256 @@
+//! What a run says about itself.
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Congestion, RegionOutcome};
+use fulgurite_mechanics::{DriveState, DriveStatistics, ShuttleState, ShuttleStatistics};
+
+use crate::bound::Bound;
+use crate::statistics::Recorder;
+
+/// What came out of a run. Requests are those that arrived in the measured interval; drives, shuttles and the system are as they were in
+/// it.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The seed.
+    pub seed: u64,
+    /// Requests that count, all of which ended.
+    pub requests: u64,
+    /// Their shards.
+    pub reads: u64,
+    /// Bytes of the files that were read for them.
+    pub bytes: u64,
+    /// Completion times in microseconds: from a request's arrival to its last byte leaving the library, whatever its outcome.
+    pub completions: Recorder,
+    /// How they ended.
+    pub outcomes: Outcomes,
+    /// Shards that were read from others of their set, over the whole run.
+    pub recoveries: u64,
+    /// Arrivals, and everything that fell due, over the whole run.
+    pub events: u64,
+    /// When the last request that counts had ended.
+    pub ended_at: Micros,
+    /// Drives of all libraries.
+    pub drives: DriveFigures,
+    /// Shuttles of all libraries.
+    pub shuttles: ShuttleFigures,
+    /// Who waited.
+    pub system: SystemFigures,
+    /// What no policy can beat; nothing if there were more reads than are kept for it.
+    pub bound: Option<Bound>,
+}
+
+/// Requests by how they ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcomes {
+    /// Read from where they are.
+    pub read: u64,
+    /// Some of it read from others of its set.
+    pub recovered: u64,
+    /// Without their bytes: too many platters of a set could not be reached.
+    pub unavailable: u64,
+    /// For tracks that are not there.
+    pub refused: u64,
+}
+
+impl Outcomes {
+    pub(super) fn count(&mut self, outcome: RegionOutcome) {
+        *match outcome {
+            RegionOutcome::Read => &mut self.read,
+            RegionOutcome::Recovered => &mut self.recovered,
+            RegionOutcome::Unavailable => &mut self.unavailable,
+            RegionOutcome::Refused => &mut self.refused,
+        } += 1;
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.read + self.recovered + self.unavailable + self.refused
+    }
+
+    /// Share that ended without their bytes; 0 of none.
+    #[must_use]
+    pub fn lost(&self) -> f64 {
+        over(self.unavailable + self.refused, self.total())
+    }
+}
+
+/// What drives did in the measured interval, over all of them. Shares are of their time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DriveFigures {
+    /// Drives.
+    pub drives: u32,
+    /// Reading for customers, with mounting, seeking and unmounting. What is verified is mounted and unmounted too, which is a visit's time
+    /// each way and counts here, as drives don't tell it apart.
+    pub reading: f64,
+    /// Verifying.
+    pub verifying: f64,
+    /// Turning from one bay to the other.
+    pub switching: f64,
+    /// Doing nothing.
+    pub idle: f64,
+    /// Out of order.
+    pub failed: f64,
+    /// Reading and verifying: what Project Silica calls utilization.
+    pub utilization: f64,
+    /// Platters mounted.
+    pub visits: u64,
+    /// Reads for customers.
+    pub reads: u64,
+    /// Tracks read for customers.
+    pub tracks_read: u64,
+    /// Tracks read for verification.
+    pub tracks_verified: u64,
+    /// Bytes read for verification.
+    pub bytes_verified: u64,
+}
+
+impl DriveFigures {
+    /// Reads for customers, over platters mounted; 0 of none.
+    #[must_use]
+    pub fn reads_per_visit(&self) -> f64 {
+        over(self.reads, self.visits)
+    }
+
+    pub(super) fn of(drives: &[DriveStatistics], track_bytes: u64) -> Self {
+        let share = |states: &[DriveState]| {
+            let in_states: u64 = drives.iter().flat_map(|drive| states.iter().map(|state| drive.time_in(*state).0)).sum();
+            over(in_states, drives.iter().flat_map(|drive| drive.time.iter().map(|time| time.0)).sum())
+        };
+        let sum = |of: fn(&DriveStatistics) -> u64| drives.iter().map(of).sum::<u64>();
+        let reading = share(&[DriveState::Mounting, DriveState::Seeking, DriveState::Reading, DriveState::Unmounting]);
+        let verifying = share(&[DriveState::Verifying]);
+        let tracks_verified = sum(|drive| drive.tracks_verified);
+        Self {
+            drives: drives.len() as u32,
+            reading,
+            verifying,
+            switching: share(&[DriveState::Switching]),
+            idle: share(&[DriveState::Idle]),
+            failed: share(&[DriveState::Failed]),
+            utilization: reading + verifying,
+            visits: sum(|drive| drive.mounts),
+            reads: sum(|drive| drive.reads),
+            tracks_read: sum(|drive| drive.tracks_read),
+            tracks_verified,
+            bytes_verified: tracks_verified.saturating_mul(track_bytes),
+        }
+    }
+}
+
+/// What shuttles did in the measured interval, over all of them. Shares are of their time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ShuttleFigures {
+    /// Shuttles.
+    pub shuttles: u32,
+    /// Going along shelves.
+    pub moving: f64,
+    /// Changing shelves.
+    pub crabbing: f64,
+    /// Picking and placing.
+    pub handling: f64,
+    /// At a dock.
+    pub charging: f64,
+    /// Doing nothing.
+    pub idle: f64,
+    /// Out of order.
+    pub lost: f64,
+    /// Platter operations: platters placed. Bringing one to a drive is an operation, and taking it back is another.
+    pub operations: u64,
+    /// Metres along shelves.
+    pub metres: f64,
+    /// Changes of shelf.
+    pub crabs: u64,
+    /// Joules spent on motion, without what shuttles draw by being there.
+    pub joules: f64,
+    /// Trips, and what they took beside what they would have taken alone.
+    pub congestion: Congestion,
+}
+
+impl ShuttleFigures {
+    /// Metres along shelves for a platter operation; 0 without any.
+    #[must_use]
+    pub fn metres_per_operation(&self) -> f64 {
+        ratio(self.metres, self.operations as f64)
+    }
+
+    /// Joules of motion for a platter operation; 0 without any.
+    #[must_use]
+    pub fn joules_per_operation(&self) -> f64 {
+        ratio(self.joules, self.operations as f64)
+    }
+
+    /// What trips took longer because of other shuttles, as a share of what they would have taken: taken / unhindered - 1.
+    #[must_use]
+    pub fn congestion_overhead(&self) -> f64 {
+        let unhindered = self.congestion.unhindered.0 as f64;
+        ratio(self.congestion.taken.0 as f64 - unhindered, unhindered)
+    }
+
+    pub(super) fn of(shuttles: &[ShuttleStatistics], congestion: Congestion) -> Self {
+        let share = |states: &[ShuttleState]| {
+            let in_states: u64 = shuttles.iter().flat_map(|shuttle| states.iter().map(|state| shuttle.time_in(*state).0)).sum();
+            over(in_states, shuttles.iter().flat_map(|shuttle| shuttle.time.iter().map(|time| time.0)).sum())
+        };
+        Self {
+            shuttles: shuttles.len() as u32,
+            moving: share(&[ShuttleState::Moving]),
+            crabbing: share(&[ShuttleState::Crabbing]),
+            handling: share(&[ShuttleState::Picking, ShuttleState::Placing]),
+            charging: share(&[ShuttleState::Charging]),
+            idle: share(&[ShuttleState::Idle]),
+            lost: share(&[ShuttleState::Lost]),
+            operations: shuttles.iter().map(|shuttle| shuttle.places).sum(),
+            metres: shuttles.iter().map(|shuttle| shuttle.metres).sum(),
+            crabs: shuttles.iter().map(|shuttle| shuttle.crabs).sum(),
+            joules: shuttles.iter().map(ShuttleStatistics::motion_joules).sum(),
+            congestion,
+        }
+    }
+}
+
+/// Who waited.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SystemFigures {
+    /// Requests under way, averaged over the measured interval, whether they count or not.
+    pub requests: f64,
+    /// The most at once.
+    pub requests_most: f64,
+    /// Platters in line to be fetched, looked at once a minute.
+    pub platters_waiting: f64,
+    /// The most seen.
+    pub platters_waiting_most: u64,
+    /// Request-seconds over the whole run, by counting who is there: the left side of Little's law.
+    pub request_seconds_present: f64,
+    /// Request-seconds over the whole run, by adding up how long each was there until it or the run ended: the right side.
+    pub request_seconds_spent: f64,
+}
+
+impl Run {
+    /// A percentile of the completion times in seconds, such as 0.999 for the tail; 0 without requests.
+    pub fn percentile_s(&mut self, part: f64) -> f64 {
+        self.completions.percentile(part).unwrap_or(0) as f64 / 1e6
+    }
+
+    /// The mean completion time in seconds; 0 without requests.
+    #[must_use]
+    pub fn mean_s(&self) -> f64 {
+        self.completions.mean().unwrap_or(0.0) / 1e6
+    }
+
+    /// The longest completion time in seconds; 0 without requests.
+    #[must_use]
+    pub fn longest_s(&self) -> f64 {
+        self.completions.largest().unwrap_or(0) as f64 / 1e6
+    }
+}
+
+fn over(part: u64, whole: u64) -> f64 {
+    ratio(part as f64, whole as f64)
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}

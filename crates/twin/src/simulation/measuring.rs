@@ -1,0 +1,177 @@
+//! What is measured while a run goes on.
+//!
+//! ```text
+//!  0            warm-up        begin              measured                 end      cool-down
+//!  |---------------------------|--------------------------------------------|-----------------|
+//!                              ^ figures of drives and shuttles, less those ^
+//!     requests that arrive here:    count, whenever they end                                  ^ all of them ended
+//! ```
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Congestion, Drive, Region, RequestId, Shard, Shuttle};
+use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
+
+use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
+use super::observer::Ended;
+use crate::bound::Bound;
+use crate::scenario::{RunSettings, Scenario, Stock};
+use crate::statistics::{Recorder, TimeWeighted};
+
+/// How often the lines are looked at.
+const LOOK: Micros = Micros(60_000_000);
+
+pub(super) struct Measuring {
+    begin: Micros,
+    end: Micros,
+    /// The next instant at which something is looked at.
+    pub(super) next_mark: Micros,
+    at_begin: Option<Figures>,
+    at_end: Option<Figures>,
+    requests: u64,
+    reads: u64,
+    bytes: u64,
+    completions: Recorder,
+    outcomes: Outcomes,
+    /// Requests under way: in the measured interval, and over the whole run.
+    present: TimeWeighted,
+    present_all: TimeWeighted,
+    present_at_end: (f64, f64),
+    spent_us: u64,
+    looks: u64,
+    waiting: u64,
+    waiting_most: u64,
+    last_end: Micros,
+}
+
+/// Figures of all machines at an instant.
+struct Figures {
+    drives: Vec<DriveStatistics>,
+    shuttles: Vec<ShuttleStatistics>,
+    congestion: Congestion,
+}
+
+impl Figures {
+    fn of<L: MotionLog>(at: Micros, region: &Region, mechanics: &[Mechanics<L>]) -> Self {
+        let (mut drives, mut shuttles, mut congestion) = (Vec::new(), Vec::new(), Congestion::default());
+        for (controller, machines) in region.controllers().iter().zip(mechanics) {
+            let layout = machines.layout();
+            drives.extend((0..layout.drive_count()).map(|drive| machines.drive_statistics(Drive(drive), at)));
+            shuttles.extend((0..layout.shuttles).map(|shuttle| machines.shuttle_statistics(Shuttle(shuttle), at)));
+            let here = controller.panel().congestion();
+            congestion.trips += here.trips;
+            congestion.taken += here.taken;
+            congestion.unhindered += here.unhindered;
+            congestion.evasions += here.evasions;
+        }
+        Self { drives, shuttles, congestion }
+    }
+}
+
+impl Measuring {
+    pub(super) fn new(run: &RunSettings) -> Self {
+        Self {
+            begin: run.warm_up,
+            end: run.measured_until(),
+            next_mark: run.warm_up,
+            at_begin: None,
+            at_end: None,
+            requests: 0,
+            reads: 0,
+            bytes: 0,
+            completions: Recorder::new(),
+            outcomes: Outcomes::default(),
+            present: TimeWeighted::new(Micros::ZERO, 0.0),
+            present_all: TimeWeighted::new(Micros::ZERO, 0.0),
+            present_at_end: (0.0, 0.0),
+            spent_us: 0,
+            looks: 0,
+            waiting: 0,
+            waiting_most: 0,
+            last_end: Micros::ZERO,
+        }
+    }
+
+    /// Looks at what is to be looked at up to `at`, before anything happens at that instant.
+    pub(super) fn mark<L: MotionLog>(&mut self, at: Micros, region: &Region, mechanics: &[Mechanics<L>]) {
+        while self.next_mark <= at {
+            let mark = self.next_mark;
+            if mark == self.begin && self.at_begin.is_none() {
+                self.at_begin = Some(Figures::of(mark, region, mechanics));
+                self.present.restart(mark);
+            }
+            if mark == self.end {
+                self.at_end = Some(Figures::of(mark, region, mechanics));
+                self.present_at_end = (self.present.average(mark).unwrap_or(0.0), self.present.largest());
+                self.next_mark = Micros::NEVER;
+                return;
+            }
+            let lines = region.controllers().iter().flat_map(|one| one.panel().lanes().map(|lane| one.panel().queue().platters_in(lane)));
+            let waiting = lines.map(u64::from).sum();
+            self.looks += 1;
+            self.waiting += waiting;
+            self.waiting_most = self.waiting_most.max(waiting);
+            self.next_mark = (mark + LOOK).min(self.end);
+        }
+    }
+
+    pub(super) fn arrived(&mut self, at: Micros, counts: bool, id: RequestId, shards: &[Shard]) {
+        let _ = id;
+        self.present.change(at, 1.0);
+        self.present_all.change(at, 1.0);
+        if counts {
+            self.requests += 1;
+            self.reads += shards.len() as u64;
+        }
+    }
+
+    pub(super) fn ended(&mut self, ended: &Ended) {
+        self.present.change(ended.at, -1.0);
+        self.present_all.change(ended.at, -1.0);
+        let took = ended.at.since(ended.arrived);
+        self.spent_us += took.0;
+        if ended.counts {
+            self.completions.record(took.0);
+            self.outcomes.count(ended.outcome);
+            self.bytes += ended.bytes;
+            self.last_end = ended.at;
+        }
+    }
+
+    /// The figures of the run, which ended at `now`; requests under way then have been there for so long altogether.
+    pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock, region: &Region) -> Run {
+        let _ = (stock, region);
+        let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");
+        let drives: Vec<DriveStatistics> = end.drives.iter().zip(&begin.drives).map(|(end, begin)| end.since(begin)).collect();
+        let shuttles: Vec<ShuttleStatistics> = end.shuttles.iter().zip(&begin.shuttles).map(|(end, begin)| end.since(begin)).collect();
+        let congestion = Congestion {
+            trips: end.congestion.trips - begin.congestion.trips,
+            taken: end.congestion.taken - begin.congestion.taken,
+            unhindered: end.congestion.unhindered - begin.congestion.unhindered,
+            evasions: end.congestion.evasions - begin.congestion.evasions,
+        };
+        let bound: Option<Bound> = None;
+        Run {
+            scenario: scenario.name.clone(),
+            seed: 0,
+            requests: self.requests,
+            reads: self.reads,
+            bytes: self.bytes,
+            completions: self.completions,
+            outcomes: self.outcomes,
+            recoveries: 0,
+            events: 0,
+            ended_at: self.last_end,
+            drives: DriveFigures::of(&drives, scenario.mechanics.drive.track_bytes),
+            shuttles: ShuttleFigures::of(&shuttles, congestion),
+            system: SystemFigures {
+                requests: self.present_at_end.0,
+                requests_most: self.present_at_end.1,
+                platters_waiting: if self.looks > 0 { self.waiting as f64 / self.looks as f64 } else { 0.0 },
+                platters_waiting_most: self.waiting_most,
+                request_seconds_present: self.present_all.integral(now),
+                request_seconds_spent: (self.spent_us + still_there_us) as f64 / 1e6,
+            },
+            bound,
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! A run: the controllers of a scenario's libraries against the emulated mechanics, under its workload.
+//!
+//! ```text
+//!   Requests --- arrivals ---.                         .--- commands ---> Mechanics of the library
+//!                            v                         |                        |
+//!              earliest of both ---> due? ---> Region (Controllers)             | answers, each with its instant
+//!                            ^                         |                        |
+//!   Queue ------- events ----'                         '--- ends ---> Run       |
+//!     ^---------------------------------------------------------------------'
+//! ```
+//!
+//! All libraries share one queue, so that a request whose shards are in several of them is one thing. Arrivals are drawn one at a time, and
+//! what is kept for a request goes when it ends; so memory is that of the platters, and of what is under way. The same scenario and seed give
+//! the same run on any machine.
+
+mod figures;
+mod ingest;
+mod measuring;
+mod observer;
+mod requests;
+
+use std::path::PathBuf;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Command, Controller, Event, Layout, Library, Platter, Region, RegionOutcome, RequestId, Shuttle, Whereabouts};
+use fulgurite_mechanics::{Mechanics, MotionLog};
+use fulgurite_workload::TraceError;
+
+pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
+pub use observer::{Ended, Observer, Request};
+
+use crate::kernel::Queue;
+use crate::scenario::{Scenario, ScenarioError, Stock};
+use ingest::Ingesting;
+use measuring::Measuring;
+use requests::{Open, OpenRequests, Requests};
+
+/// A run that came to no end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario can't be run.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The trace can't be opened.
+    #[error("the trace {} can't be opened: {source}", path.display())]
+    TraceFile {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The trace is not as it should be.
+    #[error("the trace {}: {source}", path.display())]
+    Trace {
+        /// Its path.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: TraceError,
+    },
+    /// Requests that count did not end (I6).
+    #[error(
+        "{requests} requests of the measured interval had not ended at {at}, {why}; the first of them, request {}, arrived at {arrived}",
+        first.0
+    )]
+    Unfinished {
+        /// How many.
+        requests: u64,
+        /// The first of them.
+        first: RequestId,
+        /// When it arrived.
+        arrived: Micros,
+        /// When the run gave up.
+        at: Micros,
+        /// Why.
+        why: GaveUp,
+    },
+}
+
+/// Why a run gave up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GaveUp {
+    /// Nothing was to come.
+    Idle,
+    /// The cool-down was over.
+    Late,
+}
+
+impl std::fmt::Display for GaveUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "and nothing more was to happen",
+            Self::Late => "when the cool-down was over",
+        })
+    }
+}
+
+/// A run that came to its end, with all that was in it, to be looked at.
+pub struct Finished<L = ()> {
+    /// What came out.
+    pub run: Run,
+    /// The controllers.
+    pub region: Region,
+    /// The machines of each library, with what saw their ways.
+    pub mechanics: Vec<Mechanics<L>>,
+    /// When it ended.
+    pub at: Micros,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// [`RunError`], if it can't be run, or a request that counts doesn't end.
+pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, RunError> {
+    Ok(run_with(scenario, seed, (), |_| ())?.run)
+}
+
+/// Runs a scenario with someone who watches, and a log of the ways of each library's shuttles.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with<O: Observer, L: MotionLog>(
+    scenario: &Scenario,
+    seed: u64,
+    observer: O,
+    log: impl FnMut(&Layout) -> L,
+) -> Result<Finished<L>, RunError> {
+    scenario.check()?;
+    let stock = scenario.stock(seed)?;
+    Simulation::new(scenario, &stock, seed, observer, log)?.run()
+}
+
+impl Scenario {
+    /// The controllers at the beginning of a run: nothing has been told to them yet.
+    #[must_use]
+    pub fn region(&self, stock: &Stock) -> Region {
+        let controller = |inventory| {
+            let policy = self.policy.build(&self.layout, self.mechanics.drive.track_bytes);
+            Controller::new(self.layout.clone(), self.pace(), inventory, policy)
+        };
+        Region::new(stock.inventories.iter().map(controller).collect(), stock.sets.clone())
+    }
+}
+
+/// Something that falls due in a library.
+#[derive(Debug, Clone, Copy)]
+struct Occurrence {
+    library: Library,
+    event: Event,
+}
+
+struct Simulation<'s, O, L> {
+    scenario: &'s Scenario,
+    stock: &'s Stock,
+    seed: u64,
+    region: Region,
+    mechanics: Vec<Mechanics<L>>,
+    queue: Queue<Occurrence>,
+    requests: Requests,
+    open: OpenRequests,
+    ingesting: Option<Ingesting>,
+    /// When each library's controller will be woken, [`Micros::NEVER`] if it isn't to be.
+    wakes: Vec<Micros>,
+    /// Whether a read in one library may become reads in others.
+    recovers: bool,
+    observer: O,
+    measuring: Measuring,
+    now: Micros,
+    events: u64,
+    // Emptied in each step; kept for their memory.
+    commands: Vec<(Library, Command)>,
+    ended: Vec<(RequestId, RegionOutcome)>,
+    answers: Vec<(Micros, Event)>,
+}
+
+impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
+    fn new(scenario: &'s Scenario, stock: &'s Stock, seed: u64, observer: O, mut log: impl FnMut(&Layout) -> L) -> Result<Self, RunError> {
+        let region = scenario.region(stock);
+        let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
+            let library = Library(index as u16);
+            let settings = scenario.mechanics_of(library);
+            // Libraries are alike, but their machines don't draw the same times.
+            let seed = seed.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            let mut machines = Mechanics::with_log(scenario.layout.clone(), settings, seed, log(&scenario.layout));
+            let panel = controller.panel();
+            for platter in (0..panel.platter_count()).map(Platter) {
+                if let Whereabouts::Berth(berth) = panel.whereabouts(platter) {
+                    machines.put(platter, berth);
+                }
+            }
+            for shuttle in (0..scenario.layout.shuttles).map(Shuttle) {
+                machines.stand(shuttle, panel.position(shuttle));
+            }
+            machines
+        });
+        let faults = &scenario.mechanics.faults;
+        let may_fail = faults.shuttle_hours.is_finite() || faults.drive_hours.is_finite() || !faults.planned.is_empty();
+        Ok(Self {
+            mechanics: mechanics.collect(),
+            queue: Queue::new(),
+            requests: Requests::new(scenario, stock, seed)?,
+            open: OpenRequests::default(),
+            ingesting: Ingesting::new(scenario, stock, seed)?,
+            wakes: vec![Micros::NEVER; scenario.libraries.into()],
+            recovers: !stock.unavailable.is_empty() || !scenario.faults.is_empty() || may_fail,
+            observer,
+            measuring: Measuring::new(&scenario.run),
+            now: Micros::ZERO,
+            events: 0,
+            commands: Vec::new(),
+            ended: Vec::new(),
+            answers: Vec::new(),
+            region,
+            scenario,
+            stock,
+            seed,
+        })
+    }
+
+    fn run(mut self) -> Result<Finished<L>, RunError> {
+        self.begin();
+        let measured_until = self.scenario.run.measured_until();
+        let latest = measured_until + self.scenario.run.cool_down;
+        let gave_up = loop {
+            let arrival = self.requests.next_at();
+            // At one instant, arrivals go first.
+            let next = self.queue.pop_until(Micros(arrival.0.saturating_sub(1)));
+            let at = match &next {
+                Some((at, _)) => *at,
+                None if arrival < Micros::NEVER => arrival,
+                None => break GaveUp::Idle,
+            };
+            if at >= self.measuring.next_mark {
+                self.measuring.mark(at, &self.region, &self.mechanics);
+            }
+            if at >= measured_until && self.open.counted == 0 || at > latest {
+                break GaveUp::Late;
+            }
+            self.now = at;
+            self.events += 1;
+            match next {
+                Some((_, occurrence)) => self.fall_due(occurrence),
+                None => self.arrive()?,
+            }
+        };
+        self.measuring.mark(self.now.max(measured_until), &self.region, &self.mechanics);
+        self.finish(gave_up)
+    }
+
+    fn begin(&mut self) {
+        self.observer.begin(&self.region);
+        for index in 0..self.mechanics.len() {
+            let library = Library(index as u16);
+            self.mechanics[index].start(&mut self.answers);
+            self.schedule(library);
+        }
+        for index in 0..self.stock.unavailable.len() {
+            let (library, platter) = self.stock.sets.places[self.stock.unavailable[index].0 as usize];
+            self.tell(library, Event::PlatterUnavailable { platter });
+        }
+        for index in 0..self.mechanics.len() {
+            self.tell(Library(index as u16), Event::Woken);
+        }
+        self.plan_ingest();
+    }
+
+    /// The next request arrives.
+    fn arrive(&mut self) -> Result<(), RunError> {
+        let at = self.now;
+        let Some(bytes) = self.requests.take(self.scenario, self.stock)? else { return Ok(()) };
+        let deadline = self.scenario.workload.deadline.map_or(Micros::NEVER, |within| at + within);
+        let counts = at >= self.scenario.run.warm_up && at < self.scenario.run.measured_until();
+        let id = self.open.insert(Open { arrived: at, bytes, deadline, counts });
+        let shards = &self.requests.shards;
+        self.measuring.arrived(at, counts, id, shards);
+        self.observer.request(&Request { id, at, shards, bytes, deadline, counts });
+        self.region.request(at, id, shards, deadline, &mut self.commands, &mut self.ended);
+        self.carry_out();
+        if self.recovers {
+            self.look_after_all();
+        } else {
+            for index in 0..self.requests.shards.len() {
+                let platter = self.requests.shards[index].platter;
+                self.look_after(self.stock.sets.places[platter.0 as usize].0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Something that was to happen happens, unless it has become void.
+    fn fall_due(&mut self, Occurrence { library, event }: Occurrence) {
+        let index = usize::from(library.0);
+        match event {
+            Event::Woken => {
+                // Another one was planned meanwhile, for an earlier time.
+                if self.wakes[index] != self.now {
+                    return;
+                }
+                self.wakes[index] = Micros::NEVER;
+                if self.region.controllers()[index].deadline().is_some_and(|deadline| deadline <= self.now) {
+                    self.tell(library, event);
+                } else {
+                    self.look_after(library);
+                }
+            }
+            Event::PlatterWritten { platter } => {
+                self.mechanics[index].put(platter, fulgurite_library::Berth::Port);
+                self.tell(library, event);
+                self.plan_ingest();
+            }
+            _ => {
+                let is_fact = self.mechanics[index].due(self.now, &event, &mut self.answers);
+                self.schedule(library);
+                if is_fact {
+                    self.tell(library, event);
+                }
+            }
+        }
+    }
+
+    /// Tells a controller of a fact, and sees to what follows.
+    fn tell(&mut self, library: Library, event: Event) {
+        self.observer.event(self.now, library, &event);
+        self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
+        self.carry_out();
+        if self.recovers { self.look_after_all() } else { self.look_after(library) }
+    }
+
+    /// Hands commands to the machines, and lets those requests go that have ended.
+    fn carry_out(&mut self) {
+        for index in 0..self.commands.len() {
+            let (library, command) = self.commands[index];
+            self.observer.command(self.now, library, &command);
+            if let Command::Do { id, action } = command {
+                self.mechanics[usize::from(library.0)].begin(self.now, id, action, &mut self.answers);
+                self.schedule(library);
+            }
+        }
+        self.commands.clear();
+        for index in 0..self.ended.len() {
+            let (id, outcome) = self.ended[index];
+            let Open { arrived, bytes, deadline, counts } = self.open.remove(id);
+            let ended = Ended { id, arrived, at: self.now, bytes, deadline, outcome, counts };
+            self.measuring.ended(&ended);
+            self.observer.ended(&ended);
+        }
+        self.ended.clear();
+        self.observer.settled(self.now, &self.region);
+    }
+
+    fn schedule(&mut self, library: Library) {
+        for (at, event) in self.answers.drain(..) {
+            self.queue.push(at, Occurrence { library, event });
+        }
+    }
+
+    /// Plans to wake a controller that wants it earlier than is planned.
+    fn look_after(&mut self, library: Library) {
+        let index = usize::from(library.0);
+        if let Some(deadline) = self.region.controllers()[index].deadline() {
+            let deadline = deadline.max(self.now + Micros(1));
+            if deadline < self.wakes[index] {
+                self.wakes[index] = deadline;
+                self.queue.push(deadline, Occurrence { library, event: Event::Woken });
+            }
+        }
+    }
+
+    /// A read that became others may have changed any library.
+    fn look_after_all(&mut self) {
+        for index in 0..self.mechanics.len() {
+            self.look_after(Library(index as u16));
+        }
+    }
+
+    fn plan_ingest(&mut self) {
+        if let Some((at, library, platter)) = self.ingesting.as_mut().and_then(|ingesting| ingesting.next(self.stock)) {
+            self.queue.push(at.max(self.now), Occurrence { library, event: Event::PlatterWritten { platter } });
+        }
+    }
+
+    fn finish(self, why: GaveUp) -> Result<Finished<L>, RunError> {
+        if let Some((first, open)) = self.open.unfinished().next() {
+            let (requests, at) = (self.open.counted, self.now);
+            return Err(RunError::Unfinished { requests, first, arrived: open.arrived, at, why });
+        }
+        let still_there: u64 = self.open.under_way().map(|open| self.now.since(open.arrived).0).sum();
+        let mut run = self.measuring.into_run(self.now, still_there, self.scenario, self.stock, &self.region);
+        run.seed = self.seed;
+        run.events = self.events;
+        run.recoveries = self.region.recovered();
+        Ok(Finished { run, region: self.region, mechanics: self.mechanics, at: self.now })
+    }
+}

@@ -1,0 +1,131 @@
+//! The requests of a run: where they come from, and those that are under way.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::BufReader;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{RequestId, Shard, Tracks};
+use fulgurite_workload::{Demand, Read, Trace, TraceSettings};
+
+use super::RunError;
+use crate::scenario::{Scenario, Stock, WorkloadKind};
+
+/// Where reads come from.
+enum Reads {
+    Generated(Box<Demand>),
+    Traced(Box<Trace<BufReader<File>>>),
+}
+
+/// Requests one after another, each with its shards. It holds one at a time.
+pub(super) struct Requests {
+    reads: Reads,
+    /// The first read of the next request.
+    ahead: Option<Read>,
+    /// Of the request that was taken last.
+    pub(super) shards: Vec<Shard>,
+}
+
+impl Requests {
+    pub(super) fn new(scenario: &Scenario, stock: &Stock, seed: u64) -> Result<Self, RunError> {
+        let platters = stock.readable;
+        let reads = match (scenario.workload.kind, &scenario.workload.trace) {
+            (WorkloadKind::Trace, Some(path)) => {
+                let unreadable = |source| RunError::TraceFile { path: path.clone(), source };
+                let file = BufReader::new(File::open(path).map_err(unreadable)?);
+                let settings = TraceSettings { platters, shard_bytes: scenario.workload.shard_bytes, seed };
+                Reads::Traced(Box::new(Trace::new(file, &settings).map_err(|source| RunError::Trace { path: path.clone(), source })?))
+            }
+            _ => Reads::Generated(Box::new(
+                Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?,
+            )),
+        };
+        let mut requests = Self { reads, ahead: None, shards: Vec::new() };
+        requests.ahead = requests.read(scenario)?;
+        Ok(requests)
+    }
+
+    /// When the next request arrives, [`Micros::NEVER`] if there is none.
+    pub(super) fn next_at(&self) -> Micros {
+        self.ahead.map_or(Micros::NEVER, |read| read.at)
+    }
+
+    /// Takes the next request: its shards are in `shards`, and its bytes are returned. Nothing if there is none.
+    pub(super) fn take(&mut self, scenario: &Scenario, stock: &Stock) -> Result<Option<u64>, RunError> {
+        let Some(first) = self.ahead else { return Ok(None) };
+        self.shards.clear();
+        let mut next = Some(first);
+        while let Some(read) = next
+            && read.request == first.request
+        {
+            let tracks = Tracks { first: read.first_track, count: read.tracks };
+            self.shards.push(Shard { platter: stock.region_platter(read.platter), tracks });
+            next = self.read(scenario)?;
+        }
+        self.ahead = next;
+        Ok(Some(first.file_bytes))
+    }
+
+    fn read(&mut self, scenario: &Scenario) -> Result<Option<Read>, RunError> {
+        match &mut self.reads {
+            Reads::Generated(demand) => Ok(demand.next()),
+            Reads::Traced(trace) => trace.next().transpose().map_err(|source| {
+                let path = scenario.workload.trace.clone().unwrap_or_default();
+                RunError::Trace { path, source }
+            }),
+        }
+    }
+}
+
+/// A request under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Open {
+    pub(super) arrived: Micros,
+    pub(super) bytes: u64,
+    pub(super) deadline: Micros,
+    pub(super) counts: bool,
+}
+
+/// Requests under way, by their number. It spans from the oldest of them to the newest.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    first: u64,
+    requests: VecDeque<Option<Open>>,
+    pub(super) open: u64,
+    /// Of them those that count.
+    pub(super) counted: u64,
+}
+
+impl OpenRequests {
+    pub(super) fn insert(&mut self, request: Open) -> RequestId {
+        self.requests.push_back(Some(request));
+        self.open += 1;
+        self.counted += u64::from(request.counts);
+        RequestId(self.first + self.requests.len() as u64 - 1)
+    }
+
+    /// # Panics
+    /// If it has ended before: then the region ended it twice.
+    pub(super) fn remove(&mut self, id: RequestId) -> Open {
+        let place = id.0.checked_sub(self.first).and_then(|index| self.requests.get_mut(index as usize));
+        let request = place.and_then(Option::take).unwrap_or_else(|| panic!("request {} ended twice", id.0));
+        while let Some(None) = self.requests.front() {
+            self.requests.pop_front();
+            self.first += 1;
+        }
+        self.open -= 1;
+        self.counted -= u64::from(request.counts);
+        request
+    }
+
+    /// Those that have not ended.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Open> + '_ {
+        self.requests.iter().flatten()
+    }
+
+    /// Those that count and have not ended, with their numbers.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (RequestId, Open)> + '_ {
+        let numbered = self.requests.iter().enumerate().filter_map(|(index, request)| Some((index, (*request)?)));
+        numbered.filter(|(_, request)| request.counts).map(|(index, request)| (RequestId(self.first + index as u64), request))
+    }
+}
