@@ -8,12 +8,12 @@ use fulgurite_twin::scenario::{PolicyChoice, PolicyName, RunSettings, Scenario, 
 use fulgurite_twin::simulation::{Finished, Observer, run_with};
 
 /// So many minutes.
-pub fn minutes(minutes: u64) -> Micros {
+pub(crate) fn minutes(minutes: u64) -> Micros {
     Micros(minutes * 60_000_000)
 }
 
 /// Half an hour of steady demand, after ten minutes of the same: one library, files of 100 MB in the mean.
-pub fn scenario(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
+pub(crate) fn scenario(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
     let mut workload = Workload::preset(WorkloadKind::Typical);
     workload.rate = rate;
     workload.bursts.count = 0;
@@ -23,13 +23,13 @@ pub fn scenario(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
         layout: Layout { shuttles, ..Layout::default() },
         policy: PolicyChoice { name: policy, ..PolicyChoice::default() },
         workload,
-        run: RunSettings { warm_up: minutes(10), measured: minutes(30), ..RunSettings::default() },
+        run: RunSettings { warm_up: minutes(10), measured: minutes(30), cool_down: minutes(240), ..RunSettings::default() },
         ..Scenario::default()
     }
 }
 
 /// The same with a few platters in sets of 4+2, quick to set up.
-pub fn small(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
+pub(crate) fn small(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
     let mut scenario = scenario(policy, shuttles, rate);
     scenario.sets.shape = SetShape { information: 4, redundancy: 2 };
     scenario.platters = 600;
@@ -37,7 +37,7 @@ pub fn small(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
 }
 
 /// Runs a scenario and looks at everything, with somebody else who does.
-pub fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> (Checked, Finished<NoTwoShuttlesMeet>) {
+pub(crate) fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> (Checked, Finished<NoTwoShuttlesMeet>) {
     let repeat =
         || format!("{:?}, {} shuttles, {} libraries, seed {seed}", scenario.policy.name, scenario.layout.shuttles, scenario.libraries);
     let mut checks = Checks::new(scenario);
@@ -56,6 +56,6 @@ pub fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> (Checke
 }
 
 /// Runs a scenario and looks at everything.
-pub fn checked(scenario: &Scenario, seed: u64) -> Checked {
+pub(crate) fn checked(scenario: &Scenario, seed: u64) -> Checked {
     watched(scenario, seed, ()).0
 }
