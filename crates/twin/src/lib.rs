@@ -18,6 +18,7 @@ pub mod kernel;
 pub mod overheads;
 pub mod placement_program;
 pub mod plot;
+pub mod results;
 pub mod scenario;
 pub mod settings;
 pub mod simulation;

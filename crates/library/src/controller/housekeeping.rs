@@ -119,7 +119,7 @@ impl Controller {
         if let Some(home) = state.home.filter(|home| self.is_open(Berth::Slot(*home))) {
             return home;
         }
-        match self.panel.spare_slot(state.at) {
+        match self.panel.spare_slot_for(platter) {
             Some(slot) => {
                 self.panel.tenants[slot.0 as usize] = Some(platter);
                 if state.home.is_some() && !self.panel.strays.contains(&platter) {

@@ -11,6 +11,7 @@
 
 use fulgurite_domain::Micros;
 
+use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
@@ -43,8 +44,8 @@ impl Default for Ideas {
     fn default() -> Self {
         Self {
             exchanges: true,
-            window: 8,
-            age_counts: 0.02,
+            window: 64,
+            age_counts: 0.006,
             shares: true,
             reads_by_track: true,
             help_above: 16,
@@ -91,7 +92,10 @@ impl Fulgurite {
             return None;
         }
         let at = panel.position(shuttle);
-        self.collect(panel, own, at, true).or_else(|| self.fetch(panel, own, at)).or_else(|| self.collect(panel, own, at, false))
+        self.collect(panel, own, at, true)
+            .or_else(|| self.fetch(panel, own, at))
+            .or_else(|| self.collect(panel, own, at, false))
+            .or_else(|| stand_in(panel, &self.rectangles, &self.rectangles[own]))
     }
 
     /// Takes home what a drive of the rectangle is done with: the nearest, or only one where the shuttle stands.
