@@ -11,7 +11,9 @@
 //! ```
 
 pub mod bound;
+pub mod checks;
 pub mod decode;
+pub mod journal;
 pub mod kernel;
 pub mod overheads;
 pub mod placement_program;

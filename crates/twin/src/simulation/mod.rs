@@ -345,6 +345,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             self.observer.ended(&ended);
         }
         self.ended.clear();
+        self.observer.settled(self.now, &self.region);
     }
 
     fn schedule(&mut self, library: Library) {
