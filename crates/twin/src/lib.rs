@@ -15,6 +15,7 @@ pub mod decode;
 pub mod kernel;
 pub mod overheads;
 pub mod placement_program;
+pub mod plan;
 pub mod plot;
 pub mod scenario;
 pub mod settings;
