@@ -221,7 +221,7 @@ fn failures(reader: &mut Reader) -> Failures {
 
 /// Reports what doesn't go together, at the setting it is about.
 fn check(plan: &Plan, reader: &mut Reader) {
-    let Plan { limits, service, like, reads, ingest, .. } = plan;
+    let Plan { limits, service, like, reads, .. } = plan;
     if limits.drives[0] > limits.drives[1] {
         reader.refuse("library.drives_min", format!("{} drives at most, as drives_max says", limits.drives[1]));
     }
@@ -240,8 +240,5 @@ fn check(plan: &Plan, reader: &mut Reader) {
     }
     if (reads.kind == WorkloadKind::Trace) != reads.trace.is_some() {
         reader.refuse("reads.trace", "a path where reads are like \"trace\", and nothing otherwise");
-    }
-    if ingest.bytes_per_month as f64 * 12.0 * 1e3 > u64::MAX as f64 {
-        reader.refuse("ingest.per_month", "less than 1 EB");
     }
 }

@@ -105,26 +105,29 @@ impl<'p> Search<'p> {
             let size = self.largest(most_libraries);
             return Ok(Err(Box::new(Unmet { year: *year, size, limit: Limit::Slots, trial: None })));
         };
+        let by_slots = if for_slots == 1 { Limit::Minimum } else { Limit::Slots };
         // What was enough last year may be enough.
-        if let Some((size, limits)) = last
-            && size.libraries == for_slots
-        {
-            let trial = self.tried(year, size)?;
+        if let Some((size, mut limits)) = last {
+            let trial = self.tried(year, Size { libraries: for_slots, ..size })?;
             if trial.short_of.is_none() {
+                if size.libraries != for_slots {
+                    limits[0] = by_slots;
+                }
                 let chosen = Chosen { limits, trial };
                 self.last = Some(chosen.clone());
                 return Ok(Ok(chosen));
             }
         }
-        let (libraries, libraries_limit) = match self.libraries(year, for_slots)? {
-            Ok((libraries, None)) => {
-                let before = last.filter(|(size, _)| size.libraries == libraries).map(|(_, limits)| limits[0]);
-                (libraries, before.unwrap_or(if libraries == 1 { Limit::Minimum } else { Limit::Slots }))
-            }
-            Ok((libraries, Some(limit))) => (libraries, limit),
-            Err(short) => return Ok(Err(short)),
+        let ((libraries, libraries_limit), (drives, drives_limit)) = match self.drives(year, for_slots, floor.drives)? {
+            Some(drives) => ((for_slots, by_slots), drives),
+            None => match self.more_libraries(year, for_slots)? {
+                Ok(libraries) => {
+                    let drives = self.drives(year, libraries.0, floor.drives)?;
+                    (libraries, drives.expect("the largest of so many libraries were enough"))
+                }
+                Err(short) => return Ok(Err(short)),
+            },
         };
-        let (drives, drives_limit) = self.drives(year, libraries, floor.drives)?;
         let (shuttles, shuttles_limit) = self.shuttles(year, libraries, drives, floor.shuttles)?;
         let trial = self.tried(year, Size { libraries, drives, shuttles })?;
         let mut limits = [libraries_limit, drives_limit, shuttles_limit];
@@ -138,112 +141,101 @@ impl<'p> Search<'p> {
         Ok(Ok(chosen))
     }
 
-    /// Libraries with which the largest of their kind keep the level: `fewest`, or more, with what fewer are short of.
-    fn libraries(&mut self, year: &Year, fewest: u16) -> Result<Result<(u16, Option<Limit>), Box<Unmet>>, PlanError> {
+    /// More libraries than `too_few`, so many that the largest of their kind are enough, with what fewer are short of.
+    fn more_libraries(&mut self, year: &Year, too_few: u16) -> Result<Result<(u16, Limit), Box<Unmet>>, PlanError> {
         let most = self.plan.limits.libraries;
-        let mut failed: Option<(u16, Limit)> = None;
-        let mut best_s = f64::INFINITY;
-        let mut in_vain = 0;
-        let mut libraries = fewest;
-        let enough = loop {
-            let size = self.largest(libraries);
-            let (short_of, simulated) = match self.drives_for_written(year, libraries) > u32::from(size.drives) {
-                true => (Some(Limit::Verification), None),
-                false => {
-                    let trial = self.tried(year, size)?;
-                    (trial.short_of, Some(trial))
-                }
-            };
-            let Some(limit) = short_of else { break libraries };
+        let (mut low, mut limit) = (too_few, Limit::Level);
+        let (mut best_s, mut in_vain) = (f64::INFINITY, 0);
+        let mut libraries = too_few;
+        let mut high = loop {
+            let (short_of, trial) = self.largest_is_short_of(year, libraries)?;
+            let Some(short_of) = short_of else { break libraries };
             // More libraries that don't help much will not do so later: what limits is not the load.
-            let tail_s = simulated.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
-            if limit == Limit::Level && tail_s.is_finite() {
+            let tail_s = trial.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
+            if short_of == Limit::Level && tail_s.is_finite() {
                 in_vain = if tail_s > 0.9 * best_s { in_vain + 1 } else { 0 };
                 best_s = best_s.min(tail_s);
             }
             if libraries >= most || in_vain >= 2 {
-                return Ok(Err(Box::new(Unmet { year: *year, size, limit, trial: simulated })));
+                return Ok(Err(Box::new(Unmet { year: *year, size: self.largest(libraries), limit: short_of, trial })));
             }
-            failed = Some((libraries, limit));
+            (low, limit) = (libraries, short_of);
             libraries = libraries.saturating_mul(2).min(most);
         };
-        let Some((mut low, mut limit)) = failed else { return Ok(Ok((enough, None))) };
-        let mut high = enough;
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let size = self.largest(middle);
-            let short_of = match self.drives_for_written(year, middle) > u32::from(size.drives) {
-                true => Some(Limit::Verification),
-                false => self.tried(year, size)?.short_of,
-            };
-            match short_of {
+            match self.largest_is_short_of(year, middle)?.0 {
                 Some(short_of) => (low, limit) = (middle, short_of),
                 None => high = middle,
             }
         }
-        Ok(Ok((high, Some(limit))))
+        Ok(Ok((high, limit)))
     }
 
-    /// The fewest drives that are enough with as many shuttles as go with them, and what fewer are short of.
-    fn drives(&mut self, year: &Year, libraries: u16, floor: u16) -> Result<(u16, Limit), PlanError> {
+    /// What the largest libraries are short of; arithmetic may tell without a trial.
+    fn largest_is_short_of(&mut self, year: &Year, libraries: u16) -> Result<(Option<Limit>, Option<Trial>), PlanError> {
+        let size = self.largest(libraries);
+        if self.drives_for_written(year, libraries) > u32::from(size.drives) {
+            return Ok((Some(Limit::Verification), None));
+        }
+        let trial = self.tried(year, size)?;
+        Ok((trial.short_of, Some(trial)))
+    }
+
+    /// The fewest drives that are enough with as many shuttles as go with them, and what fewer are short of; none if the most are too few.
+    fn drives(&mut self, year: &Year, libraries: u16, floor: u16) -> Result<Option<(u16, Limit)>, PlanError> {
         let most = self.largest(libraries).drives;
-        let for_written = self.drives_for_written(year, libraries).min(most.into()) as u16;
-        let low = floor.max(for_written);
+        let for_written = self.drives_for_written(year, libraries);
+        if for_written > u32::from(most) {
+            return Ok(None);
+        }
+        let low = floor.max(for_written as u16);
+        let at_floor = if for_written > u32::from(floor) { Limit::Verification } else { Limit::Minimum };
         let guess = self.guess_drives(year, libraries).clamp(low, most);
-        let (drives, short_of) = self.smallest(low, most, guess, |search, drives| {
+        let found = self.smallest(low, most, guess, |search, drives| {
             let shuttles = search.most_shuttles(drives);
             Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of)
         })?;
-        let at_floor = if for_written > floor { Limit::Verification } else { Limit::Minimum };
-        Ok((drives, short_of.unwrap_or(at_floor)))
+        Ok(found.map(|(drives, short_of)| (drives, short_of.unwrap_or(at_floor))))
     }
 
-    /// The fewest shuttles that are enough with these drives, and what fewer are short of.
+    /// The fewest shuttles that are enough with these drives, and what fewer are short of. The most are enough.
     fn shuttles(&mut self, year: &Year, libraries: u16, drives: u16, floor: u16) -> Result<(u16, Limit), PlanError> {
         let most = self.most_shuttles(drives);
         let low = floor.min(most);
         let guess = self.guess_shuttles(year, libraries).clamp(low, most);
-        let (shuttles, short_of) = self
+        let found = self
             .smallest(low, most, guess, |search, shuttles| Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of))?;
+        let (shuttles, short_of) = found.expect("as many shuttles as go with the drives were enough");
         Ok((shuttles, short_of.unwrap_or(Limit::Minimum)))
     }
 
-    /// The smallest of `low..=high` that is short of nothing, and what one fewer is short of, if there is one fewer. `high` is known to be
-    /// enough.
+    /// The smallest of `low..=high` that is short of nothing, and what one fewer is short of, if there is one fewer; none if all are short
+    /// of something.
     fn smallest(
         &mut self,
         low: u16,
         high: u16,
         guess: u16,
         mut short_of: impl FnMut(&mut Self, u16) -> Result<Option<Limit>, PlanError>,
-    ) -> Result<(u16, Option<Limit>), PlanError> {
-        // All of `failed` and below is too small, `enough` and above is not.
-        let (mut failed, mut enough) = (i32::from(low) - 1, i32::from(high));
+    ) -> Result<Option<(u16, Option<Limit>)>, PlanError> {
+        // All up to `failed` are too small, and from `enough` on none is.
+        let (mut failed, mut enough) = (i32::from(low) - 1, i32::from(high) + 1);
         let mut why = None;
-        let mut next = i32::from(guess);
-        let mut step = 1;
+        let (mut next, mut step) = (i32::from(guess), 1);
         while enough - failed > 1 {
             next = next.clamp(failed + 1, enough - 1);
-            let (up, down) = match short_of(self, next as u16)? {
-                Some(limit) => {
-                    (failed, why) = (next, Some(limit));
-                    (true, false)
-                }
-                None => {
-                    enough = next;
-                    (false, true)
-                }
-            };
+            match short_of(self, next as u16)? {
+                Some(limit) => (failed, why, next) = (next, Some(limit), next + step),
+                None => (enough, next) = (next, next - step),
+            }
             // Away from the guess in growing steps, and in halves once it is between two.
-            let bracketed = failed >= i32::from(low) && enough < i32::from(high);
-            next = match (bracketed, up, down) {
-                (true, ..) => failed + (enough - failed) / 2,
-                (_, true, _) => next + step,
-                (..) => next - step,
-            };
+            if failed >= i32::from(low) && enough <= i32::from(high) {
+                next = failed + (enough - failed) / 2;
+            }
             step *= 2;
         }
-        Ok((enough as u16, why))
+        Ok((enough <= i32::from(high)).then_some((enough as u16, why)))
     }
 
     fn tried(&mut self, year: &Year, size: Size) -> Result<Trial, PlanError> {

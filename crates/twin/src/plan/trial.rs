@@ -7,7 +7,7 @@ use fulgurite_library::{Drive, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Breakdown, Faults};
 
 use super::load::{Year, at_rate, cool_down, share_of};
-use super::{Limit, Plan, PlanError, Size};
+use super::{Failures, Limit, Plan, PlanError, Size};
 use crate::scenario::{LibraryFault, RunSettings, Scenario, WorkloadKind};
 use crate::simulation::{self, Run, RunError};
 use crate::statistics::{Interval, confidence};
@@ -96,11 +96,9 @@ const AT_ONCE: usize = 2;
 /// Runs a size under a year's load. With `gives_up`, seeds are left out when an earlier one has shown that the size is not enough.
 pub(super) fn trial(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case, gives_up: bool) -> Result<Trial, PlanError> {
     let scenario = scenario(plan, racks, year, size, case);
-    let simulated = f64::from(scenario.libraries);
-    let parts = parts(&scenario, size);
+    let scale = f64::from(size.libraries) / f64::from(scenario.libraries);
     let mut sum = Sum::default();
     let seeds: Vec<u64> = (0..u64::from(plan.seeds)).map(|index| plan.seed + index).collect();
-    let limit_s = (1.0 - plan.margin.service) * plan.service.in_library().seconds();
     for seeds in seeds.chunks(AT_ONCE) {
         let runs: Vec<Result<Run, RunError>> = thread::scope(|scope| {
             let started: Vec<_> = seeds.iter().map(|&seed| scope.spawn({
@@ -117,22 +115,17 @@ pub(super) fn trial(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case,
                 Err(error) => return Err(error.into()),
             }
         }
-        if gives_up && sum.tails_s.iter().any(|tail| *tail > limit_s) {
+        if gives_up && sum.trial(plan, year, size, case, scale).short_of.is_some() {
             break;
         }
     }
-    Ok(sum.into_trial(plan, year, size, case, parts / simulated))
+    Ok(sum.trial(plan, year, size, case, scale))
 }
 
 /// Libraries that stand for all of them.
 fn simulated_libraries(plan: &Plan, size: Size) -> u16 {
     // A trace says which platters it wants, so it needs all of them.
     if plan.reads.kind == WorkloadKind::Trace { size.libraries } else { size.libraries.min(2) }
-}
-
-/// Libraries that the load is shared by, over those that are simulated.
-fn parts(scenario: &Scenario, size: Size) -> f64 {
-    f64::from(size.libraries.max(scenario.libraries))
 }
 
 /// What is simulated.
@@ -148,7 +141,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
     let mut mechanics = plan.like.mechanics.clone();
     let mut faults = Vec::new();
-    let Failures { shuttle_hours, drive_hours, detection_s, repair_s } = Failures::of(plan);
+    let Failures { shuttle_hours, drive_hours, detection_s, repair_s, .. } = plan.failures;
     match case {
         Case::ByChance => {
             mechanics.faults = Faults { shuttle_hours, drive_hours, detection_s, repair_s, ..mechanics.faults };
@@ -189,21 +182,6 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
 }
 
-/// What a plan says of failures, by name.
-struct Failures {
-    shuttle_hours: f64,
-    drive_hours: f64,
-    detection_s: f64,
-    repair_s: f64,
-}
-
-impl Failures {
-    fn of(plan: &Plan) -> Self {
-        let super::Failures { shuttle_hours, drive_hours, detection_s, repair_s, .. } = plan.failures;
-        Self { shuttle_hours, drive_hours, detection_s, repair_s }
-    }
-}
-
 /// Figures of several runs.
 #[derive(Default)]
 struct Sum {
@@ -236,13 +214,14 @@ impl Sum {
         self.motion_w += run.shuttles.joules / measured_s;
     }
 
-    fn into_trial(self, plan: &Plan, year: &Year, size: Size, case: Case, parts: f64) -> Trial {
+    /// What the runs so far come to; `scale` is libraries over those that were simulated.
+    fn trial(&self, plan: &Plan, year: &Year, size: Size, case: Case, scale: f64) -> Trial {
         let runs = self.runs.max(1.0);
-        let verified_bytes_s = self.verified_bytes_s / runs * parts;
+        let verified_bytes_s = self.verified_bytes_s / runs * scale;
         let mut trial = Trial {
             size,
             case,
-            tails_s: self.tails_s,
+            tails_s: self.tails_s.clone(),
             requests: self.requests,
             lost: self.lost / runs,
             reading: self.reading / runs,
@@ -251,8 +230,8 @@ impl Sum {
             shuttles_moving: self.shuttles_moving / runs,
             verified_bytes_s,
             verification: if year.written_bytes_s > 0.0 { verified_bytes_s / year.written_bytes_s } else { f64::INFINITY },
-            read_bytes_s: self.read_bytes_s / runs * parts,
-            motion_w: self.motion_w / runs * parts,
+            read_bytes_s: self.read_bytes_s / runs * scale,
+            motion_w: self.motion_w / runs * scale,
             short_of: None,
         };
         let limit_s = (1.0 - plan.margin.service) * plan.service.in_library().seconds();
