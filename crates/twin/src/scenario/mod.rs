@@ -245,12 +245,12 @@ impl Scenario {
         self.workload.check(self.readable())
     }
 
-    /// The information platters of all libraries, as the workload counts them: those of the first set, then those of the next. Where the
-    /// number of platters is 0 and not known before they are placed, at least one set.
+    /// The information platters of all libraries, as the workload counts them: those of the first set, then those of the next. Where as many
+    /// are wanted as fit, it is known only when they are placed ([`Stock::readable`]); this is then as many as there are slots for.
     #[must_use]
     pub fn readable(&self) -> Platters {
-        let shape = self.sets.shape;
-        let sets = (u64::from(self.platters) * u64::from(self.libraries) / u64::from(shape.platters())).max(1);
+        let here = if self.platters == 0 { self.layout.slot_count() } else { self.platters };
+        let sets = (u64::from(here) * u64::from(self.libraries) / u64::from(self.sets.shape.platters())).max(1);
         self.readable_of(sets)
     }
 
@@ -275,3 +275,6 @@ impl Scenario {
         pace::pace(&self.mechanics)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,15 +102,15 @@ pub fn reference() -> String {
 
 /// Reports what doesn't go together, at the setting it is about.
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
-    let name = match error {
+    let (name, expected) = match error {
         ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
-        ScenarioError::Layout(_) => "library.racks",
-        ScenarioError::Mechanics(_) => "drives.throughput",
-        ScenarioError::Workload(_) => "workload.preset",
-        ScenarioError::Placement(_) => "sets.zones",
-        ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => "library.platters",
+        ScenarioError::Layout(_) => ("library.racks", "a panel that can be built"),
+        ScenarioError::Mechanics(_) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::Workload(_) => ("workload.preset", "a workload that can be asked for"),
+        ScenarioError::Placement(_) => ("sets.zones", "zones that sets can be kept out of"),
+        ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),
     };
-    reader.refuse(name, format!("something else: {error}"));
+    reader.refuse(name, format!("{expected} ({error})"));
 }
 
 /// Asks for every setting; what a scenario file does not give is as in `base`.

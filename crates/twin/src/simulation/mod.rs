@@ -33,6 +33,7 @@ use crate::kernel::Queue;
 use crate::scenario::{Scenario, ScenarioError, Stock};
 use ingest::Ingesting;
 use measuring::Measuring;
+pub use requests::workload_statistics;
 use requests::{Open, OpenRequests, Requests};
 
 /// A run that came to no end.
