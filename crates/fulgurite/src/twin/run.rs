@@ -60,7 +60,8 @@ fn shown(point: &PointRuns) -> Table {
         return table;
     }
     let summary = results::summary(std::slice::from_ref(point));
-    let mut table = Table::new([Column::text("mean of", ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")]);
+    let mut table =
+        Table::new([Column::text("mean of", ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")]);
     for (column, value) in summary.columns().iter().zip(&summary.rows()[0]).filter(|(column, _)| column.name() != "scenario") {
         let value = match value {
             Value::I64(value) => Value::F64(*value as f64),

@@ -8,7 +8,14 @@ use crate::scenario::{Workload, mean_seek_s};
 
 fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
     let first = (request * 7 % 100_000) as u32;
-    Arrival { at: Micros::from_seconds(at_s), request, platter: RegionPlatter(platter), tracks: Tracks { first, count }, has_more: false, counts: true }
+    Arrival {
+        at: Micros::from_seconds(at_s),
+        request,
+        platter: RegionPlatter(platter),
+        tracks: Tracks { first, count },
+        has_more: false,
+        counts: true,
+    }
 }
 
 fn bound(scenario: &Scenario, arrivals: &[Arrival]) -> Bound {

@@ -43,11 +43,8 @@ impl Observer for Leaving {
 pub(super) fn need(plan: &Plan, racks: u8, year: &Year, trial: &Trial) -> Result<DecodeNeed, PlanError> {
     let scenario = scenario(plan, racks, year, trial.size, Case::Nothing);
     let slots = (scenario.run.measured.0 / SLOT.0).max(1) as usize;
-    let mut leaving = Leaving {
-        begin: scenario.run.warm_up,
-        track_bytes: plan.like.mechanics.drive.track_bytes,
-        slots: vec![Left::default(); slots],
-    };
+    let mut leaving =
+        Leaving { begin: scenario.run.warm_up, track_bytes: plan.like.mechanics.drive.track_bytes, slots: vec![Left::default(); slots] };
     match run_with(&scenario, plan.seed, &mut leaving, |_| ()) {
         // Reads that come too late in the library come too late here, whatever is decoded.
         Ok(_) | Err(RunError::Unfinished { .. }) => {}

@@ -150,7 +150,12 @@ fn ingest(reader: &mut Reader) -> IngestPlan {
             IngestSpec::PERSISTENCE,
             "How much that logarithm is like the last day's.",
         ),
-        headroom: section.setting_or("headroom", number(1.01..=100.0), IngestSpec::HEADROOM, "What the write drives can write, over the mean."),
+        headroom: section.setting_or(
+            "headroom",
+            number(1.01..=100.0),
+            IngestSpec::HEADROOM,
+            "What the write drives can write, over the mean.",
+        ),
     }
 }
 
@@ -181,7 +186,11 @@ fn reads(reader: &mut Reader) -> Reads {
 
 fn library(reader: &mut Reader) -> Result<(Scenario, Limits), SettingErrors> {
     let mut section = reader.section("library", "What a library is like, and what it can have.");
-    let like = section.optional("like", file(), "A scenario: its mechanics, platters, sets, policy and layout are taken. None is the default one.");
+    let like = section.optional(
+        "like",
+        file(),
+        "A scenario: its mechanics, platters, sets, policy and layout are taken. None is the default one.",
+    );
     let limits = Limits {
         libraries: section.setting("most", count(1..=1_000), "1000", "The most libraries."),
         racks: section.optional("racks", count(1..=100), "Storage racks. None is the fewest in which blast zones leave room for a set."),

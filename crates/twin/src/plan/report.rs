@@ -95,9 +95,7 @@ fn loads() -> Vec<Given> {
         real("decode_mean", "workers", "Decode workers at work in the mean.", |_, y| Value::F64(y.decode.mean)),
         whole("decode_most", "Decode workers that must be had.", |_, y| number(y.decode.must_have.into())),
         real("energy", "MWh/a", "Shuttles, drives and decoding.", |_, y| Value::F64(y.energy_kwh.total() / 1e3)),
-        real("energy_ratio", "x", "Over the first year.", |o, y| {
-            finite(y.energy_kwh.total() / o.years[0].energy_kwh.total())
-        }),
+        real("energy_ratio", "x", "Over the first year.", |o, y| finite(y.energy_kwh.total() / o.years[0].energy_kwh.total())),
     ]
 }
 
@@ -205,11 +203,7 @@ impl Outcome {
             (Limit::Slots, _) => format!("{} platters need more slots than {} libraries have", year.platters, size.libraries),
             (Limit::Level, Some(trial)) => {
                 let allowed = (1.0 - self.plan.margin.service) * self.plan.service.in_library().seconds();
-                format!(
-                    "with {size} the tail is still {}, and the margin leaves {}",
-                    time(trial.worst_tail_s()),
-                    time(allowed)
-                )
+                format!("with {size} the tail is still {}, and the margin leaves {}", time(trial.worst_tail_s()), time(allowed))
             }
             (Limit::Verification, Some(trial)) => format!(
                 "{size} verify {:.2} times what is written, and {:.2} are wanted",

@@ -204,8 +204,8 @@ impl<'p> Search<'p> {
         let most = self.most_shuttles(drives);
         let low = floor.min(most);
         let guess = self.guess_shuttles(year, libraries).clamp(low, most);
-        let found = self
-            .smallest(low, most, guess, |search, shuttles| Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of))?;
+        let found =
+            self.smallest(low, most, guess, |search, shuttles| Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of))?;
         let (shuttles, short_of) = found.expect("as many shuttles as go with the drives were enough");
         Ok((shuttles, short_of.unwrap_or(Limit::Minimum)))
     }

@@ -101,10 +101,15 @@ pub(super) fn trial(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case,
     let seeds: Vec<u64> = (0..u64::from(plan.seeds)).map(|index| plan.seed + index).collect();
     for seeds in seeds.chunks(AT_ONCE) {
         let runs: Vec<Result<Run, RunError>> = thread::scope(|scope| {
-            let started: Vec<_> = seeds.iter().map(|&seed| scope.spawn({
-                let scenario = &scenario;
-                move || simulation::run(scenario, seed)
-            })).collect();
+            let started: Vec<_> = seeds
+                .iter()
+                .map(|&seed| {
+                    scope.spawn({
+                        let scenario = &scenario;
+                        move || simulation::run(scenario, seed)
+                    })
+                })
+                .collect();
             started.into_iter().map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         for run in runs {
@@ -150,10 +155,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
             mechanics.faults = Faults { detection_s, repair_s: 1e9, ..mechanics.faults };
             for library in (0..libraries).map(Library) {
                 let fault = |what| LibraryFault { library, at: Micros::ZERO, what };
-                faults.extend([
-                    fault(Breakdown::ShuttleStops(Shuttle(size.shuttles / 2))),
-                    fault(Breakdown::DriveDown(Drive(0))),
-                ]);
+                faults.extend([fault(Breakdown::ShuttleStops(Shuttle(size.shuttles / 2))), fault(Breakdown::DriveDown(Drive(0)))]);
             }
         }
         Case::Nothing | Case::Library => {}

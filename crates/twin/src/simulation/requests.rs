@@ -36,7 +36,9 @@ impl Requests {
                 let settings = TraceSettings { platters, shard_bytes: scenario.workload.shard_bytes, seed };
                 Reads::Traced(Box::new(Trace::new(file, &settings).map_err(|source| RunError::Trace { path: path.clone(), source })?))
             }
-            _ => Reads::Generated(Box::new(Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?)),
+            _ => Reads::Generated(Box::new(
+                Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?,
+            )),
         };
         let mut requests = Self { reads, ahead: None, shards: Vec::new() };
         requests.ahead = requests.read(scenario)?;
