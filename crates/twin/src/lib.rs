@@ -17,6 +17,7 @@ pub mod journal;
 pub mod kernel;
 pub mod overheads;
 pub mod placement_program;
+pub mod plan;
 pub mod plot;
 pub mod results;
 pub mod scenario;
