@@ -44,8 +44,8 @@ impl Default for Ideas {
     fn default() -> Self {
         Self {
             exchanges: true,
-            window: 64,
-            age_counts: 0.006,
+            window: 32,
+            age_counts: 0.02,
             shares: true,
             reads_by_track: true,
             help_above: 16,

@@ -126,13 +126,16 @@ pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -
     Ok(replay.report)
 }
 
+/// The commands and ends that follow from one input.
+type Follows = (Vec<(Library, Command)>, Vec<(RequestId, RegionOutcome)>);
+
 struct Replay<'a> {
     region: &'a mut Region,
     detail: Detail,
     /// What followed the last input and was not in the journal yet; unused with digests.
     commands: VecDeque<(Library, Command)>,
     ended: VecDeque<(RequestId, RegionOutcome)>,
-    scratch: (Vec<(Library, Command)>, Vec<(RequestId, RegionOutcome)>),
+    scratch: Follows,
     digest: FollowedDigest,
     same_until: u64,
     input: Option<(u64, Fact)>,
