@@ -1,9 +1,10 @@
 //! The digital twin's commands: each in a module of its own, which reads scenarios, runs them with the crate `twin`, and prints.
 //!
-//! Exit status: 0 if all is as expected, 1 if an expectation of the scenario was missed or a run came to no end, 2 if a scenario or an
-//! argument is wrong.
+//! Exit status: 0 if all is as expected, 1 if an expectation of the scenario was missed, a run came to no end or a replay differs, 2 if a
+//! scenario, a journal or an argument is wrong.
 
 mod check;
+mod journal;
 mod run;
 mod sweep;
 mod write;
@@ -26,6 +27,10 @@ pub(crate) enum Twin {
     Run(Run),
     /// Run a scenario with all combinations of settings that vary
     Sweep(Sweep),
+    /// Run a scenario, and write down all that went into its controllers and came out of them
+    Record(Record),
+    /// Give the events of a journal to the controllers again, and compare their commands with those in the journal
+    Replay(Replay),
     /// Print the page of all settings of scenario files
     Reference,
     /// Print what a scenario's workload is like, beside what is published
@@ -77,6 +82,28 @@ pub(crate) struct Sweep {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Record {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Where the journal goes; nothing may be there
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+    /// The seed; without it, the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Instead of all commands, write digests of so many each: a third of the length
+    #[arg(long, value_name = "N")]
+    digests: Option<std::num::NonZeroU64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// A journal
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckWorkload {
     #[command(flatten)]
     chosen: Chosen,
@@ -89,6 +116,8 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
+        Twin::Record(record) => journal::record(session, record),
+        Twin::Replay(replay) => journal::run_again(session, replay),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)
