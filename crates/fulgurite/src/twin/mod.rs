@@ -91,7 +91,7 @@ pub(crate) struct Record {
     /// The seed; without it, the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Instead of all commands, write digests of so many each: a third of the length
+    /// Instead of all commands, write digests of so many each: half the length
     #[arg(long, value_name = "N")]
     digests: Option<std::num::NonZeroU64>,
 }
