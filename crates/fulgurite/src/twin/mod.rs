@@ -1,9 +1,10 @@
 //! The digital twin's commands: each in a module of its own, which reads scenarios, runs them with the crate `twin`, and prints.
 //!
-//! Exit status: 0 if all is as expected, 1 if an expectation of the scenario was missed or a run came to no end, 2 if a scenario or an
-//! argument is wrong.
+//! Exit status: 0 if all is as expected, 1 if an expectation of the scenario was missed, a run came to no end or a replay differs, 2 if a
+//! scenario, a journal or an argument is wrong.
 
 mod check;
+mod journal;
 mod plan;
 mod run;
 mod sweep;
@@ -29,6 +30,10 @@ pub(crate) enum Twin {
     Sweep(Sweep),
     /// Find out how many libraries, drives and shuttles the coming years need
     Plan(Plan),
+    /// Run a scenario, and write down all that went into its controllers and came out of them
+    Record(Record),
+    /// Give the events of a journal to the controllers again, and compare their commands with those in the journal
+    Replay(Replay),
     /// Print the page of all settings of scenario files
     Reference,
     /// Print what a scenario's workload is like, beside what is published
@@ -93,6 +98,28 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Record {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Where the journal goes; nothing may be there
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+    /// The seed; without it, the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Instead of all commands, write digests of so many each: half the length
+    #[arg(long, value_name = "N")]
+    digests: Option<std::num::NonZeroU64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// A journal
+    #[arg(value_name = "JOURNAL")]
+    journal: PathBuf,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckWorkload {
     #[command(flatten)]
     chosen: Chosen,
@@ -106,6 +133,8 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
         Twin::Plan(plan) => plan::plan(session, plan),
+        Twin::Record(record) => journal::record(session, record),
+        Twin::Replay(replay) => journal::run_again(session, replay),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)

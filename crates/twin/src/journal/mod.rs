@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Behind each line stands a check over it and all lines above it, so damage is found at the line where it is. Instead of what followed,
-//! a journal may hold digests of it ([`Detail::Digests`]): a third of the length, and a difference is found within as many facts.
+//! a journal may hold digests of it ([`Detail::Digests`]): half the length, and a difference is found within as many facts.
 
 mod error;
 mod fact;
