@@ -1,39 +1,36 @@
 //! A policy of one's own beside those that are there: `cargo run --release -p fulgurite-twin --example own_policy`.
 
-use fulgurite_library::{Panel, Policy, Shuttle, Task};
-use fulgurite_twin::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
+use fulgurite_library::{Layout, Panel, Policy, Rectangle, Shuttle, Task, rectangles};
+use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Run, RunError, run, run_with_policy};
 use fulgurite_twin::table::{Column, Table, Value};
 
-/// Any shuttle brings the platter that most requests wait for to the drive that is nearest to it.
-struct MostWanted;
+/// In its part of the panel, each shuttle brings the platter that most requests wait for.
+struct MostWanted(Vec<Rectangle>);
+
+impl MostWanted {
+    fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
+        let own = self.0.iter().find(|rectangle| rectangle.working(panel).any(|other| other == shuttle))?;
+        let mut drives = own.drives.iter().copied().filter(|drive| panel.is_reachable(*drive));
+        // What was read goes home first: it is in the way of the next.
+        if let Some((drive, bay)) = drives.clone().find_map(|drive| Some((drive, panel.released_bay(drive)?))) {
+            return Some(Task::Collect { drive, bay });
+        }
+        let drive = drives.find(|drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0)?;
+        let waiting = own.lanes.iter().flat_map(|lane| panel.queue().line(*lane));
+        let platter = waiting.max_by_key(|platter| (panel.queue().requests_for(*platter), std::cmp::Reverse(*platter)))?;
+        Some(Task::Fetch { platter, drive })
+    }
+}
 
 impl Policy for MostWanted {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
-        panel.idle_shuttles().find_map(|shuttle| {
-            let way = |to| panel.pace().travel(panel.position(shuttle), to);
-            let door = |drive| panel.layout().drive_position(drive);
-            let drives = || panel.drives().filter(|drive| panel.is_reachable(*drive));
-            // What was read goes home first: it is in the way of the next.
-            let released = drives().filter_map(|drive| Some((way(door(drive)), drive, panel.released_bay(drive)?))).min();
-            let collect = released.map(|(_, drive, bay)| Task::Collect { drive, bay });
-            let fetch = || {
-                // Ties go to the oldest request, then to the lower number.
-                let waiting = panel.lanes().flat_map(|lane| panel.queue().line(lane));
-                let platter = waiting.min_by_key(|platter| {
-                    (std::cmp::Reverse(panel.queue().requests_for(*platter)), panel.queue().oldest(*platter), *platter)
-                })?;
-                let free = drives().filter(|drive| panel.empty_bay(*drive).is_some() && panel.customers(*drive) == 0);
-                let drive = free.min_by_key(|drive| (panel.pace().travel(panel.place_of(platter), door(*drive)), *drive))?;
-                Some(Task::Fetch { platter, drive })
-            };
-            Some((shuttle, collect.or_else(fetch)?))
-        })
+        panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
     }
 }
 
 fn main() -> Result<(), RunError> {
-    let mut scenario = Scenario { workload: Workload::preset(WorkloadKind::Typical), ..Scenario::default() };
+    let mut scenario = Scenario::default();
     let columns = [Column::text("policy", ""), Column::i64("seed", "", ""), Column::f64("median", "s", ""), Column::f64("tail", "s", "")];
     let mut table = Table::new(columns);
     let mut row = |policy: &str, seed: u64, mut run: Run| {
@@ -42,7 +39,7 @@ fn main() -> Result<(), RunError> {
     };
     // The same seeds for all: the same requests for the same platters, at the same instants.
     for seed in 1..=3 {
-        row("most wanted", seed, run_with_policy(&scenario, seed, |_| Box::new(MostWanted))?);
+        row("most wanted", seed, run_with_policy(&scenario, seed, |layout: &Layout| Box::new(MostWanted(rectangles(layout))))?);
         for name in [PolicyName::Partitioned, PolicyName::Fulgurite] {
             scenario.policy.name = name;
             row(name.text(), seed, run(&scenario, seed)?);
