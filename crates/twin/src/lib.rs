@@ -14,6 +14,7 @@ pub mod bound;
 pub mod decode;
 pub mod kernel;
 pub mod overheads;
+pub mod paper;
 pub mod placement_program;
 pub mod plot;
 pub mod scenario;
