@@ -22,6 +22,7 @@ use fulgurite_mechanics::{Breakdown, Settings, SettingsError};
 use fulgurite_workload::{Platters, SpecError};
 
 pub use inventory::Stock;
+pub(crate) use pace::mean_seek_s;
 pub use policy::{PolicyChoice, PolicyName};
 pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};

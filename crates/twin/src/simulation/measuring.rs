@@ -13,7 +13,7 @@ use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatisti
 
 use super::figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 use super::observer::Ended;
-use crate::bound::Bound;
+use crate::bound::{ARRIVALS_MAX, Arrival, Bound};
 use crate::scenario::{RunSettings, Scenario, Stock};
 use crate::statistics::{Recorder, TimeWeighted};
 
@@ -41,6 +41,8 @@ pub(super) struct Measuring {
     waiting: u64,
     waiting_most: u64,
     last_end: Micros,
+    /// All reads, for the bound; nothing if there are too many.
+    arrivals: Option<Vec<Arrival>>,
 }
 
 /// Figures of all machines at an instant.
@@ -88,6 +90,7 @@ impl Measuring {
             waiting: 0,
             waiting_most: 0,
             last_end: Micros::ZERO,
+            arrivals: Some(Vec::new()),
         }
     }
 
@@ -115,12 +118,17 @@ impl Measuring {
     }
 
     pub(super) fn arrived(&mut self, at: Micros, counts: bool, id: RequestId, shards: &[Shard]) {
-        let _ = id;
         self.present.change(at, 1.0);
         self.present_all.change(at, 1.0);
         if counts {
             self.requests += 1;
             self.reads += shards.len() as u64;
+        }
+        let has_more = shards.len() > 1;
+        let arrival = |shard: &Shard| Arrival { at, request: id.0, platter: shard.platter, tracks: shard.tracks, has_more, counts };
+        match &mut self.arrivals {
+            Some(arrivals) if arrivals.len() + shards.len() <= ARRIVALS_MAX => arrivals.extend(shards.iter().map(arrival)),
+            arrivals => *arrivals = None,
         }
     }
 
@@ -138,8 +146,7 @@ impl Measuring {
     }
 
     /// The figures of the run, which ended at `now`; requests under way then have been there for so long altogether.
-    pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock, region: &Region) -> Run {
-        let _ = (stock, region);
+    pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
         let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");
         let drives: Vec<DriveStatistics> = end.drives.iter().zip(&begin.drives).map(|(end, begin)| end.since(begin)).collect();
         let shuttles: Vec<ShuttleStatistics> = end.shuttles.iter().zip(&begin.shuttles).map(|(end, begin)| end.since(begin)).collect();
@@ -149,7 +156,7 @@ impl Measuring {
             unhindered: end.congestion.unhindered - begin.congestion.unhindered,
             evasions: end.congestion.evasions - begin.congestion.evasions,
         };
-        let bound: Option<Bound> = None;
+        let bound = self.arrivals.map(|arrivals| Bound::of(scenario, stock, &arrivals, self.requests));
         Run {
             scenario: scenario.name.clone(),
             seed: 0,

@@ -389,7 +389,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             return Err(RunError::Unfinished { requests, first, arrived: open.arrived, at, why });
         }
         let still_there: u64 = self.open.under_way().map(|open| self.now.since(open.arrived).0).sum();
-        let mut run = self.measuring.into_run(self.now, still_there, self.scenario, self.stock, &self.region);
+        let mut run = self.measuring.into_run(self.now, still_there, self.scenario, self.stock);
         run.seed = self.seed;
         run.events = self.events;
         run.recoveries = self.region.recovered();

@@ -1,0 +1,107 @@
+//! Loads whose bound is known by hand, and runs that are held against theirs.
+
+use fulgurite_domain::Micros;
+use fulgurite_library::RegionPlatter;
+
+use super::*;
+use crate::scenario::{Workload, mean_seek_s};
+
+fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
+    let first = (request * 7 % 100_000) as u32;
+    Arrival { at: Micros::from_seconds(at_s), request, platter: RegionPlatter(platter), tracks: Tracks { first, count }, has_more: false, counts: true }
+}
+
+fn bound(scenario: &Scenario, arrivals: &[Arrival]) -> Bound {
+    Bound::of(scenario, &scenario.stock(1).unwrap(), arrivals, arrivals.len() as u64)
+}
+
+fn close(found: Micros, wanted_s: f64) {
+    let found = found.seconds();
+    assert!((found / wanted_s - 1.0).abs() < 2e-3, "{found} s instead of {wanted_s} s");
+}
+
+#[test]
+fn a_burst_on_all_platters_takes_their_handling_over_the_shuttles() {
+    let scenario = Scenario::default();
+    let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
+    let servers = Servers::of(&scenario, &scenario.stock(1).unwrap(), Library(0));
+    let all: f64 = servers.handling_s.iter().sum();
+    let edges = 60.0 * servers.handling_most_s;
+    let bound = bound(&scenario, &arrivals);
+    // The longest waits for all of it; the tail leaves out the three that cost most.
+    close(bound.longest, (all - edges) / 20.0);
+    close(bound.tails.shuttles, (all - edges - 3.0 * servers.handling_most_s) / 20.0);
+    // Each visit: 1 s, a seek of 0.648 s in the mean, a third of a second for the track, 1 s.
+    let visit = 2.0 + servers.seek_s;
+    close(bound.tails.drives, (3_797.0 * (visit + 1.0 / 3.0) - 40.0 * visit) / 20.0);
+    assert_eq!(bound.tails.platter, Micros::ZERO, "one read of each platter makes no one wait");
+    assert_eq!(bound.tail, bound.tails.shuttles);
+}
+
+#[test]
+fn one_platter_is_read_by_one_drive() {
+    let scenario = Scenario::default();
+    let arrivals: Vec<Arrival> = (0..10_000).map(|request| arrival(5.0, request, 7, 5)).collect();
+    let bound = bound(&scenario, &arrivals);
+    // 10,000 reads of five thirds of a second with a seek, which takes 0.648 s in the mean; the tail leaves out ten.
+    let read = 5.0 / 3.0 + mean_seek_s(&scenario.mechanics.drive);
+    close(bound.longest, 10_000.0 * read);
+    close(bound.tail, 9_990.0 * read);
+    assert_eq!(bound.tails.shuttles, Micros::ZERO);
+    // Side by side they need no seeks, but for the first.
+    let beside = |request: u64| Tracks { first: request as u32 * 5, count: 5 };
+    let arrivals: Vec<Arrival> = arrivals.iter().map(|arrival| Arrival { tracks: beside(arrival.request), ..*arrival }).collect();
+    close(super::Bound::of(&scenario, &scenario.stock(1).unwrap(), &arrivals, 10_000).longest, 10_000.0 * 5.0 / 3.0);
+}
+
+#[test]
+fn requests_for_one_platter_share_a_visit_if_they_may_wait_for_each_other() {
+    let scenario = Scenario::default();
+    // Each platter is asked for again a thousand seconds later: what waits as long needs one visit.
+    let both = |again_s: f64| -> Vec<Arrival> {
+        let first = (0..3_800).map(|platter| arrival(0.0, platter.into(), platter, 1));
+        let second = (0..3_800).map(|platter| arrival(again_s, 3_800 + u64::from(platter), platter, 1));
+        first.chain(second).collect()
+    };
+    let once = bound(&scenario, &both(0.0)).tails.shuttles;
+    assert!(once > Micros(1_000_000_000), "{once}");
+    close(bound(&scenario, &both(1_000.0)).tails.shuttles, once.seconds());
+    // Far apart, they are two bursts that each are like one, but the tail may leave out twice as many.
+    let apart = bound(&scenario, &both(40_000.0)).tails.shuttles;
+    close(apart, once.seconds());
+}
+
+#[test]
+fn platters_that_cant_be_used_and_shuttles_that_arent_needed_bound_nothing() {
+    let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
+    let mut scenario = Scenario::default();
+    let all = bound(&scenario, &arrivals);
+    scenario.sets.unavailable = 0.1;
+    let fewer = bound(&scenario, &arrivals);
+    assert!(fewer.tail < all.tail && fewer.tail > Micros::ZERO, "{fewer:?}");
+    scenario.policy.name = PolicyName::NoShuttles;
+    let drives_alone = bound(&scenario, &arrivals);
+    assert_eq!(drives_alone.tails.shuttles, Micros::ZERO);
+    assert_eq!(drives_alone.tail, drives_alone.tails.drives);
+}
+
+#[test]
+fn no_policy_beats_the_bound_and_no_run_is_without_it() {
+    let mut scenario = Scenario { platters: 380, ..Scenario::default() };
+    scenario.run.warm_up = Micros(600_000_000);
+    scenario.run.measured = Micros(7_200_000_000);
+    scenario.workload = Workload::default();
+    scenario.workload.bursts.period = Micros(7_200_000_000);
+    scenario.workload.bursts.count = 1;
+    scenario.workload.rate = 0.5;
+    for (text, name) in PolicyName::ALL {
+        scenario.policy.name = name;
+        for seed in 0..3 {
+            let mut run = crate::simulation::run(&scenario, seed).unwrap();
+            let bound = run.bound.unwrap();
+            let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
+            assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
+            assert!(bound.tail > Micros(60_000_000), "{text}, seed {seed}: {bound:?} says nothing");
+        }
+    }
+}

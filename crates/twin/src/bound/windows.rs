@@ -1,0 +1,299 @@
+//! The search for the longest time that is too short, window by window.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use fulgurite_domain::Micros;
+
+use super::servers::Servers;
+use super::{ByServer, Job};
+
+/// The work of one library, and the windows that don't depend on the time asked about.
+pub(super) struct Work<'a> {
+    shuttles: Option<Shared<'a>>,
+    drives: Shared<'a>,
+    rows: Vec<Row>,
+}
+
+impl<'a> Work<'a> {
+    /// Of these jobs, in order of time.
+    pub(super) fn new(servers: &'a Servers, jobs: &'a [Job]) -> Self {
+        let shuttles = servers.shuttles.map(|shuttles| Shared::new(servers, jobs, shuttles, Kind::Shuttles));
+        Self { shuttles, drives: Shared::new(servers, jobs, servers.drives, Kind::Drives), rows: rows(jobs) }
+    }
+
+    /// The bound of each kind of server, if so many requests may be left out.
+    pub(super) fn least(&self, left_out: u64) -> ByServer<Micros> {
+        let shared = |work: &Shared<'_>| longest_infeasible(|time_s| work.is_infeasible(time_s, left_out));
+        ByServer {
+            shuttles: self.shuttles.as_ref().map_or(Micros::ZERO, shared),
+            drives: shared(&self.drives),
+            platter: longest_infeasible(|time_s| self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out),
+        }
+    }
+}
+
+/// The largest time found to be infeasible, to a thousandth; 0 if none is.
+fn longest_infeasible(is_infeasible: impl Fn(f64) -> bool) -> Micros {
+    /// 2^27 s are four years.
+    const DOUBLINGS: i32 = 27;
+    // Windows depend on the time, so that a longer one may be seen to be infeasible where a shorter one is not.
+    let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent));
+    let Some(mut low) = powers.find(|time_s| is_infeasible(*time_s)) else { return Micros::ZERO };
+    let mut high = 2.0 * low;
+    while high - low > low * 1e-3 {
+        let middle = (low + high) / 2.0;
+        if is_infeasible(middle) { low = middle } else { high = middle }
+    }
+    Micros((low * 1e6) as u64)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Shuttles,
+    Drives,
+}
+
+/// Servers that share the work of all platters.
+struct Shared<'a> {
+    servers: &'a Servers,
+    jobs: &'a [Job],
+    /// Servers: seconds of work in a second.
+    rate: f64,
+    kind: Kind,
+    /// Busy periods in which each platter is visited once.
+    once: Vec<Window>,
+    /// By platter, until when a job needs no visit of its own: kept for its memory.
+    hit_until: RefCell<Vec<f64>>,
+}
+
+/// Jobs that follow one another, from the beginning of a busy period to when most work waits.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    first: usize,
+    /// The one behind the last.
+    end: usize,
+    /// The work that waits at the end, in seconds of a server.
+    waiting_s: f64,
+}
+
+/// Finds busy periods: those of servers that share out the work without loss.
+struct Busy {
+    rate: f64,
+    waiting_s: f64,
+    before_s: f64,
+    open: Window,
+}
+
+impl Busy {
+    fn new(rate: f64) -> Self {
+        Self { rate, waiting_s: 0.0, before_s: 0.0, open: Window { first: 0, end: 0, waiting_s: 0.0 } }
+    }
+
+    /// Time goes on to a job. Gives the busy period that has ended, if one has.
+    fn go_on(&mut self, index: usize, at_s: f64) -> Option<Window> {
+        self.waiting_s -= self.rate * (at_s - self.before_s);
+        self.before_s = at_s;
+        if self.waiting_s > 0.0 {
+            return None;
+        }
+        self.waiting_s = 0.0;
+        Some(std::mem::replace(&mut self.open, Window { first: index, end: index, waiting_s: 0.0 }))
+    }
+
+    fn add(&mut self, index: usize, work_s: f64) {
+        self.waiting_s += work_s;
+        if self.waiting_s > self.open.waiting_s {
+            self.open.waiting_s = self.waiting_s;
+            self.open.end = index + 1;
+        }
+    }
+}
+
+impl<'a> Shared<'a> {
+    fn new(servers: &'a Servers, jobs: &'a [Job], rate: f64, kind: Kind) -> Self {
+        let hit_until = RefCell::new(vec![f64::NEG_INFINITY; servers.handling_s.len()]);
+        let mut shared = Self { servers, jobs, rate, kind, once: Vec::new(), hit_until };
+        shared.once = shared.windows(None);
+        shared
+    }
+
+    fn visit_s(&self, platter: u32) -> f64 {
+        match self.kind {
+            Kind::Shuttles => self.servers.handling_s[platter as usize],
+            Kind::Drives => self.servers.visit_s,
+        }
+    }
+
+    fn visit_most_s(&self) -> f64 {
+        match self.kind {
+            Kind::Shuttles => self.servers.handling_most_s,
+            Kind::Drives => self.servers.visit_s,
+        }
+    }
+
+    fn reading_s(&self, job: &Job) -> f64 {
+        match self.kind {
+            Kind::Shuttles => 0.0,
+            Kind::Drives => job.reading_s,
+        }
+    }
+
+    /// Busy periods with more work waiting than fits into the time; without one, those of one visit a platter, and all of them.
+    fn windows(&self, time_s: Option<f64>) -> Vec<Window> {
+        let mut hit_until = self.hit_until.borrow_mut();
+        hit_until.fill(f64::NEG_INFINITY);
+        let mut busy = Busy::new(self.rate);
+        let mut windows = Vec::new();
+        let least_s = self.rate * time_s.unwrap_or(0.0);
+        let mut period = 0.0;
+        for (index, job) in self.jobs.iter().enumerate() {
+            if let Some(window) = busy.go_on(index, job.at_s) {
+                windows.extend((window.waiting_s > least_s).then_some(window));
+                period += 1.0;
+            }
+            let hit_until = &mut hit_until[job.platter as usize];
+            // Within a period of the one kind a platter is hit for good, within one of the other kind for so long.
+            let (now, until) = time_s.map_or((period, period + 1.0), |time_s| (job.at_s, job.at_s + time_s));
+            let is_visit = now >= *hit_until;
+            if is_visit {
+                *hit_until = until;
+            }
+            let visit_s = if is_visit { self.visit_s(job.platter) } else { 0.0 };
+            busy.add(index, visit_s + self.reading_s(job));
+        }
+        windows.extend((busy.open.waiting_s > least_s).then_some(busy.open));
+        windows
+    }
+
+    /// Whether more requests than may be left out have to take longer than this.
+    fn is_infeasible(&self, time_s: f64, left_out: u64) -> bool {
+        self.is_too_much(&self.once, time_s, left_out) || self.is_too_much(&self.windows(Some(time_s)), time_s, left_out)
+    }
+
+    fn is_too_much(&self, windows: &[Window], time_s: f64, left_out: u64) -> bool {
+        let mut needed = 0;
+        let mut worth = windows.iter().filter(|window| window.waiting_s > self.rate * time_s);
+        worth.any(|window| {
+            needed += self.left_out_of(window, time_s);
+            needed > left_out
+        })
+    }
+
+    /// How many requests of a window have to take longer than this, at least.
+    fn left_out_of(&self, window: &Window, time_s: f64) -> u64 {
+        let jobs = &self.jobs[window.first..window.end];
+        let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return 0 };
+        let length_s = last.at_s - first.at_s + time_s;
+        let mut hit_until = self.hit_until.borrow_mut();
+        hit_until.fill(f64::NEG_INFINITY);
+        let (mut work_s, mut again_s) = (0.0, 0.0);
+        let mut gaps_s = Vec::new();
+        for job in jobs {
+            let hit_until = &mut hit_until[job.platter as usize];
+            if job.at_s >= *hit_until {
+                let visit_s = self.visit_s(job.platter);
+                if hit_until.is_finite() {
+                    gaps_s.push(job.at_s - *hit_until);
+                    again_s += visit_s;
+                } else {
+                    work_s += visit_s;
+                }
+                *hit_until = job.at_s + time_s;
+            }
+            work_s += self.reading_s(job);
+        }
+        work_s += (again_s - self.held_s(gaps_s, length_s)).max(0.0);
+        let excess_s = work_s - self.rate * length_s - self.edges_s();
+        if excess_s > 0.0 { self.left_out_for(excess_s, jobs) } else { 0 }
+    }
+
+    /// What may be done before a window or behind it.
+    fn edges_s(&self) -> f64 {
+        match self.kind {
+            Kind::Shuttles => self.servers.places * self.servers.handling_most_s,
+            Kind::Drives => 2.0 * self.servers.drives * (self.servers.visit_s + self.servers.seek_s),
+        }
+    }
+
+    /// What is saved by platters that are kept from one visit to the next.
+    fn held_s(&self, mut gaps_s: Vec<f64>, length_s: f64) -> f64 {
+        gaps_s.sort_unstable_by(f64::total_cmp);
+        let room_s = self.servers.places * length_s;
+        let mut held_s = 0.0;
+        let saved = gaps_s.iter().take_while(|gap_s| {
+            held_s += **gap_s;
+            held_s <= room_s
+        });
+        saved.count() as f64 * self.visit_most_s()
+    }
+
+    /// How many requests have to be left out to save so much work: those that save most.
+    fn left_out_for(&self, excess_s: f64, jobs: &[Job]) -> u64 {
+        let mut savings: Vec<(u64, f64)> = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let saved_s = self.visit_s(job.platter) + self.reading_s(job);
+            match savings.last_mut() {
+                // The shards of a request follow one another.
+                Some((request, sum_s)) if *request == job.request => *sum_s += saved_s,
+                _ => savings.push((job.request, saved_s)),
+            }
+        }
+        savings.sort_unstable_by(|(_, a), (_, b)| b.total_cmp(a));
+        let mut saved_s = 0.0;
+        let too_few = savings.iter().take_while(|(_, saving_s)| {
+            saved_s += saving_s;
+            saved_s < excess_s
+        });
+        too_few.count() as u64 + 1
+    }
+}
+
+/// The reads of one platter in a busy period of its own: while it is in one drive, it is read for one request at a time.
+#[derive(Debug)]
+struct Row {
+    /// The most reading that waits at once, in seconds.
+    waiting_s: f64,
+    /// The reads up to then, the longest first, added up.
+    sums_s: Vec<f64>,
+}
+
+impl Row {
+    fn left_out_at_least(&self, time_s: f64) -> u64 {
+        let excess_s = self.waiting_s - time_s;
+        if excess_s > 0.0 { self.sums_s.partition_point(|sum_s| *sum_s < excess_s) as u64 + 1 } else { 0 }
+    }
+}
+
+/// The busy periods of all platters. Requests with several shards are left away: each is then in one row alone.
+fn rows(jobs: &[Job]) -> Vec<Row> {
+    let mut by_platter: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| !job.has_more) {
+        by_platter.entry(job.platter).or_default().push(job);
+    }
+    let mut rows = Vec::new();
+    for jobs in by_platter.values() {
+        let mut busy = Busy::new(1.0);
+        let mut close = |window: Window| {
+            // A single read makes no one wait, but for the head, which may be there already.
+            if window.end - window.first > 1 {
+                let mut sums_s: Vec<f64> = jobs[window.first..window.end].iter().map(|job| job.reading_s).collect();
+                sums_s.sort_unstable_by(|a, b| b.total_cmp(a));
+                let mut sum_s = 0.0;
+                for part_s in &mut sums_s {
+                    sum_s += *part_s;
+                    *part_s = sum_s;
+                }
+                rows.push(Row { waiting_s: window.waiting_s, sums_s });
+            }
+        };
+        for (index, job) in jobs.iter().enumerate() {
+            if let Some(window) = busy.go_on(index, job.at_s) {
+                close(window);
+            }
+            busy.add(index, job.reading_s);
+        }
+        close(busy.open);
+    }
+    rows
+}
