@@ -14,9 +14,17 @@ use crate::simulation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point(usize);
 
-/// Some other piece of work.
-#[derive(Debug, Clone, Copy)]
+/// Some other piece of work, by what it gives.
+#[derive(Debug)]
 pub(super) struct Task<T>(usize, PhantomData<fn() -> T>);
+
+impl<T> Clone for Task<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Task<T> {}
 
 type Answer = Result<Box<dyn Any + Send>, PaperError>;
 
@@ -76,7 +84,7 @@ impl Plan {
         Task(self.tasks.len() - 1, PhantomData)
     }
 
-    /// Runs one scenario with one seed, for tasks that need more of it than a [`Measured`].
+    /// The error of a run.
     pub(super) fn failed(chapter: &'static str, scenario: &Scenario, seed: u64, source: simulation::RunError) -> PaperError {
         let scenario = format!("{} under {}", scenario.name, scenario.policy.name.text());
         PaperError::Run { chapter, scenario, seed, source: Box::new(source) }
@@ -91,7 +99,9 @@ impl Plan {
                 let (chapter, scenario) = (point.chapter, Arc::clone(&point.scenario));
                 let cost = cost(&scenario);
                 let work = move || -> Answer {
+                    let t = std::time::Instant::now();
                     let run = simulation::run(&scenario, seed).map_err(|source| Self::failed(chapter, &scenario, seed, source))?;
+                    if std::env::var("PT").is_ok() { eprintln!("PT {chapter} {} {} lib{} sh{} thr{} z{} u{} cost {cost:.3} took {:.3} events {}", scenario.name, scenario.policy.name.text(), scenario.libraries, scenario.layout.shuttles, scenario.mechanics.drive.throughput_bytes_s/1e6, scenario.workload.zipf, scenario.sets.unavailable, t.elapsed().as_secs_f64(), run.events); }
                     Ok(Box::new(Measured::of(run)))
                 };
                 all.push(Job { cost, work: Box::new(work) });
@@ -106,7 +116,7 @@ impl Plan {
             samples.push(Sample::new(runs.collect::<Result<_, PaperError>>()?));
         }
         let scenarios = points.into_iter().map(|point| point.scenario).collect();
-        Ok(Results { settings, tasks, samples, scenarios })
+        Ok(Results { tasks, samples, scenarios })
     }
 }
 
@@ -126,17 +136,12 @@ fn cost(scenario: &Scenario) -> f64 {
 
 /// What came out of a plan.
 pub(super) struct Results {
-    settings: Settings,
     tasks: Vec<Option<Box<dyn Any + Send>>>,
     samples: Vec<Sample>,
     scenarios: Vec<Arc<Scenario>>,
 }
 
 impl Results {
-    pub(super) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     pub(super) fn sample(&self, point: Point) -> &Sample {
         &self.samples[point.0]
     }

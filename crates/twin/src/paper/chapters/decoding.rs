@@ -28,7 +28,6 @@ impl Observer for &mut Left {
 /// What both ways of decoding came to, by deadline.
 #[derive(Debug, Clone)]
 struct Compared {
-    deadline_h: f64,
     at_once: Totals,
     cheapest: Totals,
 }
@@ -45,7 +44,6 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 run_with(&scenario, seed, &mut left, |_| ()).map_err(|source| Plan::failed("decode", &scenario, seed, source))?;
                 let totals = |policy, hours| decode(&left.0, scenario.mechanics.drive.track_bytes, policy, hours);
                 let compared = |&deadline_h: &f64| Compared {
-                    deadline_h,
                     at_once: totals(Policy::AtOnce, deadline_h),
                     cheapest: totals(Policy::Cheapest, deadline_h),
                 };

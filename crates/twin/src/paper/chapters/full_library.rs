@@ -46,8 +46,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             for policy in MOVING {
                 panel = panel.line(said(policy), of(policy, mb_s).map(|point| tail_at(point.2, results.sample(point.3))).collect::<Vec<_>>());
             }
-            let bound: Vec<(f64, f64)> =
-                of(PolicyName::Fulgurite, mb_s).filter_map(|point| Some((point.2, results.sample(point.3).bound()?))).collect();
+            let bound = bound_along(of(PolicyName::Fulgurite, mb_s).map(|point| (point.2, results.sample(point.3))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }

@@ -37,8 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         for variant in VARIANTS {
             panel = panel.line(variant, of(variant).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
         }
-        let bound: Vec<(f64, f64)> =
-            of("fulgurite").filter_map(|point| Some((point.1, results.sample(point.2).bound()?))).collect();
+        let bound = bound_along(of("fulgurite").map(|point| (point.1, results.sample(point.2))));
         if !bound.is_empty() {
             panel = panel.bound(BOUND, bound);
         }

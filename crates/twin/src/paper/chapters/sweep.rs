@@ -100,8 +100,7 @@ impl Sweep {
                 longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
                 panel = panel.line(said(policy), points);
             }
-            let bound: Vec<(f64, f64)> =
-                self.of(kind, PolicyName::Fulgurite).filter_map(|(x, point)| Some((x, results.sample(point).bound()?))).collect();
+            let bound = bound_along(self.of(kind, PolicyName::Fulgurite).map(|(x, point)| (x, results.sample(point))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }

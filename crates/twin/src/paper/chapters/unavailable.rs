@@ -41,8 +41,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                     panel = panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL);
                 }
             }
-            let bound: Vec<(f64, f64)> =
-                of(PolicyName::Fulgurite, mb_s).filter_map(|point| Some((point.2, results.sample(point.3).bound()?))).collect();
+            let bound = bound_along(of(PolicyName::Fulgurite, mb_s).map(|point| (point.2, results.sample(point.3))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }
