@@ -60,6 +60,9 @@ pub(crate) enum Command {
     Keys(Keys),
     /// Show all of it: archive a folder, destroy platters, restore every byte
     Demo(Demo),
+    /// Try out libraries that nobody has built yet: the digital twin
+    #[command(subcommand)]
+    Twin(crate::twin::Twin),
 }
 
 #[derive(Debug, Args)]

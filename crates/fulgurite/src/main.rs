@@ -1,7 +1,8 @@
 //! The command line of the archive.
 //!
-//! [`args`] says what can be typed; each module below carries some of the commands out with the crate `archive`, and prints. Exit status: 0 if
-//! all went well, 1 if something failed or is lost, 2 if the command line was wrong.
+//! [`args`] says what can be typed; each module below carries some of the commands out with the crate `archive`, [`twin`] with the crate of
+//! that name, and prints. Exit status: 0 if
+//! all went well, 1 if something failed or is lost, 2 if the command line or a scenario was wrong.
 
 mod args;
 mod demo;
@@ -13,6 +14,7 @@ mod progress;
 mod put;
 mod setup;
 mod text;
+mod twin;
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -31,6 +33,8 @@ enum Outcome {
     Good,
     /// Something failed or is lost, and was reported.
     Troubled,
+    /// What was asked for can't be, and that was said.
+    Misused,
 }
 
 impl Outcome {
@@ -114,6 +118,7 @@ fn main() -> ExitCode {
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
         Command::Demo(demo) => demo::demo(&session, &demo),
+        Command::Twin(twin) => twin::twin(&session, &twin),
     };
     let result = result.and_then(|outcome| match session.unsaid.take() {
         // Who reads our output must not take a part of it for the whole, unless it was them who went away, as `head` does.
@@ -123,6 +128,7 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Troubled) => ExitCode::from(1),
+        Ok(Outcome::Misused) => ExitCode::from(2),
         // Whoever reads our output went away.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -76,6 +76,24 @@ impl Pace {
         ((ridden * 1e6) as i64 - margin_um).clamp(0, distance_um.abs())
     }
 
+    /// When a shuttle has certainly come this far on a longer way: the time for `part_um` of `distance_um`.
+    #[must_use]
+    pub fn passes(&self, distance_um: i64, part_um: i64) -> Micros {
+        let (distance, part) = (distance_um.unsigned_abs() as f64 / 1e6, part_um.unsigned_abs() as f64 / 1e6);
+        if part >= distance {
+            return self.ride(distance_um);
+        }
+        let peak = self.speed.min((distance * self.acceleration).sqrt());
+        let (ramp, ramp_s) = (0.5 * peak * peak / self.acceleration, peak / self.acceleration);
+        Micros::from_seconds(if part <= ramp {
+            (2.0 * part / self.acceleration).sqrt()
+        } else if part <= distance - ramp {
+            ramp_s + (part - ramp) / peak
+        } else {
+            self.ride(distance_um).seconds() - (2.0 * (distance - part) / self.acceleration).sqrt()
+        })
+    }
+
     /// Time from one place to another: along the shelf once, and shelf by shelf.
     #[must_use]
     pub fn travel(&self, from: Position, to: Position) -> Micros {
@@ -115,6 +133,10 @@ mod tests {
         );
         assert_eq!(pace.ridden(5_000_000, Micros::from_seconds(4.0), 200_000), 2_800_000);
         assert_eq!(pace.ridden(500_000, Micros::from_seconds(1.0), 0), 250_000);
+        for part in [1_000, 400_000, 1_500_000, 4_200_000, 4_999_000] {
+            let back = pace.ridden(5_000_000, pace.passes(5_000_000, part), 0);
+            assert!((back - part).abs() < 10, "{part} um passed at a time when {back} are ridden");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use fulgurite_domain::Micros;
 
+use crate::placement::Zones;
 use crate::traffic::Traffic;
 use crate::{Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Shuttle, Side, Slot, Tracks};
 
@@ -159,6 +160,10 @@ pub struct Inventory {
     pub tracks: u32,
     /// What there is to verify.
     pub verification: Verification,
+    /// The set of each platter, whatever sets are called; empty if platters belong to none.
+    pub sets: Vec<u32>,
+    /// What one failure makes unreachable.
+    pub zones: Zones,
 }
 
 /// The state of one panel. Policies read it; the controller alone changes it.
@@ -177,6 +182,9 @@ pub struct Panel {
     /// How many failures make each cell unreachable.
     pub(crate) blocked: Vec<u16>,
     pub(crate) verification: Verification,
+    /// The set of each platter, if they belong to sets.
+    pub(crate) sets: Vec<u32>,
+    pub(crate) zones: Zones,
     /// Written platters that wait at the port, in order.
     pub(crate) port: std::collections::VecDeque<Platter>,
     /// Platters that are not in their own slot, and will go there.
@@ -219,6 +227,8 @@ impl Panel {
             shuttles: vec![shuttle; count],
             drives: vec![drive; usize::from(layout.drive_count())],
             verification: inventory.verification,
+            sets: inventory.sets.clone(),
+            zones: inventory.zones.clone(),
             port: std::collections::VecDeque::new(),
             strays: Vec::new(),
             aside: Vec::new(),
@@ -403,6 +413,12 @@ impl Panel {
             }
     }
 
+    /// Whether a shuttle is out of order.
+    #[must_use]
+    pub fn has_lost(&self) -> bool {
+        self.shuttles.iter().any(|state| state.lost)
+    }
+
     /// How trips went so far.
     #[must_use]
     pub fn congestion(&self) -> Congestion {
@@ -412,11 +428,32 @@ impl Panel {
     /// The nearest slot to a place on its shelf, or else on others, that is nobody's home, holds nothing, and can be reached.
     #[must_use]
     pub fn spare_slot(&self, near: Position) -> Option<Slot> {
+        self.spare_slot_where(near, |_| true)
+    }
+
+    /// A spare slot for a platter that shares no blast zone with others of its set (I3).
+    pub(crate) fn spare_slot_for(&self, platter: Platter) -> Option<Slot> {
+        let set = self.sets.get(platter.0 as usize);
+        let is_other = |index: &usize| *index != platter.0 as usize && set == self.sets.get(*index);
+        let others = (0..self.sets.len()).filter(|index| set.is_some() && is_other(index));
+        // Where they are, or will be again.
+        let cells: Vec<Cell> = others
+            .flat_map(|index| {
+                let PlatterState { home, whereabouts, .. } = self.platters[index];
+                let at = if let Whereabouts::Berth(Berth::Slot(slot)) = whereabouts { Some(slot) } else { None };
+                [home, at].into_iter().flatten().map(|slot| self.layout.cell_of(slot))
+            })
+            .collect();
+        let near = self.platters[platter.0 as usize].at;
+        self.spare_slot_where(near, |cell| cells.iter().all(|other| !self.zones.share(cell, *other)))
+    }
+
+    fn spare_slot_where(&self, near: Position, is_allowed: impl Fn(Cell) -> bool) -> Option<Slot> {
         let (layout, slots) = (&self.layout, u32::from(self.layout.slots));
         let mut best = None;
         for row in 0..self.tenants.len() as u32 / slots {
             let cell = layout.cell_of(Slot(row * slots));
-            if self.is_blocked(cell) {
+            if self.is_blocked(cell) || !is_allowed(cell) {
                 continue;
             }
             let free = (row * slots..(row + 1) * slots).map(Slot).filter(|slot| self.tenants[slot.0 as usize].is_none());

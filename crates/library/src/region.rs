@@ -317,7 +317,7 @@ mod tests {
     /// One library without shuttles that holds two sets of 2+1, answering each command at once.
     fn region() -> Region {
         let homes = (0..6).map(|index| Slot(index * 900)).collect();
-        let inventory = Inventory { homes, written: 6, tracks: 100, verification: Verification::Off };
+        let inventory = Inventory { homes, written: 6, tracks: 100, verification: Verification::Off, ..Inventory::default() };
         let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
         let places = (0..6).map(|index| (Library(0), Platter(index))).collect();
         Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 1 }, places })
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn one_of_the_others_that_fails_in_its_turn_is_replaced() {
         let homes = (0..4).map(|index| Slot(index * 900)).collect();
-        let inventory = Inventory { homes, written: 4, tracks: 100, verification: Verification::Off };
+        let inventory = Inventory { homes, written: 4, tracks: 100, verification: Verification::Off, ..Inventory::default() };
         let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
         let places = (0..4).map(|index| (Library(0), Platter(index))).collect();
         let mut region = Region::new(vec![controller], Sets { shape: SetShape { information: 2, redundancy: 2 }, places });

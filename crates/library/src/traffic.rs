@@ -28,6 +28,8 @@ const URGENCY: Micros = Micros(30_000_000);
 const GLANCE: Micros = Micros(1_000_000);
 /// How often a plan is put off before another path is tried.
 const ATTEMPTS: usize = 16;
+/// A stretch is free this far behind the place where its shuttle should be.
+const CLEARANCE_UM: i64 = 100_000;
 /// What plans keep between each other.
 const MARGIN: Micros = Micros(100_000);
 
@@ -113,6 +115,12 @@ impl Path {
         Region::of(self.corner(part), self.corner(part + 1))
     }
 
+    /// From where to where a part goes along a shelf.
+    fn ride(&self, part: usize) -> Option<(i64, i64)> {
+        let (before, along, _) = self.counts();
+        (part == before && along > before).then_some((self.from.x_um, self.to.x_um))
+    }
+
     /// The smallest rectangle around it.
     fn bounds(&self) -> Region {
         let all = Region::of(self.from, self.to);
@@ -172,6 +180,8 @@ struct Hold {
     region: Region,
     since: Micros,
     until: Micros,
+    /// Along a shelf: from where to where it goes. What lies behind it is free again before `until`.
+    ride: Option<(i64, i64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -179,6 +189,8 @@ struct Motion {
     /// Where it stands, or where its leg began.
     at: Position,
     is_moving: bool,
+    /// When its leg began.
+    leg_since: Micros,
     plan: Option<Plan>,
     goal: Option<Position>,
     stance: Stance,
@@ -192,6 +204,13 @@ struct Motion {
     is_held_up: bool,
     set_off: Micros,
     nominal: Micros,
+}
+
+impl Motion {
+    /// What a shuttle takes up that stands, or is stuck between two shelves.
+    fn place(&self) -> Region {
+        Region::of(self.at, Position { shelf: self.between.unwrap_or(self.at.shelf), ..self.at })
+    }
 }
 
 /// Where all shuttles are and what they have planned.
@@ -218,6 +237,7 @@ impl Traffic {
         let motion = |at| Motion {
             at,
             is_moving: false,
+            leg_since: Micros::ZERO,
             plan: None,
             goal: None,
             stance: Stance::Free,
@@ -273,8 +293,10 @@ impl Traffic {
     }
 
     pub(crate) fn set_stance(&mut self, shuttle: Shuttle, stance: Stance) {
-        self.motion_mut(shuttle).stance = stance;
-        self.is_changed = true;
+        let motion = self.motion_mut(shuttle);
+        if std::mem::replace(&mut motion.stance, stance) != stance {
+            self.is_changed = true;
+        }
     }
 
     /// The shuttle wants to be at `goal`. It sets off with the next [`Traffic::advance`].
@@ -296,8 +318,6 @@ impl Traffic {
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
-        self.is_changed = true;
-        let motion = self.motion_mut(shuttle);
         let Some(plan) = &mut motion.plan else { return true };
         plan.part += 1;
         plan.is_under_way = false;
@@ -376,15 +396,19 @@ impl Traffic {
         }
     }
 
-    /// Lets everybody try again who waits, the highest number first.
+    /// Lets everybody try again who waits, the highest number first. Who has no plan looks only when somebody has left a place since, for nothing
+    /// else can help, or when it is time to ask for room again.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
-        if self.waiting == 0 && self.held_up == 0 || !self.is_changed && self.now.since(self.looked) < GLANCE {
+        let looks = self.waiting > 0 && (self.is_changed || self.now.since(self.looked) >= GLANCE);
+        if !looks && self.held_up == 0 {
             return;
         }
-        (self.is_changed, self.looked) = (false, self.now);
+        if looks {
+            (self.is_changed, self.looked) = (false, self.now);
+        }
         for index in (0..self.motions.len()).rev() {
             let motion = &self.motions[index];
-            if motion.waits_since.is_some() || motion.plan.is_some() && !motion.is_moving {
+            if motion.is_held_up || looks && motion.waits_since.is_some() && motion.plan.is_none() {
                 self.advance(Shuttle(index as u16), legs);
             }
         }
@@ -392,7 +416,7 @@ impl Traffic {
 
     /// When somebody who waits should look again.
     pub(crate) fn deadline(&self) -> Option<Micros> {
-        (self.waiting > 0).then(|| self.now + GLANCE)
+        (self.waiting > 0 || self.held_up > 0).then(|| self.now + GLANCE)
     }
 
     fn motion(&self, shuttle: Shuttle) -> &Motion {
@@ -412,9 +436,9 @@ impl Traffic {
         if is_held_up {
             return;
         }
-        let to = plan.path.corner(plan.part + 1);
+        let (to, now) = (plan.path.corner(plan.part + 1), self.now);
         let motion = self.motion_mut(shuttle);
-        motion.is_moving = true;
+        (motion.is_moving, motion.leg_since) = (true, now);
         motion.plan.as_mut().expect("it was just there").is_under_way = true;
         legs.push((shuttle, to));
     }
@@ -429,17 +453,25 @@ impl Traffic {
             }
             (theirs.part..theirs.parts).all(|part| {
                 let goes_first = part == theirs.part && theirs.is_under_way || (theirs.time(part), index) < (since, usize::from(shuttle.0));
-                !goes_first || !theirs.path.part(part).meets(&own, self.spacing_um)
+                let region = if part == theirs.part && theirs.is_under_way { self.left_of(other, theirs) } else { theirs.path.part(part) };
+                !goes_first || !region.meets(&own, self.spacing_um)
             })
         })
+    }
+
+    /// What a shuttle still sweeps of the part that it is on.
+    fn left_of(&self, motion: &Motion, plan: &Plan) -> Region {
+        let Some((from, to)) = plan.path.ride(plan.part).filter(|_| motion.is_moving) else { return plan.path.part(plan.part) };
+        let ridden = self.pace.ridden(to - from, self.now.since(motion.leg_since), CLEARANCE_UM);
+        Region::of(Position { x_um: from + ridden * (to - from).signum(), ..motion.at }, plan.path.corner(plan.part + 1))
     }
 
     /// What another shuttle has from now on, until when.
     fn holds<'a>(&self, motion: &'a Motion) -> impl Iterator<Item = Hold> + use<'a> {
         let (now, never) = (self.now, Micros::NEVER);
-        let place = Region::of(motion.at, Position { shelf: motion.between.unwrap_or(motion.at.shelf), ..motion.at });
+        let place = motion.place();
         let plan = motion.plan.as_ref();
-        let rests = plan.is_none().then_some(Hold { region: place, since: Micros::ZERO, until: never });
+        let rests = plan.is_none().then_some(Hold { region: place, since: Micros::ZERO, until: never, ride: None });
         let parts = plan.into_iter().flat_map(move |plan| {
             let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
             // What is late ends later, and so does all that follows. It begins no later for that: others that were planned behind it stay so.
@@ -449,14 +481,15 @@ impl Traffic {
                 region: plan.path.part(part),
                 since: if part == plan.part && plan.is_under_way { Micros::ZERO } else { plan.time(part) },
                 until: plan.time(part + 1) + late + MARGIN,
+                ride: plan.path.ride(part),
             })
         });
         // Until it goes on, it stands where it is.
         let stands = plan.filter(|plan| !plan.is_under_way).map(|plan| {
             let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
-            Hold { region: place, since: Micros::ZERO, until: until.max(now + (until - since)) + MARGIN }
+            Hold { region: place, since: Micros::ZERO, until: until.max(now + (until - since)) + MARGIN, ride: None }
         });
-        let end = plan.map(|plan| Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never });
+        let end = plan.map(|plan| Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
         rests.into_iter().chain(stands).chain(parts).chain(end)
     }
 
@@ -482,6 +515,12 @@ impl Traffic {
     /// The earliest plan along a path that leaves alone what others have planned; none if somebody rests in it for good.
     fn fit(&self, shuttle: Shuttle, path: Path) -> Option<Plan> {
         let near: Vec<&Motion> = self.others_near(shuttle, &path).collect();
+        // Who rests in it is there for good, as far as anybody knows.
+        let rests = |other: &&&Motion| other.plan.is_none();
+        if near.iter().filter(rests).any(|other| path.meets(&other.place(), self.spacing_um)) {
+            return None;
+        }
+        let near: Vec<&Motion> = near.into_iter().filter(|other| other.plan.is_some()).collect();
         let mut plan = Plan::new(path, self.now, &self.pace);
         'again: for _ in 0..ATTEMPTS {
             for other in &near {
@@ -490,7 +529,8 @@ impl Traffic {
                     if hold.until == Micros::NEVER {
                         return None;
                     }
-                    plan.start += hold.until.since(plan.time(part)).max(Micros(1));
+                    let until = if part < plan.parts { self.leaves(&hold, &plan.path.part(part)) } else { hold.until };
+                    plan.start += until.since(plan.time(part)).max(Micros(1));
                     continue 'again;
                 }
             }
@@ -506,10 +546,24 @@ impl Traffic {
         others.filter(move |other| {
             let own = match other.plan {
                 Some(plan) => plan.path.bounds(),
-                None => Region::of(other.at, Position { shelf: other.between.unwrap_or(other.at.shelf), ..other.at }),
+                None => other.place(),
             };
             own.meets(&bounds, self.spacing_um)
         })
+    }
+
+    /// When a hold no longer touches a region: at its end, or when a ride has passed it.
+    fn leaves(&self, hold: &Hold, region: &Region) -> Micros {
+        let Some((from, to)) = hold.ride else { return hold.until };
+        // The far side of the region, as seen from where the ride begins.
+        let beyond = if to > from { region.high_um - from } else { from - region.low_um } + self.spacing_um + CLEARANCE_UM;
+        let distance = to - from;
+        if beyond >= distance.abs() {
+            return hold.until;
+        }
+        let saved = self.pace.ride(distance).since(self.pace.passes(distance, beyond));
+        // Positioning comes behind the ride.
+        Micros(hold.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
     }
 
     /// The first part of a plan that touches a hold at a time, or the end if it would rest there.
@@ -519,7 +573,9 @@ impl Traffic {
         }
         let touches = |part: &usize| {
             let overlaps = plan.time(*part) < hold.until && hold.since < plan.time(part + 1) + MARGIN;
-            overlaps && plan.path.part(*part).meets(&hold.region, self.spacing_um)
+            overlaps
+                && plan.path.part(*part).meets(&hold.region, self.spacing_um)
+                && plan.time(*part) < self.leaves(hold, &plan.path.part(*part))
         };
         // The goal has to be free from then on.
         let ends_in_it = || plan.end() < hold.until && Region::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
@@ -556,6 +612,7 @@ impl Traffic {
 
     fn set_off(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
         self.stop_waiting(shuttle);
+        self.is_changed = true;
         self.motion_mut(shuttle).plan = Some(plan);
         self.go_on(shuttle, legs);
     }
@@ -615,6 +672,7 @@ impl Traffic {
             let motion = self.motion_mut(shuttle);
             motion.yields_to = motion.goal.is_some().then_some(other);
             motion.plan = Some(plan);
+            self.is_changed = true;
             self.go_on(shuttle, legs);
         }
     }
@@ -671,32 +729,43 @@ mod tests {
     #[test]
     fn who_has_nothing_to_do_makes_room() {
         let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let legs = send(&mut traffic, 0, at(3, 800));
+        let legs = send(&mut traffic, 0, at(3, 610));
         assert_eq!(legs.len(), 1, "only the idle one moves at first");
         assert_eq!(legs[0].0, Shuttle(1));
         run(&mut traffic, legs);
-        assert_eq!(traffic.at(Shuttle(0)), at(3, 800));
+        assert_eq!(traffic.at(Shuttle(0)), at(3, 610));
+        assert_eq!(traffic.congestion().evasions, 1);
     }
 
     #[test]
-    fn of_two_that_meet_head_on_the_lower_number_gives_way() {
+    fn who_rests_on_the_way_is_passed_on_another_shelf() {
         let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let mut legs = Vec::new();
-        for (shuttle, goal) in [(0, at(3, 800)), (1, at(3, 100))] {
-            traffic.set_stance(Shuttle(shuttle), Stance::Working);
-            traffic.set_goal(Shuttle(shuttle), goal);
-        }
-        traffic.advance(Shuttle(0), &mut legs);
-        assert_eq!(legs, []);
-        traffic.advance(Shuttle(1), &mut legs);
-        assert_eq!(legs, []);
-        // After a while the lower one makes room.
-        traffic.set_now(PATIENCE);
-        traffic.retry(&mut legs);
-        assert_eq!(legs.iter().map(|(shuttle, _)| shuttle.0).collect::<Vec<_>>(), [0]);
+        let legs = send(&mut traffic, 0, at(3, 900));
+        assert_eq!(run(&mut traffic, legs), 3);
+        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 900), at(3, 600)));
+    }
+
+    #[test]
+    fn two_that_meet_head_on_take_different_shelves() {
+        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+        let mut legs = send(&mut traffic, 0, at(3, 800));
+        legs.extend(send(&mut traffic, 1, at(3, 100)));
         run(&mut traffic, legs);
         assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 800), at(3, 100)));
-        assert_eq!(traffic.congestion().evasions, 1);
+    }
+
+    #[test]
+    fn two_that_want_each_others_place_get_it_the_lower_number_making_room() {
+        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+        traffic.set_stance(Shuttle(1), Stance::Working);
+        let mut legs = send(&mut traffic, 0, at(3, 600));
+        legs.extend(send(&mut traffic, 1, at(3, 200)));
+        assert_eq!(legs, []);
+        traffic.set_now(PATIENCE);
+        traffic.retry(&mut legs);
+        assert!(legs.iter().all(|(shuttle, _)| *shuttle == Shuttle(0)), "{legs:?}");
+        run(&mut traffic, legs);
+        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 600), at(3, 200)));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod overheads;
 pub mod paper;
 pub mod placement_program;
 pub mod plot;
+pub mod results;
 pub mod scenario;
 pub mod settings;
 pub mod simulation;

@@ -1,7 +1,6 @@
 //! What follows when something fails. A lost shuttle takes its platter with it and makes the cells around it unreachable; a drive that is
 //! down takes the platters in it. Requests for what can't be reached end as unavailable, so that somebody asks others of the set.
 
-use crate::placement::Zones;
 use crate::{
     Actor, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Position, Purpose, Shuttle, Stage,
 };
@@ -57,7 +56,7 @@ impl Controller {
         let at = self.panel.traffic.at(shuttle);
         let other = self.panel.traffic.between(shuttle);
         let cell = self.panel.layout.cell_at(Position { shelf: at.shelf.min(other.unwrap_or(at.shelf)), ..at });
-        Zones::default().unreachable(&self.panel.layout, cell, other.is_some()).cells().collect()
+        self.panel.zones.unreachable(&self.panel.layout, cell, other.is_some()).cells().collect()
     }
 
     fn block(&mut self, cell: Cell, commands: &mut Vec<Command>) {

@@ -7,6 +7,7 @@ use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Sl
 impl Controller {
     /// One task for a shuttle that the policy has none for. Returns the shuttle.
     pub(super) fn keep_house(&mut self) -> Option<Shuttle> {
+        self.panel.shuttles.iter().find(|state| state.job == Job::Idle && !state.lost)?;
         self.charge().or_else(|| self.store_verified()).or_else(|| self.bring_written()).or_else(|| self.take_home())
     }
 
@@ -39,6 +40,9 @@ impl Controller {
 
     /// A drive that has nothing to verify gets what was set aside, or else the first platter at the port.
     fn bring_written(&mut self) -> Option<Shuttle> {
+        if self.panel.aside.is_empty() && self.panel.port.is_empty() || !self.panel.drives.iter().any(|drive| drive.verifies) {
+            return None;
+        }
         let is_written = |platter: &&Platter| !self.panel.platters[platter.0 as usize].claimed;
         let port = self.panel.port.iter().find(is_written).map(|platter| (*platter, Berth::Port));
         let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
@@ -115,7 +119,7 @@ impl Controller {
         if let Some(home) = state.home.filter(|home| self.is_open(Berth::Slot(*home))) {
             return home;
         }
-        match self.panel.spare_slot(state.at) {
+        match self.panel.spare_slot_for(platter) {
             Some(slot) => {
                 self.panel.tenants[slot.0 as usize] = Some(platter);
                 if state.home.is_some() && !self.panel.strays.contains(&platter) {

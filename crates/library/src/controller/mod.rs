@@ -82,12 +82,14 @@ impl Controller {
                 self.panel.shuttles[usize::from(shuttle.0)].low = true;
                 self.is_changed = true;
             }
-            Event::Woken => {
+            Event::Woken if self.commands == 0 => {
                 for drive in self.panel.drives() {
                     self.work(drive, commands);
                 }
                 self.is_changed = true;
             }
+            // Whoever waits for a path looks again.
+            Event::Woken => {}
         }
         self.settle(commands);
     }

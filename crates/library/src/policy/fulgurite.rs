@@ -11,8 +11,13 @@
 
 use fulgurite_domain::Micros;
 
+use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
+
+/// What a second of way to another drive than the platter's own counts, in seconds: a crab takes as much energy as 15 m of rail,
+/// and two shuttles on one half of a shelf hinder each other.
+const BEYOND_COUNTS: u64 = 30;
 
 /// What the policy makes use of; each can be left out to see what it contributes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,11 +44,11 @@ impl Default for Ideas {
     fn default() -> Self {
         Self {
             exchanges: true,
-            window: 8,
-            age_counts: 0.02,
+            window: 64,
+            age_counts: 0.006,
             shares: true,
             reads_by_track: true,
-            help_above: 4,
+            help_above: 16,
             set_aside_above: 12,
             brought_back_after: Micros(120_000_000),
         }
@@ -87,7 +92,10 @@ impl Fulgurite {
             return None;
         }
         let at = panel.position(shuttle);
-        self.collect(panel, own, at, true).or_else(|| self.fetch(panel, own, at)).or_else(|| self.collect(panel, own, at, false))
+        self.collect(panel, own, at, true)
+            .or_else(|| self.fetch(panel, own, at))
+            .or_else(|| self.collect(panel, own, at, false))
+            .or_else(|| stand_in(panel, &self.rectangles, &self.rectangles[own]))
     }
 
     /// Takes home what a drive of the rectangle is done with: the nearest, or only one where the shuttle stands.
@@ -109,6 +117,8 @@ impl Fulgurite {
         for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
             let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
+            // With more drives than shuttles, a shuttle goes on to another drive and doesn't wait.
+            let gains = rectangle.drives.len() <= rectangle.shuttles.len();
             if waiting > 0 {
                 *waited = panel.now();
             }
@@ -118,7 +128,7 @@ impl Fulgurite {
                     panel.now().since(*waited) < self.ideas.brought_back_after
                 } else {
                     // Without a spare slot there is nowhere to set anything aside.
-                    waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some()
+                    gains && waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some()
                 };
             }
         }
@@ -180,7 +190,7 @@ impl Fulgurite {
                 let carry = pace.travel(place, *door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + 2 * carry.0.saturating_sub(least)) as i64 - credit, platter, *drive)
+                ((to_platter.0 + waits.0 + BEYOND_COUNTS * carry.0.saturating_sub(least)) as i64 - credit, platter, *drive)
             })
         });
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
@@ -194,6 +204,7 @@ impl Fulgurite {
 
 impl Policy for Fulgurite {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        panel.idle_shuttles().next()?;
         self.clear(panel);
         panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
     }

@@ -11,7 +11,7 @@ pub use no_shuttles::NoShuttles;
 pub use partitioned::Partitioned;
 pub use shortest_paths::ShortestPaths;
 
-use crate::{Bay, Drive, Panel, Platter, Shuttle};
+use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
 
 /// What a shuttle is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,30 @@ pub trait Policy: Send {
     fn reads_by_track(&self) -> bool {
         false
     }
+}
+
+/// What a shuttle without a task of its own does for a rectangle whose shuttles are all out of order: takes home what its drives are done with,
+/// or fetches its oldest platter, to one of its drives or of the shuttle's own.
+pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
+    if !panel.has_lost() {
+        return None;
+    }
+    let orphans = rectangles.iter().filter(|one| !one.shuttles.is_empty() && one.working(panel).next().is_none());
+    for orphan in orphans {
+        let mut drives = orphan.drives.iter().filter(|drive| panel.is_reachable(**drive));
+        if let Some((drive, bay)) = drives.find_map(|drive| Some((*drive, panel.released_bay(*drive)?))) {
+            return Some(Task::Collect { drive, bay });
+        }
+        let heads = orphan.lanes.iter().filter_map(|lane| panel.queue().line(*lane).next());
+        let Some(platter) = heads.min_by_key(|platter| (panel.queue().oldest(*platter), *platter)) else { continue };
+        let at = panel.place_of(platter);
+        let has_room = |drive: &&Drive| panel.is_reachable(**drive) && panel.customers(**drive) == 0 && panel.empty_bay(**drive).is_some();
+        let way = |drive: &&Drive| (panel.pace().travel(at, panel.layout().drive_position(**drive)), **drive);
+        if let Some(drive) = orphan.drives.iter().chain(&own.drives).filter(has_room).min_by_key(way) {
+            return Some(Task::Fetch { platter, drive: *drive });
+        }
+    }
+    None
 }
 
 /// The idle shuttle that is nearest to a place, by the time that the way takes.

@@ -1,5 +1,6 @@
 //! The policy of the paper: each shuttle in a rectangle of its own.
 
+use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
@@ -59,8 +60,11 @@ impl Partitioned {
             return Some(Task::Collect { drive, bay });
         }
         let has_room = |drive: &&Drive| panel.empty_bay(**drive).is_some() && panel.customers(**drive) == 0 && panel.is_reachable(**drive);
-        rectangle.drives.iter().find(has_room)?;
-        let platter = self.oldest(panel, rectangle).or_else(|| self.oldest(panel, self.fullest(panel)?))?;
+        let platter = match rectangle.drives.iter().any(|drive| has_room(&drive)) {
+            true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, self.fullest(panel)?)),
+            false => None,
+        };
+        let Some(platter) = platter else { return stand_in(panel, &self.rectangles, rectangle) };
         let place = panel.place_of(platter);
         let carry = |drive: &&Drive| (panel.pace().travel(place, panel.layout().drive_position(**drive)), **drive);
         let drive = *rectangle.drives.iter().filter(has_room).min_by_key(carry)?;

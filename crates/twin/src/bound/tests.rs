@@ -8,7 +8,14 @@ use crate::scenario::{Workload, mean_seek_s};
 
 fn arrival(at_s: f64, request: u64, platter: u32, count: u32) -> Arrival {
     let first = (request * 7 % 100_000) as u32;
-    Arrival { at: Micros::from_seconds(at_s), request, platter: RegionPlatter(platter), tracks: Tracks { first, count }, has_more: false, counts: true }
+    Arrival {
+        at: Micros::from_seconds(at_s),
+        request,
+        platter: RegionPlatter(platter),
+        tracks: Tracks { first, count },
+        has_more: false,
+        counts: true,
+    }
 }
 
 fn bound(scenario: &Scenario, arrivals: &[Arrival]) -> Bound {
@@ -101,7 +108,7 @@ fn no_policy_beats_the_bound_and_no_run_is_without_it() {
             let bound = run.bound.unwrap();
             let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
             assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
-            assert!(bound.tail > Micros(60_000_000), "{text}, seed {seed}: {bound:?} says nothing");
+            assert!(bound.tail > Micros(30_000_000), "{text}, seed {seed}: {bound:?} says nothing");
         }
     }
 }

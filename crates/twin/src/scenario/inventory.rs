@@ -77,9 +77,14 @@ impl Scenario {
         let written = written_sets as usize * members;
         let mut counts = vec![0; self.libraries.into()];
         places[..written].iter().for_each(|(library, _)| counts[usize::from(library.0)] += 1);
-        let inventory = |(homes, written)| Inventory { homes, written, tracks: self.tracks, verification: self.verification };
+        let mut sets = vec![Vec::new(); self.libraries.into()];
+        places.iter().enumerate().for_each(|(index, (library, _))| sets[usize::from(library.0)].push((index / members) as u32));
+        let inventory = |((homes, written), sets)| {
+            let zones = self.sets.zones.clone();
+            Inventory { homes, written, tracks: self.tracks, verification: self.verification, sets, zones }
+        };
         Ok(Stock {
-            inventories: homes.into_iter().zip(counts).map(inventory).collect(),
+            inventories: homes.into_iter().zip(counts).zip(sets).map(inventory).collect(),
             sets: fulgurite_library::Sets { shape: self.sets.shape, places },
             written: written as u32,
             readable: self.readable_of(written_sets),

@@ -27,8 +27,8 @@ pub use policy::{PolicyChoice, PolicyName};
 pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};
 
-/// Everything that a run is made of, but for the seed. The default is the library of the design: 7 storage racks with 3,800 platters in
-/// sets of 16+3, 20 shuttles, 20 drives of 60 MB/s that always have something to verify, and the typical workload.
+/// Everything that a run is made of, but for the seed. The default is the library of the design: 8 storage racks with 3,800 platters in
+/// sets of 16+3 (7 racks hold such sets too, but only in patterns that leave some shelves 100 platters and give others 250), 20 shuttles, 20 drives of 60 MB/s that always have something to verify, and the typical workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// What results are filed under: the name of the file without its ending.
@@ -122,7 +122,7 @@ impl Default for Scenario {
             name: "default".to_owned(),
             title: "An early library under a typical load".to_owned(),
             libraries: 1,
-            layout: Layout::default(),
+            layout: Layout { storage_racks: 8, ..Layout::default() },
             platters: 3_800,
             tracks: 100_000,
             verification: Verification::Endless,
@@ -245,12 +245,12 @@ impl Scenario {
         self.workload.check(self.readable())
     }
 
-    /// The information platters of all libraries, as the workload counts them: those of the first set, then those of the next. Where the
-    /// number of platters is 0 and not known before they are placed, at least one set.
+    /// The information platters of all libraries, as the workload counts them: those of the first set, then those of the next. Where as many
+    /// are wanted as fit, it is known only when they are placed ([`Stock::readable`]); this is then as many as there are slots for.
     #[must_use]
     pub fn readable(&self) -> Platters {
-        let shape = self.sets.shape;
-        let sets = (u64::from(self.platters) * u64::from(self.libraries) / u64::from(shape.platters())).max(1);
+        let here = if self.platters == 0 { self.layout.slot_count() } else { self.platters };
+        let sets = (u64::from(here) * u64::from(self.libraries) / u64::from(self.sets.shape.platters())).max(1);
         self.readable_of(sets)
     }
 
@@ -275,3 +275,6 @@ impl Scenario {
         pace::pace(&self.mechanics)
     }
 }
+
+#[cfg(test)]
+mod tests;

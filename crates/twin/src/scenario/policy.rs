@@ -57,7 +57,9 @@ impl PolicyChoice {
         match self.name {
             PolicyName::NoShuttles => Box::new(NoShuttles),
             PolicyName::ShortestPaths => Box::new(ShortestPaths),
-            PolicyName::Partitioned => Box::new(Partitioned::new(layout, self.steals_above.map(|bytes| bytes.div_ceil(track_bytes.max(1))))),
+            PolicyName::Partitioned => {
+                Box::new(Partitioned::new(layout, self.steals_above.map(|bytes| bytes.div_ceil(track_bytes.max(1)))))
+            }
             PolicyName::Fulgurite => Box::new(Fulgurite::new(layout, self.ideas)),
         }
     }

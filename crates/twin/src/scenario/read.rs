@@ -11,9 +11,7 @@ use fulgurite_library::{Drive, Ideas, Layout, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings};
 
 use self::demand::{expect, ingest, run, workload};
-use super::{
-    LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets,
-};
+use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
 use crate::settings::kind::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
 };
@@ -102,15 +100,15 @@ pub fn reference() -> String {
 
 /// Reports what doesn't go together, at the setting it is about.
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
-    let name = match error {
+    let (name, expected) = match error {
         ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
-        ScenarioError::Layout(_) => "library.racks",
-        ScenarioError::Mechanics(_) => "drives.throughput",
-        ScenarioError::Workload(_) => "workload.preset",
-        ScenarioError::Placement(_) => "sets.zones",
-        ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => "library.platters",
+        ScenarioError::Layout(_) => ("library.racks", "a panel that can be built"),
+        ScenarioError::Mechanics(_) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::Workload(_) => ("workload.preset", "a workload that can be asked for"),
+        ScenarioError::Placement(_) => ("sets.zones", "zones that sets can be kept out of"),
+        ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),
     };
-    reader.refuse(name, format!("something else: {error}"));
+    reader.refuse(name, format!("{expected} ({error})"));
 }
 
 /// Asks for every setting; what a scenario file does not give is as in `base`.
@@ -179,8 +177,12 @@ fn library(reader: &mut Reader, base: &Scenario) -> (Layout, u32) {
 fn platter(reader: &mut Reader, base: &Scenario) -> (u32, u64) {
     let mut section = reader.section("platters", "What a platter holds.");
     let tracks = section.setting_or("tracks", count(1..=100_000_000), base.tracks, "Information tracks.");
-    let track_bytes =
-        section.setting_or("track_bytes", bytes("1 B"..="1 TB"), base.mechanics.drive.track_bytes, "Content of a track, the smallest read.");
+    let track_bytes = section.setting_or(
+        "track_bytes",
+        bytes("1 B"..="1 TB"),
+        base.mechanics.drive.track_bytes,
+        "Content of a track, the smallest read.",
+    );
     (tracks, track_bytes)
 }
 
@@ -221,7 +223,6 @@ fn time() -> crate::settings::kind::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 
-
 fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
     let battery = base.mechanics.battery.clone();
     let mut section = reader.section("battery", "What shuttles run on.");
@@ -241,8 +242,12 @@ fn drives(reader: &mut Reader, base: &Scenario, layout: Layout) -> (DriveTimes, 
     let mut section = reader.section("drives", "What reads platters, in a read rack at each end, each drive on a shelf of its own.");
     let left = section.setting_or("left", count(0..=100), layout.drives[0], "Drives of the left read rack.");
     let right = section.setting_or("right", count(0..=100), layout.drives[1], "Drives of the right read rack.");
-    let throughput_bytes_s =
-        section.setting_or("throughput", rate("1 B/s"..="1 TB/s"), drive.throughput_bytes_s, "What a drive delivers; 30 to 210 MB/s are studied.");
+    let throughput_bytes_s = section.setting_or(
+        "throughput",
+        rate("1 B/s"..="1 TB/s"),
+        drive.throughput_bytes_s,
+        "What a drive delivers; 30 to 210 MB/s are studied.",
+    );
     let mount_s = section.setting_or("mount", time(), drive.mount_s, "To clamp a platter.");
     let unmount_s = section.setting_or("unmount", time(), drive.unmount_s, "To release it.");
     let switch_s = section.setting_or("switch", time(), drive.switch_s, "To turn from one bay to the other.");
@@ -377,7 +382,8 @@ fn faults(reader: &mut Reader, base: &Scenario) -> (Faults, Vec<LibraryFault>) {
         hours(faults.shuttle_hours),
         "Mean time of motion after which a shuttle stops; none for never.",
     );
-    let drive = section.optional_or("drive_every", often(), hours(faults.drive_hours), "Mean time after which a drive goes down; none for never.");
+    let drive =
+        section.optional_or("drive_every", often(), hours(faults.drive_hours), "Mean time after which a drive goes down; none for never.");
     let random = Faults {
         planned: faults.planned.clone(),
         shuttle_hours: shuttle.map_or(f64::INFINITY, |seconds| seconds / 3600.0),
@@ -396,7 +402,8 @@ fn planned_fault(fault: &mut Section<'_>, known: Option<&LibraryFault>) -> Libra
         Breakdown::DriveDown(Drive(number)) => (FaultName::DriveDown, number),
     });
     let at = fault.required_or("at", duration(..), known.map(|known| known.at), "When, from the start of the warm-up.");
-    let library = fault.setting_or("library", count(0..=999), known.map_or(0, |known| known.library.0), "In which library, counted from 0.");
+    let library =
+        fault.setting_or("library", count(0..=999), known.map_or(0, |known| known.library.0), "In which library, counted from 0.");
     let what = fault.required_or(
         "what",
         choice(&FAULTS),

@@ -64,7 +64,13 @@ impl Section<'_> {
     ///
     /// # Panics
     /// If the setting was asked for before: a mistake in the program.
-    pub fn optional_or<K: Kind>(&mut self, name: &'static str, kind: K, default: Option<K::Value>, about: &'static str) -> Option<K::Value> {
+    pub fn optional_or<K: Kind>(
+        &mut self,
+        name: &'static str,
+        kind: K,
+        default: Option<K::Value>,
+        about: &'static str,
+    ) -> Option<K::Value> {
         let default_text = default.as_ref().map(|value| kind.print(value));
         let shown = default_text.as_ref().map_or_else(|| "none".to_owned(), |text| format!("`{text}`"));
         self.reader.schema.add_setting(self.schema, name, &kind, shown, about);

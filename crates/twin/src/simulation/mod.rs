@@ -33,6 +33,7 @@ use crate::kernel::Queue;
 use crate::scenario::{Scenario, ScenarioError, Stock};
 use ingest::Ingesting;
 use measuring::Measuring;
+pub use requests::workload_statistics;
 use requests::{Open, OpenRequests, Requests};
 
 /// A run that came to no end.
@@ -173,13 +174,7 @@ struct Simulation<'s, O, L> {
 }
 
 impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
-    fn new(
-        scenario: &'s Scenario,
-        stock: &'s Stock,
-        seed: u64,
-        observer: O,
-        mut log: impl FnMut(&Layout) -> L,
-    ) -> Result<Self, RunError> {
+    fn new(scenario: &'s Scenario, stock: &'s Stock, seed: u64, observer: O, mut log: impl FnMut(&Layout) -> L) -> Result<Self, RunError> {
         let region = scenario.region(stock);
         let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
             let library = Library(index as u16);

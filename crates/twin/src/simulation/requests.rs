@@ -6,7 +6,7 @@ use std::io::BufReader;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{RequestId, Shard, Tracks};
-use fulgurite_workload::{Demand, Read, Trace, TraceSettings};
+use fulgurite_workload::{Demand, Read, Statistics, Trace, TraceSettings};
 
 use super::RunError;
 use crate::scenario::{Scenario, Stock, WorkloadKind};
@@ -36,7 +36,9 @@ impl Requests {
                 let settings = TraceSettings { platters, shard_bytes: scenario.workload.shard_bytes, seed };
                 Reads::Traced(Box::new(Trace::new(file, &settings).map_err(|source| RunError::Trace { path: path.clone(), source })?))
             }
-            _ => Reads::Generated(Box::new(Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?)),
+            _ => Reads::Generated(Box::new(
+                Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?,
+            )),
         };
         let mut requests = Self { reads, ahead: None, shards: Vec::new() };
         requests.ahead = requests.read(scenario)?;
@@ -73,6 +75,25 @@ impl Requests {
             }),
         }
     }
+}
+
+/// What the reads of a scenario are like, from the start of the warm-up to the end of the measured interval.
+///
+/// # Errors
+/// [`RunError`] if the platters have no place, or the trace is not as it should be.
+pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics, RunError> {
+    scenario.check()?;
+    let stock = scenario.stock(seed)?;
+    let mut requests = Requests::new(scenario, &stock, seed)?;
+    let mut statistics = Statistics::default();
+    let mut next = requests.ahead;
+    while let Some(read) = next
+        && read.at < scenario.run.measured_until()
+    {
+        statistics.observe(&read);
+        next = requests.read(scenario)?;
+    }
+    Ok(statistics)
 }
 
 /// A request under way.

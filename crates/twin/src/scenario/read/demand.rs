@@ -6,10 +6,8 @@ use crate::scenario::{Bursts, Expectations, Ingest, Pattern, RunSettings, Scenar
 use crate::settings::kind::{bytes, choice, count, duration, file, flag, frequency, number, share};
 use crate::settings::{Reader, Section};
 
-const PATTERNS: [(&str, Pattern); 3] =
-    [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
-const SIZE_LAWS: [(&str, SizeLaw); 3] =
-    [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
+const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
+const SIZE_LAWS: [(&str, SizeLaw); 3] = [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
 const LAYOUTS: [(&str, AccountLayout); 2] = [("together", AccountLayout::Together), ("scattered", AccountLayout::Scattered)];
 
 pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
@@ -20,7 +18,8 @@ pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
     );
     let kind = section.setting_or("preset", choice(&WorkloadKind::ALL), base.kind, "Whose numbers to begin with, or `trace`.");
     let base = if kind == base.kind { base.clone() } else { Workload::preset(kind) };
-    let trace = section.optional_or("trace", file(), base.trace, "A CSV file, where `preset` is `trace`; nothing else here is then of effect.");
+    let trace =
+        section.optional_or("trace", file(), base.trace, "A CSV file, where `preset` is `trace`; nothing else here is then of effect.");
     let rate = section.setting_or(
         "rate",
         frequency(..="1000000 /s"),
@@ -34,12 +33,18 @@ pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
         zipf: section.setting_or("zipf", number(0.0..=20.0), base.zipf, "Exponent of Zipf's law over platters; 0 is uniform."),
         layout: section.setting_or("accounts", choice(&LAYOUTS), base.layout, "Where the files of an account lie."),
         shard_bytes: section.setting_or("shard", bytes("1 B"..), base.shard_bytes, "The largest piece of a file on one platter."),
-        deadline: section.optional_or("deadline", duration("1 s"..), base.deadline, "How long after its arrival a request's last byte is wanted."),
+        deadline: section.optional_or(
+            "deadline",
+            duration("1 s"..),
+            base.deadline,
+            "How long after its arrival a request's last byte is wanted.",
+        ),
         steady: base.steady,
         bursts: base.bursts,
     };
     let steady = steady(&mut section.section("steady", "Requests outside of bursts."), &base.steady);
-    let bursts = bursts(&mut section.section("bursts", "Bursts: in each period so many, in parts of it that are of equal length."), &base.bursts);
+    let bursts =
+        bursts(&mut section.section("bursts", "Bursts: in each period so many, in parts of it that are of equal length."), &base.bursts);
     Workload { steady, bursts, ..shared }
 }
 
@@ -55,12 +60,7 @@ fn steady(section: &mut Section<'_>, base: &Steady) -> Steady {
             base.account_files,
             "Files of an account, which are requested together.",
         ),
-        spread: section.setting_or(
-            "spread",
-            number(1.0..=1e12),
-            base.spread,
-            "Modulated: the rate's 99.9th percentile over its median.",
-        ),
+        spread: section.setting_or("spread", number(1.0..=1e12), base.spread, "Modulated: the rate's 99.9th percentile over its median."),
         period: section.setting_or("period", duration("1 s"..), base.period, "Modulated: how long a rate lasts."),
         persistence: section.setting_or(
             "persistence",

@@ -1,0 +1,57 @@
+//! Results as files: a row for each run and one for each combination, as CSV and as Parquet; what the columns mean; the complete scenarios.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use fulgurite_twin::results::{PointRuns, summary, table};
+use fulgurite_twin::table::{Table, Value};
+
+use super::VERSION;
+use crate::Session;
+
+pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let name = &points[0].point.scenario.name;
+    let noted = |table: Table| table.note("scenario", name).note("version", VERSION);
+    let (runs, means) = (noted(table(points)), noted(summary(points)));
+    write_csv(&folder.join("runs.csv"), &runs)?;
+    write_csv(&folder.join("runs.columns.csv"), &runs.dictionary())?;
+    write_parquet(&folder.join("runs.parquet"), &runs)?;
+    write_csv(&folder.join("means.csv"), &means)?;
+    write_parquet(&folder.join("means.parquet"), &means)?;
+    for (index, point) in points.iter().enumerate() {
+        let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
+        let path = folder.join(file);
+        fs::write(&path, point.point.scenario.canonical()).with_context(|| path.display().to_string())?;
+    }
+    session.say(&format!("Written to {}.", crate::text::path(folder)));
+    Ok(())
+}
+
+fn write_csv(path: &Path, table: &Table) -> Result<()> {
+    let write = || {
+        let mut file = BufWriter::new(File::create(path)?);
+        table.write_csv(&mut file)?;
+        file.flush()
+    };
+    write().with_context(|| path.display().to_string())
+}
+
+fn write_parquet(path: &Path, table: &Table) -> Result<()> {
+    let mut file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
+    table.write_parquet(&mut file).with_context(|| path.display().to_string())?;
+    file.flush().with_context(|| path.display().to_string())
+}
+
+/// A figure for programs; what JSON has no number for is null.
+pub(super) fn json_value(value: &Value) -> serde_json::Value {
+    match value {
+        Value::F64(value) => serde_json::Number::from_f64(*value).map_or(serde_json::Value::Null, serde_json::Value::Number),
+        Value::I64(value) => (*value).into(),
+        Value::Text(value) => value.as_str().into(),
+        Value::Bool(value) => (*value).into(),
+        Value::Missing => serde_json::Value::Null,
+    }
+}
