@@ -4,6 +4,7 @@
 //! argument is wrong.
 
 mod check;
+mod paper;
 mod run;
 mod sweep;
 mod write;
@@ -26,6 +27,8 @@ pub(crate) enum Twin {
     Run(Run),
     /// Run a scenario with all combinations of settings that vary
     Sweep(Sweep),
+    /// Run the evaluation of Project Silica again: every figure and table about the system
+    Paper(paper::Paper),
     /// Print the page of all settings of scenario files
     Reference,
     /// Print what a scenario's workload is like, beside what is published
@@ -89,6 +92,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
+        Twin::Paper(options) => paper::paper(session, options),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)

@@ -47,7 +47,8 @@ impl Paper {
         line(
             &mut page,
             &format!(
-                "\nSeeds {seeds}, version {}; {} runs with {} million events.{quick}",
+                "\nSeeds {seeds} for the default library under each policy and for the ablation; {} for all other points, which are there to show how something goes on, and whose intervals are not drawn. Version {}; {} runs with {} million events.{quick}",
+                self.settings.sweep_seeds,
                 env!("CARGO_PKG_VERSION"),
                 self.runs,
                 self.events / 1_000_000

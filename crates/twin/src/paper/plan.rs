@@ -59,8 +59,13 @@ impl Plan {
         }
     }
 
-    /// A scenario to be run with all seeds; one that is there already is run once.
+    /// A scenario to be run with the seeds of a sweep; one that is there already isn't run again.
     pub(super) fn point(&mut self, scenario: &Scenario) -> Point {
+        self.point_with(scenario, self.settings.sweep_seeds)
+    }
+
+    /// A scenario that conclusions are drawn from, with all seeds.
+    pub(super) fn headline(&mut self, scenario: &Scenario) -> Point {
         self.point_with(scenario, self.settings.seeds)
     }
 
@@ -99,9 +104,7 @@ impl Plan {
                 let (chapter, scenario) = (point.chapter, Arc::clone(&point.scenario));
                 let cost = cost(&scenario);
                 let work = move || -> Answer {
-                    let t = std::time::Instant::now();
                     let run = simulation::run(&scenario, seed).map_err(|source| Self::failed(chapter, &scenario, seed, source))?;
-                    if std::env::var("PT").is_ok() { eprintln!("PT {chapter} {} {} lib{} sh{} thr{} z{} u{} cost {cost:.3} took {:.3} events {}", scenario.name, scenario.policy.name.text(), scenario.libraries, scenario.layout.shuttles, scenario.mechanics.drive.throughput_bytes_s/1e6, scenario.workload.zipf, scenario.sets.unavailable, t.elapsed().as_secs_f64(), run.events); }
                     Ok(Box::new(Measured::of(run)))
                 };
                 all.push(Job { cost, work: Box::new(work) });

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, compared, digits, percent, time, time_within};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 use fulgurite_library::Ideas;
@@ -20,11 +19,11 @@ const IDEAS: [Idea; 4] = [
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut variants: Vec<(String, Point)> = Vec::new();
     let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
-    variants.push(("partitioned".into(), plan.point(&scenario)));
+    variants.push(("partitioned".into(), plan.headline(&scenario)));
     let mut ours = |plan: &mut Plan, name: String, ideas: Ideas| {
         let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::Fulgurite);
         scenario.policy.ideas = ideas;
-        variants.push((name, plan.point(&scenario)));
+        variants.push((name, plan.headline(&scenario)));
     };
     let mut none = Ideas::default();
     IDEAS.iter().for_each(|(_, without)| without(&mut none));

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, digits, percent};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
@@ -14,10 +13,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     for policy in MOVING {
         for shuttles in plan.along(&SHUTTLES) {
             // As in the sweep over shuttles, with which these runs are shared.
-            if policy != PolicyName::ShortestPaths || shuttles <= 20 {
+            if policy != PolicyName::ShortestPaths || [8, 12, 20].contains(&shuttles) {
                 let scenario = with_shuttles(interval(plan, WorkloadKind::Iops, policy), shuttles);
-                let seeds = seeds_for(plan, policy);
-                points.push((policy, shuttles, plan.point_with(&scenario, seeds)));
+                points.push((policy, shuttles, point_of(plan, &scenario, shuttles == 20)));
             }
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let deadlines = plan.along(&DEADLINES);
     for (kind, name) in INTERVALS {
         let scenario = interval(plan, kind, PolicyName::Fulgurite);
-        for seed in plan.settings().first_seed..plan.settings().first_seed + u64::from(plan.settings().seeds) {
+        for seed in plan.settings().first_seed..plan.settings().first_seed + u64::from(plan.settings().sweep_seeds) {
             let (scenario, deadlines) = (scenario.clone(), deadlines.clone());
             let task = plan.task(4.0, move || {
                 let mut left = Left::default();

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, digits, percent, time_within};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
@@ -20,9 +19,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             scenario.workload.bursts.count = 0;
             scenario.workload.rate *= factor;
             if !plan.settings().quick {
-                (scenario.run.warm_up, scenario.run.measured) = (Micros(Micros::HOUR.0 / 2), Micros(Micros::HOUR.0));
+                (scenario.run.warm_up, scenario.run.measured) = (Micros(Micros::HOUR.0 / 6), Micros(Micros::HOUR.0 / 2));
             }
-            let seeds = if libraries > 10 { plan.settings().seeds.min(2) } else { plan.settings().seeds };
+            let seeds = if libraries > 10 { 1 } else { plan.settings().sweep_seeds };
             points.push((share, libraries, plan.point_with(&scenario, seeds)));
         }
     }
@@ -31,7 +30,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let most = points.iter().map(|point| point.1).max().unwrap_or(1);
         chapter.say(format!(
             "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters there and with 5 % of them unavailable. Nothing is kept for a file, so that a region takes memory for its platters and for what is under way: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
-             One hour after half an hour of warm-up; 100 libraries have two seeds.",
+             Half an hour after ten minutes of warm-up; 100 libraries have one seed.",
             digits(f64::from(most) * 3_800.0 / 1e6),
             digits(f64::from(most) * 3_800.0 * 16.0 / 19.0 * 2e12 / 20e6 / 1e9),
         ));

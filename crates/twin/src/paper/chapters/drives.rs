@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, percent};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
@@ -13,9 +12,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(WorkloadKind, &'static str, Point)> = Vec::new();
     for (kind, _) in INTERVALS {
         for policy in POLICIES {
-            let seeds = seeds_for(plan, policy);
             let scenario = interval(plan, kind, policy);
-            points.push((kind, said(policy), plan.point_with(&scenario, seeds)));
+            points.push((kind, said(policy), point_of(plan, &scenario, true)));
         }
         let mut scenario = interval(plan, kind, PolicyName::Fulgurite);
         scenario.policy.ideas.exchanges = false;

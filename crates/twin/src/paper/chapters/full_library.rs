@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, time_within};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 

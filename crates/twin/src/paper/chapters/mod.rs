@@ -17,7 +17,7 @@ use fulgurite_domain::Micros;
 
 use super::aggregate::Sample;
 use super::chapter::Chapter;
-use super::plan::{Plan, Results};
+use super::plan::{Plan, Point, Results};
 use super::{PaperError, plot_point};
 use crate::plot;
 use crate::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
@@ -105,11 +105,14 @@ fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
 }
 
 
-/// Seeds for a policy. Shuttles on shortest paths get into each other's way so much that an hour of theirs takes many times as long to
-/// simulate; their tails are so far from the others' that fewer seeds show it.
-fn seeds_for(plan: &Plan, policy: PolicyName) -> u32 {
-    let seeds = plan.settings().seeds;
-    if policy == PolicyName::ShortestPaths { seeds.min(2) } else { seeds }
+/// A point of a sweep; conclusions are drawn from it if it is the default library's. Shuttles on shortest paths get into each other's way so
+/// much that an hour of theirs takes many times as long to simulate; their tails are so far from the others' that one seed shows it.
+fn point_of(plan: &mut Plan, scenario: &Scenario, is_reference: bool) -> Point {
+    match scenario.policy.name {
+        PolicyName::ShortestPaths => plan.point_with(scenario, 1),
+        _ if is_reference => plan.headline(scenario),
+        _ => plan.point(scenario),
+    }
 }
 
 fn at_throughput(mut scenario: Scenario, mb_s: f64) -> Scenario {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::paper::chapter::{Runs, compared, percent, time, time_within};
-use crate::paper::plan::Point;
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
@@ -36,6 +35,8 @@ impl Varied {
     fn set(self, scenario: Scenario, x: f64) -> Scenario {
         match self {
             Self::Throughput => at_throughput(scenario, x),
+            // Without shuttles, their number is nothing that could change anything.
+            Self::Shuttles if scenario.policy.name == PolicyName::NoShuttles => scenario,
             Self::Shuttles => with_shuttles(scenario, x as u16),
         }
     }
@@ -51,8 +52,8 @@ impl Varied {
     /// Whether a policy is run there. More than 20 shuttles on shortest paths take minutes to simulate, since every one of them waits.
     fn runs(self, policy: PolicyName, x: f64) -> bool {
         match (self, policy) {
-            (Self::Shuttles, PolicyName::ShortestPaths) => [8.0, 12.0, 16.0, 20.0].contains(&x),
-            (Self::Throughput, PolicyName::ShortestPaths) => [30.0, 60.0, 120.0, 210.0].contains(&x),
+            (Self::Shuttles, PolicyName::ShortestPaths) => [8.0, 12.0, 20.0].contains(&x),
+            (Self::Throughput, PolicyName::ShortestPaths) => [30.0, 60.0, 210.0].contains(&x),
             _ => true,
         }
     }
@@ -73,8 +74,7 @@ impl Sweep {
             for policy in POLICIES {
                 for &x in places.iter().filter(|&&x| varied.runs(policy, x)) {
                     let scenario = varied.set(interval(plan, kind, policy), x);
-                    let seeds = seeds_for(plan, policy);
-                    points.push((kind, policy, x, plan.point_with(&scenario, seeds)));
+                    points.push((kind, policy, x, point_of(plan, &scenario, x == varied.reference())));
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Sweep {
     }
 }
 
-const SLOW: &str = "Shortest paths have two seeds and fewer points, and so no interval: shuttles that wait for each other take long to simulate.";
+const SLOW: &str = "Shortest paths have one seed and fewer points, and so no interval: shuttles that wait for each other take long to simulate.";
 
 pub(super) fn throughput(plan: &mut Plan) -> Report {
     let sweep = Sweep::plan(plan, Varied::Throughput, &THROUGHPUTS);
