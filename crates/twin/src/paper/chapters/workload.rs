@@ -49,9 +49,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.list(["figure", "here", "published", "where"], rows.collect());
         let panel = Panel::new(Axis::bytes("File size").log(), Axis::share("Share up to this size").from(0.0).to(1.0))
             .steps("reads", drawn.reads.iter().copied())
-            .steps("bytes", drawn.bytes.iter().copied())
-            .line("published, reads", [(4.0 * MIB, 0.587), (10.0 * MIB, 0.8), (256.0 * MIB, 0.98)])
-            .line("published, bytes", [(4.0 * MIB, 0.012), (256.0 * MIB, 0.15)]);
+            .steps("bytes", drawn.bytes.iter().copied());
+        let panel = lone_points(panel, "published, reads", &[(4.0 * MIB, 0.587), (10.0 * MIB, 0.8), (256.0 * MIB, 0.98)]);
+        let panel = lone_points(panel, "published, bytes", &[(4.0 * MIB, 0.012), (256.0 * MIB, 0.15)]);
         chapter.draw("sizes", Figure::new("").panel(panel), "Sizes by reads and by bytes: generated, and the published points. Of reads over 256 MiB it is published that they are under 2 %.");
 
         chapter.say(format!(
@@ -86,8 +86,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         }
         let points = ratios.iter().map(|(days, [low, median, high])| plot::Point { x: *days as f64, y: *median, within: Some((*low, *high)) });
         let panel = Panel::new(Axis::new("Window", "days").log(), Axis::new("Peak over mean", "").log())
-            .line("generated", points.collect::<Vec<_>>())
-            .line("published", [(1.0, 16.0), (30.0, 2.0)]);
+            .line("generated", points.collect::<Vec<_>>());
+        let panel = lone_points(panel, "published", &[(1.0, 16.0), (30.0, 2.0)]);
         let at = |days: usize| ratios.iter().find(|row| row.0 == days).map_or(f64::NAN, |row| row.1[1]);
         chapter.say(format!(
             "What comes in to be written is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
@@ -102,6 +102,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.sheet("intervals", intervals()?);
         Ok(chapter)
     })
+}
+
+/// Marks without a line between them, of which nothing is known.
+fn lone_points(panel: Panel, name: &str, points: &[(f64, f64)]) -> Panel {
+    points.iter().fold(panel, |panel, point| panel.line(name, [*point]))
 }
 
 fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
