@@ -316,6 +316,18 @@ impl Panel {
         self.platters[platter.0 as usize].whereabouts
     }
 
+    /// The slot that a platter returns to. What is verified for ever has none.
+    #[must_use]
+    pub fn home(&self, platter: Platter) -> Option<Slot> {
+        self.platters[platter.0 as usize].home
+    }
+
+    /// What a shuttle carries.
+    #[must_use]
+    pub fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
+        self.shuttles[usize::from(shuttle.0)].carrying
+    }
+
     /// Shuttles that work and have nothing to do, low numbers first. They may still be on a way that they were pushed along.
     pub fn idle_shuttles(&self) -> impl Iterator<Item = Shuttle> + '_ {
         let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.low;
@@ -361,6 +373,13 @@ impl Panel {
     #[must_use]
     pub fn operation(&self, drive: Drive) -> Option<Operation> {
         self.drives[usize::from(drive.0)].operation.map(|(_, operation)| operation)
+    }
+
+    /// The command that a drive verifies with, if it does.
+    #[must_use]
+    pub fn verifies_with(&self, drive: Drive) -> Option<CommandId> {
+        let (id, operation) = self.drives[usize::from(drive.0)].operation?;
+        (operation == Operation::Verify).then_some(id)
     }
 
     /// Customers' platters in a drive or promised to it.

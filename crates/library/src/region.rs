@@ -168,6 +168,12 @@ impl Region {
         self.recovered
     }
 
+    /// Requests that have not ended.
+    #[must_use]
+    pub fn open_requests(&self) -> usize {
+        self.open.entries.len() - self.open.free.len()
+    }
+
     /// Somebody asks for shards. Commands and ends that follow are appended.
     pub fn request(
         &mut self,

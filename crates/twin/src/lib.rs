@@ -11,11 +11,14 @@
 //! ```
 
 pub mod bound;
+pub mod checks;
 pub mod decode;
+pub mod journal;
 pub mod kernel;
 pub mod overheads;
 pub mod paper;
 pub mod placement_program;
+pub mod plan;
 pub mod plot;
 pub mod results;
 pub mod scenario;

@@ -5,6 +5,7 @@
 
 mod check;
 mod paper;
+mod plan;
 mod run;
 mod sweep;
 mod write;
@@ -29,6 +30,8 @@ pub(crate) enum Twin {
     Sweep(Sweep),
     /// Run the evaluation of Project Silica again: every figure and table about the system
     Paper(paper::Paper),
+    /// Find out how many libraries, drives and shuttles the coming years need
+    Plan(Plan),
     /// Print the page of all settings of scenario files
     Reference,
     /// Print what a scenario's workload is like, beside what is published
@@ -80,6 +83,19 @@ pub(crate) struct Sweep {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// A plan file
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// Change a setting, such as ingest.per_month="200 TB"; give it several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Write tables and a figure there
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckWorkload {
     #[command(flatten)]
     chosen: Chosen,
@@ -93,6 +109,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
         Twin::Paper(options) => paper::paper(session, options),
+        Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Reference => {
             session.print(format_args!("{}", fulgurite_twin::scenario::reference().trim_end()));
             Ok(Outcome::Good)

@@ -30,7 +30,7 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     Ok(())
 }
 
-fn write_csv(path: &Path, table: &Table) -> Result<()> {
+pub(super) fn write_csv(path: &Path, table: &Table) -> Result<()> {
     let write = || {
         let mut file = BufWriter::new(File::create(path)?);
         table.write_csv(&mut file)?;
@@ -39,7 +39,7 @@ fn write_csv(path: &Path, table: &Table) -> Result<()> {
     write().with_context(|| path.display().to_string())
 }
 
-fn write_parquet(path: &Path, table: &Table) -> Result<()> {
+pub(super) fn write_parquet(path: &Path, table: &Table) -> Result<()> {
     let mut file = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
     table.write_parquet(&mut file).with_context(|| path.display().to_string())?;
     file.flush().with_context(|| path.display().to_string())

@@ -16,6 +16,16 @@ impl Controller {
             return;
         }
         let is_verifying = state.operation.is_some();
+        if !state.verifies {
+            // What was not mounted yet can go as it is.
+            let arrived = |held: &&mut Held| held.purpose == Purpose::Verification && held.stage == Stage::Arrived;
+            let mut released = false;
+            for held in self.drive(drive).bays.iter_mut().filter_map(|bay| bay.held.as_mut()).filter(arrived) {
+                held.stage = Stage::Released;
+                released = true;
+            }
+            self.is_changed |= released;
+        }
         let Some((bay, held)) = self.next_to_serve(drive) else { return };
         if is_verifying && held.purpose == Purpose::Verification && state.verifies {
             return;

@@ -88,16 +88,16 @@ impl Controller {
                 }
                 self.is_changed = true;
             }
-            // Whoever waits for a path looks again.
-            Event::Woken => {}
+            // Whoever waits for a path looks again, and the policy if it wanted to.
+            Event::Woken => self.is_changed |= self.policy.deadline(&self.panel).is_some_and(|at| at <= now),
         }
         self.settle(commands);
     }
 
-    /// When [`Event::Woken`] is wanted unless something happens first: shuttles that wait for a free path look again.
+    /// When [`Event::Woken`] is wanted unless something happens first: shuttles that wait for a free path look again, or the policy does.
     #[must_use]
     pub fn deadline(&self) -> Option<Micros> {
-        self.panel.traffic.deadline()
+        [self.panel.traffic.deadline(), self.policy.deadline(&self.panel)].into_iter().flatten().min()
     }
 
     /// The panel as the controller believes it to be.
@@ -113,7 +113,7 @@ impl Controller {
     }
 
     fn settle(&mut self, commands: &mut Vec<Command>) {
-        if self.is_changed {
+        while self.is_changed {
             self.is_changed = false;
             if self.needs_no_shuttles {
                 self.load_drives(commands);

@@ -213,6 +213,16 @@ impl Policy for Fulgurite {
         !self.clears[usize::from(drive.0)]
     }
 
+    fn deadline(&self, panel: &Panel) -> Option<Micros> {
+        // Without somebody idle nothing could be brought back.
+        panel.idle_shuttles().next()?;
+        let quiet = self.rectangles.iter().zip(&self.waited).filter(|(rectangle, _)| {
+            let is_cleared = rectangle.drives.iter().any(|drive| self.clears[usize::from(drive.0)]);
+            is_cleared && rectangle.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
+        });
+        quiet.map(|(_, waited)| *waited + self.ideas.brought_back_after).min()
+    }
+
     fn reads_by_track(&self) -> bool {
         self.ideas.reads_by_track
     }

@@ -11,6 +11,8 @@ pub use no_shuttles::NoShuttles;
 pub use partitioned::Partitioned;
 pub use shortest_paths::ShortestPaths;
 
+use fulgurite_domain::Micros;
+
 use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
 
 /// What a shuttle is to do.
@@ -43,6 +45,12 @@ pub trait Policy: Send {
     fn verifies(&self, panel: &Panel, drive: Drive) -> bool {
         let _ = (panel, drive);
         true
+    }
+
+    /// When the policy wants to be asked again, even if nothing happens until then.
+    fn deadline(&self, panel: &Panel) -> Option<Micros> {
+        let _ = panel;
+        None
     }
 
     /// Whether drives get their platters by themselves, as if shuttles took no time: a lower bound, and nothing that can be built.

@@ -28,7 +28,8 @@ pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};
 
 /// Everything that a run is made of, but for the seed. The default is the library of the design: 8 storage racks with 3,800 platters in
-/// sets of 16+3 (7 racks hold such sets too, but only in patterns that leave some shelves 100 platters and give others 250), 20 shuttles, 20 drives of 60 MB/s that always have something to verify, and the typical workload.
+/// sets of 16+3 (7 racks hold such sets too, but only in patterns that leave some shelves 100 platters and give others 250), 20 shuttles,
+/// 20 drives of 60 MB/s that always have something to verify, and the typical workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// What results are filed under: the name of the file without its ending.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use fulgurite_domain::SetShape;
 use fulgurite_library::placement::{ZoneShape, Zones};
-use fulgurite_library::{Drive, Ideas, Layout, Library, Shuttle, Verification};
-use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings};
+use fulgurite_library::{Drive, Ideas, Layout, LayoutError, Library, Shuttle, Verification};
+use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings, SettingsError};
 
 use self::demand::{expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
@@ -102,8 +102,22 @@ pub fn reference() -> String {
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
         ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
-        ScenarioError::Layout(_) => ("library.racks", "a panel that can be built"),
-        ScenarioError::Mechanics(_) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::Layout(LayoutError::Range { what, expected, .. }) => {
+            let name = match *what {
+                "storage_racks" => "library.racks",
+                "shelves" => "library.shelves",
+                "slots" => "library.slots",
+                "rack_width" => "library.rack_width",
+                "port_shelf" => "library.port_shelf",
+                "shuttles" => "shuttles.count",
+                "spacing" => "shuttles.spacing",
+                "drives_right" => "drives.right",
+                _ => "drives.left",
+            };
+            return reader.refuse(name, *expected);
+        }
+        ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::Mechanics(_) => ("faults.planned", "shuttles and drives that are there"),
         ScenarioError::Workload(_) => ("workload.preset", "a workload that can be asked for"),
         ScenarioError::Placement(_) => ("sets.zones", "zones that sets can be kept out of"),
         ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),

@@ -31,7 +31,7 @@ fn a_scenario_prints_as_a_file_that_reads_as_the_same() {
     scenario.layout.drives = [4, 5];
     scenario.layout.shuttles = 6;
     scenario.platters = 0;
-    scenario.tracks = 777;
+    scenario.tracks = 77_777;
     scenario.verification = Verification::Written;
     scenario.sets = Sets { shape: SetShape { information: 4, redundancy: 2 }, zones: Zones::default(), unavailable: 0.1 };
     scenario.sets.zones.shapes.pop();
@@ -82,6 +82,7 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
     assert!(errors("[workload]\npreset = 'trace'").contains("the path of a trace"));
     assert!(errors("[shuttles]\ncount = 0").contains("unless the policy is \"no-shuttles\""));
     assert_eq!(errors("[shuttles]\ncount = 0\n[policy]\nname = 'no-shuttles'"), "none");
+    assert_eq!(errors("[shuttles]\ncount = 41"), "a.toml:2:9: `shuttles.count`: expected at most two for each drive; found 41");
     assert!(errors("[ingest]\nused = true").contains("`verification.of`: expected \"written\""));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 20").contains("the library has 20"));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 2\nlibrary = 1").contains("one of the libraries"));
@@ -89,18 +90,19 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
 
 #[test]
 fn platters_fill_complete_sets_or_it_says_how_many_fit() {
-    let stock = Scenario::default().stock(1).unwrap();
+    let racks = |storage_racks| Scenario { layout: Layout { storage_racks, ..Layout::default() }, ..Scenario::default() };
+    let stock = racks(7).stock(1).unwrap();
     assert_eq!((stock.written, stock.readable.count), (3_800, 3_200));
-    let all = Scenario { platters: 0, ..Scenario::default() }.stock(1).unwrap();
-    assert_eq!(all.written, 3_800);
-    let error = Scenario { platters: 3_819, ..Scenario::default() }.stock(1).unwrap_err();
+    assert_eq!(Scenario { platters: 3_818, ..racks(7) }.stock(1).unwrap().written, 3_800, "less than a set more");
+    assert_eq!(Scenario { platters: 0, ..racks(7) }.stock(1).unwrap().written, 3_800);
+    assert_eq!(Scenario { platters: 0, ..racks(8) }.stock(1).unwrap().written, 419 * 19);
     assert_eq!(
-        error.to_string(),
+        Scenario { platters: 3_819, ..racks(7) }.stock(1).unwrap_err().to_string(),
         "3819 platters in each library, but 3800 fit: 200 complete sets of 16+3 in 1 libraries keep the rule on blast zones"
     );
     let none = Scenario { platters: 18, ..Scenario::default() }.stock(1).unwrap_err();
     assert!(matches!(none, ScenarioError::NoSet { wanted: 18, .. }));
-    let few = Scenario { layout: Layout { storage_racks: 6, ..Layout::default() }, ..Scenario::default() }.stock(1).unwrap_err();
+    let few = racks(6).stock(1).unwrap_err();
     assert!(matches!(few, ScenarioError::Placement(_)), "{few}");
 }
 

@@ -22,7 +22,9 @@ mod requests;
 use std::path::PathBuf;
 
 use fulgurite_domain::Micros;
-use fulgurite_library::{Command, Controller, Event, Layout, Library, Platter, Region, RegionOutcome, RequestId, Shuttle, Whereabouts};
+use fulgurite_library::{
+    Command, Controller, Event, Layout, Library, Platter, Policy, Region, RegionOutcome, RequestId, Shuttle, Whereabouts,
+};
 use fulgurite_mechanics::{Mechanics, MotionLog};
 use fulgurite_workload::TraceError;
 
@@ -127,17 +129,33 @@ pub fn run_with<O: Observer, L: MotionLog>(
 ) -> Result<Finished<L>, RunError> {
     scenario.check()?;
     let stock = scenario.stock(seed)?;
-    Simulation::new(scenario, &stock, seed, observer, log)?.run()
+    let region = scenario.region(&stock);
+    Simulation::new(scenario, &stock, seed, region, observer, log)?.run()
+}
+
+/// Runs a scenario with a policy of one's own in each library, in place of the scenario's: the same platters, requests and draws of chance, so
+/// that runs of the same seed compare policies and nothing else. The policy has to use shuttles.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with_policy(scenario: &Scenario, seed: u64, policy: impl Fn(&Layout) -> Box<dyn Policy>) -> Result<Run, RunError> {
+    scenario.check()?;
+    let stock = scenario.stock(seed)?;
+    let region = scenario.region_with(&stock, policy);
+    Ok(Simulation::new(scenario, &stock, seed, region, (), |_| ())?.run()?.run)
 }
 
 impl Scenario {
     /// The controllers at the beginning of a run: nothing has been told to them yet.
     #[must_use]
     pub fn region(&self, stock: &Stock) -> Region {
-        let controller = |inventory| {
-            let policy = self.policy.build(&self.layout, self.mechanics.drive.track_bytes);
-            Controller::new(self.layout.clone(), self.pace(), inventory, policy)
-        };
+        self.region_with(stock, |layout| self.policy.build(layout, self.mechanics.drive.track_bytes))
+    }
+
+    /// [`Scenario::region`] with another policy.
+    #[must_use]
+    pub fn region_with(&self, stock: &Stock, policy: impl Fn(&Layout) -> Box<dyn Policy>) -> Region {
+        let controller = |inventory| Controller::new(self.layout.clone(), self.pace(), inventory, policy(&self.layout));
         Region::new(stock.inventories.iter().map(controller).collect(), stock.sets.clone())
     }
 }
@@ -174,8 +192,14 @@ struct Simulation<'s, O, L> {
 }
 
 impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
-    fn new(scenario: &'s Scenario, stock: &'s Stock, seed: u64, observer: O, mut log: impl FnMut(&Layout) -> L) -> Result<Self, RunError> {
-        let region = scenario.region(stock);
+    fn new(
+        scenario: &'s Scenario,
+        stock: &'s Stock,
+        seed: u64,
+        region: Region,
+        observer: O,
+        mut log: impl FnMut(&Layout) -> L,
+    ) -> Result<Self, RunError> {
         let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
             let library = Library(index as u16);
             let settings = scenario.mechanics_of(library);
@@ -345,6 +369,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             self.observer.ended(&ended);
         }
         self.ended.clear();
+        self.observer.settled(self.now, &self.region);
     }
 
     fn schedule(&mut self, library: Library) {

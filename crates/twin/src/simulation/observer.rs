@@ -68,6 +68,11 @@ pub trait Observer {
     fn ended(&mut self, ended: &Ended) {
         let _ = ended;
     }
+
+    /// All that followed a request or an event has been seen, and the region is as it is until the next one.
+    fn settled(&mut self, now: Micros, region: &Region) {
+        let _ = (now, region);
+    }
 }
 
 /// Nobody.
@@ -93,6 +98,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
 
     fn ended(&mut self, ended: &Ended) {
         (**self).ended(ended);
+    }
+
+    fn settled(&mut self, now: Micros, region: &Region) {
+        (**self).settled(now, region);
     }
 }
 
@@ -121,5 +130,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn ended(&mut self, ended: &Ended) {
         self.0.ended(ended);
         self.1.ended(ended);
+    }
+
+    fn settled(&mut self, now: Micros, region: &Region) {
+        self.0.settled(now, region);
+        self.1.settled(now, region);
     }
 }

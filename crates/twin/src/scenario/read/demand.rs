@@ -1,5 +1,6 @@
 //! The settings of what is asked for, what is measured and what has to come out.
 
+use fulgurite_domain::Micros;
 use fulgurite_workload::AccountLayout;
 
 use crate::scenario::{Bursts, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
@@ -33,12 +34,13 @@ pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
         zipf: section.setting_or("zipf", number(0.0..=20.0), base.zipf, "Exponent of Zipf's law over platters; 0 is uniform."),
         layout: section.setting_or("accounts", choice(&LAYOUTS), base.layout, "Where the files of an account lie."),
         shard_bytes: section.setting_or("shard", bytes("1 B"..), base.shard_bytes, "The largest piece of a file on one platter."),
-        deadline: section.optional_or(
+        deadline: Some(section.setting_or(
             "deadline",
-            duration("1 s"..),
-            base.deadline,
-            "How long after its arrival a request's last byte is wanted.",
-        ),
+            duration(..),
+            base.deadline.unwrap_or(Micros::ZERO),
+            "How long after its arrival a request's last byte is wanted; 0 s for at leisure.",
+        ))
+        .filter(|deadline| *deadline > Micros::ZERO),
         steady: base.steady,
         bursts: base.bursts,
     };

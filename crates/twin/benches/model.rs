@@ -1,0 +1,41 @@
+//! Events a second of a whole library, on one core: `cargo bench -p fulgurite-twin --bench model`.
+//!
+//! The scenario is `scenarios/iops.toml`: 12 hours of the interval with the most reads, after 6 of warm-up, one library with 20 shuttles, 20
+//! drives of 60 MB/s and verification without end. Events are those of [`Run::events`](fulgurite_twin::simulation::Run): arrivals, and
+//! everything that fell due, over the whole run; answers of machines, mostly. Each policy runs once in each round, so that what else the
+//! machine does hits all alike; the median is shown. `-- partitioned` picks a policy, `-- --rounds 3` the rounds.
+
+use std::path::Path;
+use std::time::Instant;
+
+use fulgurite_twin::scenario::{PolicyName, Scenario};
+use fulgurite_twin::simulation;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let after = |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1));
+    let rounds: usize = after("--rounds").map_or(7, |count| count.parse().expect("--rounds takes a number"));
+    let chosen: Vec<_> = PolicyName::ALL.into_iter().filter(|(text, _)| arguments.iter().any(|argument| argument == text)).collect();
+    let policies = if chosen.is_empty() { PolicyName::ALL.to_vec() } else { chosen };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/iops.toml");
+    let scenario = Scenario::read(&path, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut seconds = vec![Vec::new(); policies.len()];
+    let mut events = vec![0; policies.len()];
+    for _ in 0..rounds {
+        for (index, (_, name)) in policies.iter().enumerate() {
+            let mut scenario = scenario.clone();
+            scenario.policy.name = *name;
+            let begin = Instant::now();
+            let run = simulation::run(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+            seconds[index].push(begin.elapsed().as_secs_f64());
+            events[index] = run.events;
+        }
+    }
+    println!("policy           events    median of {rounds}   fastest   million events/s");
+    for (index, (text, _)) in policies.iter().enumerate() {
+        let times = &mut seconds[index];
+        times.sort_by(f64::total_cmp);
+        let median = times[times.len() / 2];
+        println!("{text:<15} {:>8} {median:>10.2} s {:>9.2} s {:>14.2}", events[index], times[0], events[index] as f64 / median / 1e6);
+    }
+}

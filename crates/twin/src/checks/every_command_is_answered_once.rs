@@ -1,0 +1,175 @@
+//! Every command is answered exactly once, and an actor has one at a time. Only a verification makes room for the next command of its drive,
+//! and is answered for that at the same instant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Action, Actor, Command, CommandId, Event, Library};
+
+use crate::journal::Fact;
+
+/// A command under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// Which.
+    pub id: CommandId,
+    /// What for.
+    pub action: Action,
+    /// Since when.
+    pub begun: Micros,
+}
+
+/// A command's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// In which library.
+    pub library: Library,
+    /// The command.
+    pub open: Open,
+    /// How it ended: done, interrupted or failed.
+    pub how: Event,
+}
+
+/// A command that was answered in any other way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WrongAnswer {
+    /// An answer to a command that isn't open.
+    #[error("at {now}, command {} to {:?} of library {} is answered, but it is not open", .id.number, .id.actor, .library.0)]
+    NotOpen {
+        /// When.
+        now: Micros,
+        /// In which library.
+        library: Library,
+        /// The command.
+        id: CommandId,
+    },
+    /// A command to an actor that has one.
+    #[error("at {now}, {:?} of library {} is given command {}, but command {} is open", .id.actor, .library.0, .id.number, .open.number)]
+    Busy {
+        /// When.
+        now: Micros,
+        /// In which library.
+        library: Library,
+        /// The new command.
+        id: CommandId,
+        /// The old one.
+        open: CommandId,
+    },
+    /// A command to an actor that is out of order, as its controller knows.
+    #[error("at {now}, {:?} of library {} is given command {}, but it is out of order", .id.actor, .library.0, .id.number)]
+    Down {
+        /// When.
+        now: Micros,
+        /// In which library.
+        library: Library,
+        /// The command.
+        id: CommandId,
+    },
+    /// A verification made room and nobody said how far it was.
+    #[error("command {} to {:?} of library {} made room at {since}, but is not answered at {now}", .id.number, .id.actor, .library.0)]
+    NotInterrupted {
+        /// When.
+        now: Micros,
+        /// In which library.
+        library: Library,
+        /// The verification.
+        id: CommandId,
+        /// When it made room.
+        since: Micros,
+    },
+}
+
+/// What each actor is at, as commands and answers have it.
+#[derive(Debug, Clone, Default)]
+pub struct EveryCommandIsAnsweredOnce {
+    open: BTreeMap<(Library, Actor), Open>,
+    /// Verifications that made room, and when.
+    making_room: BTreeMap<(Library, Actor), (Open, Micros)>,
+    down: BTreeSet<(Library, Actor)>,
+    answered: u64,
+}
+
+impl EveryCommandIsAnsweredOnce {
+    /// Looks at one fact. Returns the command that it answers, if it does.
+    ///
+    /// # Errors
+    /// [`WrongAnswer`] says what is wrong with it.
+    pub fn see(&mut self, now: Micros, fact: &Fact) -> Result<Option<Answered>, WrongAnswer> {
+        match *fact {
+            Fact::Commanded { library, command: Command::Do { id, action } } => self.commanded(now, library, id, action).map(|()| None),
+            Fact::Happened { library, event, .. } => self.happened(now, library, event),
+            _ => Ok(None),
+        }
+    }
+
+    fn commanded(&mut self, now: Micros, library: Library, id: CommandId, action: Action) -> Result<(), WrongAnswer> {
+        let who = (library, id.actor);
+        if self.down.contains(&who) {
+            return Err(WrongAnswer::Down { now, library, id });
+        }
+        if let Some(open) = self.open.insert(who, Open { id, action, begun: now }) {
+            let is_verification = matches!(open.action, Action::Verify { .. });
+            if !is_verification || self.making_room.insert(who, (open, now)).is_some() {
+                return Err(WrongAnswer::Busy { now, library, id, open: open.id });
+            }
+        }
+        Ok(())
+    }
+
+    fn happened(&mut self, now: Micros, library: Library, how: Event) -> Result<Option<Answered>, WrongAnswer> {
+        let overdue = self.making_room.iter().find(|(_, (_, since))| *since < now);
+        if let Some(((library, _), (open, since))) = overdue {
+            return Err(WrongAnswer::NotInterrupted { now, library: *library, id: open.id, since: *since });
+        }
+        let (id, open) = match how {
+            Event::Done { command } | Event::Failed { command, .. } => (command, self.open.remove(&(library, command.actor))),
+            Event::Interrupted { command, .. } => (command, self.making_room.remove(&(library, command.actor)).map(|(open, _)| open)),
+            Event::Lost { actor, .. } => {
+                self.down.insert((library, actor));
+                return match self.open.get(&(library, actor)) {
+                    // It had something to do, which fails; that would have been the news.
+                    Some(open) => Err(WrongAnswer::Busy { now, library, id: open.id, open: open.id }),
+                    None => Ok(None),
+                };
+            }
+            Event::Repaired { actor } => {
+                self.down.remove(&(library, actor));
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        };
+        if let Event::Failed { .. } = how {
+            self.down.insert((library, id.actor));
+        }
+        match open.filter(|open| open.id == id) {
+            Some(open) => {
+                self.answered += 1;
+                Ok(Some(Answered { library, open, how }))
+            }
+            None => Err(WrongAnswer::NotOpen { now, library, id }),
+        }
+    }
+
+    /// What an actor is at; the verification that makes room is not it.
+    #[must_use]
+    pub fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
+        self.open.get(&(library, actor))
+    }
+
+    /// All that is under way, of all actors.
+    pub fn all_open(&self) -> impl Iterator<Item = (Library, &Open)> + '_ {
+        self.open.iter().map(|((library, _), open)| (*library, open))
+    }
+
+    /// Whether an actor is out of order, and its controller knows.
+    #[must_use]
+    pub fn is_down(&self, library: Library, actor: Actor) -> bool {
+        self.down.contains(&(library, actor))
+    }
+
+    /// Commands that were answered.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+}

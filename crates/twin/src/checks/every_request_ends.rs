@@ -1,0 +1,216 @@
+//! Every accepted request ends once, with an outcome that is true (I6): what was read had been read by a drive since the request came, what
+//! was recovered from as many others of the set as carry information, and nothing is unavailable where nothing has failed.
+
+use std::collections::BTreeMap;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId, Shard, Tracks, Whereabouts};
+
+use super::Answered;
+use crate::journal::Fact;
+
+/// A request that ended in any other way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WrongEnd {
+    /// It came twice.
+    #[error("at {now}, request {} comes again while it is open", .request.0)]
+    Again {
+        /// When.
+        now: Micros,
+        /// Which.
+        request: RequestId,
+    },
+    /// It ended twice, or never came.
+    #[error("at {now}, request {} ends as {outcome:?}, but it is not open", .request.0)]
+    NotOpen {
+        /// When.
+        now: Micros,
+        /// Which.
+        request: RequestId,
+        /// How.
+        outcome: RegionOutcome,
+    },
+    /// It ended in a way that isn't true.
+    #[error("at {now}, request {} ends as {outcome:?}, but for its shard {shard} {truth}", .request.0)]
+    Untrue {
+        /// When.
+        now: Micros,
+        /// Which.
+        request: RequestId,
+        /// How.
+        outcome: RegionOutcome,
+        /// Which of its shards.
+        shard: usize,
+        /// What is true.
+        truth: &'static str,
+    },
+    /// It never ended.
+    #[error("request {} came at {arrived} and has not ended at {now}", .request.0)]
+    Never {
+        /// When the run ended.
+        now: Micros,
+        /// Which.
+        request: RequestId,
+        /// When it came.
+        arrived: Micros,
+    },
+    /// Nobody asked for it.
+    #[error("the region has {found} open requests, but {expected} are expected")]
+    Count {
+        /// In the region.
+        found: usize,
+        /// By arrivals and ends.
+        expected: usize,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Open {
+    arrived: Micros,
+    shards: Vec<Shard>,
+    /// For each shard, which of its set were read since it arrived.
+    read: Vec<u64>,
+    /// A shard that is not there.
+    refusable: bool,
+}
+
+/// Requests that are open, and what was read for them.
+#[derive(Debug, Clone, Default)]
+pub struct EveryRequestEnds {
+    open: BTreeMap<RequestId, Open>,
+    /// Who waits for these tracks of a set.
+    wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
+    members: u32,
+    information: u32,
+    tracks: u32,
+    /// The platter of the region that each platter of a library is.
+    names: Vec<Vec<Option<u32>>>,
+    unwritten: Vec<bool>,
+    /// Whether anything ever failed or was declared to.
+    has_failed: bool,
+    ended: u64,
+}
+
+impl EveryRequestEnds {
+    /// For a region that was told nothing yet, with so many tracks on a platter.
+    #[must_use]
+    pub fn new(region: &Region, tracks: u32) -> Self {
+        let sets = region.sets();
+        let mut names: Vec<Vec<Option<u32>>> =
+            region.controllers().iter().map(|controller| vec![None; controller.panel().platter_count() as usize]).collect();
+        let mut unwritten = Vec::with_capacity(sets.places.len());
+        for (index, (library, platter)) in sets.places.iter().enumerate() {
+            names[usize::from(library.0)][platter.0 as usize] = Some(index as u32);
+            let panel = region.controllers()[usize::from(library.0)].panel();
+            unwritten.push(panel.whereabouts(*platter) == Whereabouts::Unwritten);
+        }
+        let (members, information) = (sets.shape.platters().into(), sets.shape.information.into());
+        Self { members, information, tracks, names, unwritten, ..Self::default() }
+    }
+
+    /// Looks at one fact, and the command that it answers.
+    ///
+    /// # Errors
+    /// [`WrongEnd`] says which request doesn't end as it should.
+    pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), WrongEnd> {
+        match fact {
+            Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
+            Fact::Ended { request, outcome } => self.has_ended(now, *request, *outcome),
+            Fact::Happened { library, event, .. } => {
+                match event {
+                    Event::PlatterUnavailable { .. } | Event::Failed { .. } | Event::Lost { .. } => self.has_failed = true,
+                    Event::PlatterWritten { platter } => {
+                        if let Some(name) = self.names[usize::from(library.0)][platter.0 as usize] {
+                            self.unwritten[name as usize] = false;
+                        }
+                    }
+                    _ => {}
+                }
+                if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
+                    && let Action::Read { platter, tracks, .. } = open.action
+                {
+                    self.was_read(usize::from(library.0), platter, tracks);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn requested(&mut self, now: Micros, request: RequestId, shards: &[Shard]) -> Result<(), WrongEnd> {
+        let is_there = |shard: &Shard| {
+            let is_written = self.unwritten.get(shard.platter.0 as usize).is_some_and(|unwritten| !unwritten);
+            is_written && shard.tracks.count > 0 && shard.tracks.end() <= self.tracks
+        };
+        let refusable = shards.is_empty() || !shards.iter().all(is_there);
+        let open = Open { arrived: now, shards: shards.to_vec(), read: vec![0; shards.len()], refusable };
+        if self.open.insert(request, open).is_some() {
+            return Err(WrongEnd::Again { now, request });
+        }
+        for (index, shard) in shards.iter().enumerate() {
+            self.wanted.entry((shard.platter.0 / self.members, shard.tracks)).or_default().push((request, index));
+        }
+        Ok(())
+    }
+
+    fn was_read(&mut self, library: usize, platter: Platter, tracks: Tracks) {
+        let Some(name) = self.names[library].get(platter.0 as usize).copied().flatten() else { return };
+        let (set, position) = (name / self.members, name % self.members);
+        for (request, shard) in self.wanted.get(&(set, tracks)).into_iter().flatten() {
+            if let Some(open) = self.open.get_mut(request) {
+                open.read[*shard] |= 1 << position;
+            }
+        }
+    }
+
+    fn has_ended(&mut self, now: Micros, request: RequestId, outcome: RegionOutcome) -> Result<(), WrongEnd> {
+        let Some(open) = self.open.remove(&request) else { return Err(WrongEnd::NotOpen { now, request, outcome }) };
+        self.ended += 1;
+        for (index, shard) in open.shards.iter().enumerate() {
+            let key = (shard.platter.0 / self.members, shard.tracks);
+            if let Some(waiting) = self.wanted.get_mut(&key) {
+                waiting.retain(|other| *other != (request, index));
+                if waiting.is_empty() {
+                    self.wanted.remove(&key);
+                }
+            }
+        }
+        let untrue = |shard, truth| Err(WrongEnd::Untrue { now, request, outcome, shard, truth });
+        match outcome {
+            RegionOutcome::Refused if !open.refusable => untrue(0, "there is such a platter, with such tracks"),
+            RegionOutcome::Recovered | RegionOutcome::Unavailable if !self.has_failed => untrue(0, "nothing has failed"),
+            RegionOutcome::Read | RegionOutcome::Recovered => {
+                for (index, (shard, read)) in open.shards.iter().zip(&open.read).enumerate() {
+                    let is_read = read & 1 << (shard.platter.0 % self.members) != 0;
+                    if !is_read && outcome == RegionOutcome::Read {
+                        return untrue(index, "the tracks were not read");
+                    }
+                    if !is_read && read.count_ones() < self.information {
+                        return untrue(index, "too few of the set were read");
+                    }
+                }
+                Ok(())
+            }
+            RegionOutcome::Refused | RegionOutcome::Unavailable => Ok(()),
+        }
+    }
+
+    /// Looks at what is left.
+    ///
+    /// # Errors
+    /// [`WrongEnd::Never`] if a request should have ended, because the run went on until all had; [`WrongEnd::Count`] if the region thinks
+    /// otherwise.
+    pub fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
+        if let Some((request, open)) = self.open.first_key_value().filter(|_| is_drained) {
+            return Err(WrongEnd::Never { now, request: *request, arrived: open.arrived });
+        }
+        let (found, expected) = (region.open_requests(), self.open.len());
+        if found == expected { Ok(()) } else { Err(WrongEnd::Count { found, expected }) }
+    }
+
+    /// Requests that ended.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+}

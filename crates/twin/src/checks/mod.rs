@@ -1,0 +1,275 @@
+//! Checks from outside: what has to be true of every run, whatever the policy, found out from what goes into controllers and machines and
+//! what comes out.
+//!
+//! ```text
+//!              requests, events          commands, ends
+//!   run ---------------+------------------------+---------------> Checks (an Observer)
+//!                      |                        |                   every_command_is_answered_once
+//!                      v                        v                   every_request_ends
+//!               facts, as in a journal                              platters_are_conserved
+//!                                                                   sets_stay_out_of_one_blast_zone
+//!   controllers, looked at after each event ------------------->    work_is_conserved
+//!   machines, looked at when the run has ended ---------------->    littles_law, utilization_law
+//!   ways of shuttles ------------------------------------------>    no_two_shuttles_meet
+//! ```
+//!
+//! [`Checks`] holds all but the last one, which is a motion log. The first violation is kept, and [`Checks::finish`] tells it.
+
+mod every_command_is_answered_once;
+mod every_request_ends;
+mod littles_law;
+mod no_two_shuttles_meet;
+mod platters_are_conserved;
+mod sets_stay_out_of_one_blast_zone;
+mod utilization_law;
+mod work_is_conserved;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::placement::Zones;
+use fulgurite_library::{Command, Drive, Event, Library, Platter, Region, Shuttle};
+use fulgurite_mechanics::{DriveStatistics, Mechanics, MotionLog, ShuttleStatistics};
+
+pub use every_command_is_answered_once::{Answered, EveryCommandIsAnsweredOnce, Open, WrongAnswer};
+pub use every_request_ends::{EveryRequestEnds, WrongEnd};
+pub use littles_law::{Law, LittlesLaw, Station, Unequal};
+pub use no_two_shuttles_meet::{Met, no_two_shuttles_met};
+pub use platters_are_conserved::{Misplaced, PlattersAreConserved};
+pub use sets_stay_out_of_one_blast_zone::{SetsStayOutOfOneBlastZone, SharedZone};
+pub use utilization_law::{Busy, OtherTime, UtilizationLaw};
+pub use work_is_conserved::{Idled, Promise, WorkIsConserved};
+
+use crate::journal::Fact;
+use crate::scenario::{PolicyName, Scenario};
+use crate::simulation::{Ended, Finished, Observer, Request};
+
+/// Something that must not be.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum Violation {
+    /// Of [`EveryCommandIsAnsweredOnce`].
+    #[error("commands: {0}")]
+    Answer(#[from] WrongAnswer),
+    /// Of [`EveryRequestEnds`].
+    #[error("requests: {0}")]
+    End(#[from] WrongEnd),
+    /// Of [`PlattersAreConserved`].
+    #[error("platters: {0}")]
+    Place(#[from] Misplaced),
+    /// Of [`SetsStayOutOfOneBlastZone`].
+    #[error("sets: {0}")]
+    Zone(#[from] SharedZone),
+    /// Of [`WorkIsConserved`].
+    #[error("work: {0}")]
+    Work(#[from] Idled),
+    /// Of [`LittlesLaw`].
+    #[error("Little's law: {0}")]
+    Little(#[from] Unequal),
+    /// Of [`UtilizationLaw`].
+    #[error("utilization law: {0}")]
+    Utilization(#[from] OtherTime),
+}
+
+/// What the machines of a library say about themselves at the end.
+#[derive(Debug, Clone)]
+pub struct Machines {
+    /// What each shuttle did.
+    pub shuttles: Vec<ShuttleStatistics>,
+    /// What each drive did.
+    pub drives: Vec<DriveStatistics>,
+    /// Platters in the library.
+    pub platters: usize,
+    places: Vec<fulgurite_mechanics::Whereabouts>,
+}
+
+impl Machines {
+    /// As they are at `now`, with so many platters to ask for.
+    #[must_use]
+    pub fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
+        let layout = machines.layout();
+        Self {
+            shuttles: (0..layout.shuttles).map(|shuttle| machines.shuttle_statistics(Shuttle(shuttle), now)).collect(),
+            drives: (0..layout.drive_count()).map(|drive| machines.drive_statistics(Drive(drive), now)).collect(),
+            platters: machines.count_platters(),
+            places: (0..platters).map(|platter| machines.whereabouts(Platter(platter))).collect(),
+        }
+    }
+
+    /// Where a platter is.
+    #[must_use]
+    pub fn whereabouts(&self, platter: Platter) -> fulgurite_mechanics::Whereabouts {
+        self.places.get(platter.0 as usize).copied().unwrap_or(fulgurite_mechanics::Whereabouts::Absent)
+    }
+}
+
+/// What was looked at in a run in which nothing was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// Commands that were answered.
+    pub commands: u64,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Platters that were put into other slots than before.
+    pub guests: u64,
+    /// Little's law, by station.
+    pub stations: Vec<Law>,
+}
+
+/// All checks of one run.
+#[derive(Debug, Clone)]
+pub struct Checks {
+    zones: Zones,
+    tracks: u32,
+    promise: Promise,
+    now: Micros,
+    state: Option<State>,
+    violation: Option<Violation>,
+}
+
+#[derive(Debug, Clone)]
+struct State {
+    commands: EveryCommandIsAnsweredOnce,
+    requests: EveryRequestEnds,
+    platters: PlattersAreConserved,
+    sets: SetsStayOutOfOneBlastZone,
+    work: WorkIsConserved,
+    little: LittlesLaw,
+    utilization: UtilizationLaw,
+}
+
+impl Checks {
+    /// The checks that a run of this scenario has to pass.
+    #[must_use]
+    pub fn new(scenario: &Scenario) -> Self {
+        let promise = match scenario.policy.name {
+            PolicyName::NoShuttles => Promise::DrivesFetch,
+            PolicyName::ShortestPaths => Promise::ShuttlesServeAll,
+            PolicyName::Partitioned | PolicyName::Fulgurite => Promise::ShuttlesServeTheirOwn,
+        };
+        let (zones, tracks) = (scenario.sets.zones.clone(), scenario.tracks);
+        Self { zones, tracks, promise, now: Micros::ZERO, state: None, violation: None }
+    }
+
+    /// The run begins: nothing was told to the region yet.
+    pub fn begin(&mut self, region: &Region) {
+        match State::new(region, &self.zones, self.tracks, self.promise) {
+            Ok(state) => self.state = Some(state),
+            Err(violation) => self.violation = Some(violation),
+        }
+    }
+
+    /// Looks at one fact of the run.
+    pub fn see(&mut self, fact: &Fact) {
+        if let (None, Some(state)) = (&self.violation, &mut self.state) {
+            self.violation = state.see(&mut self.now, fact).err();
+        }
+    }
+
+    /// Looks at the region, when what followed a request or an event has been seen.
+    pub fn settled(&mut self, region: &Region) {
+        if let (None, Some(state)) = (&self.violation, &mut self.state) {
+            state.little.settled(self.now, region);
+            state.work.settled(self.now, region);
+        }
+    }
+
+    /// The first violation so far.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// The run has ended at `now`. It is `drained` if it went on until all requests had ended.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    ///
+    /// # Panics
+    /// If the run never began.
+    pub fn finish(mut self, now: Micros, region: &Region, machines: &[Machines], drained: bool) -> Result<Checked, Violation> {
+        if let Some(violation) = self.violation.take() {
+            return Err(violation);
+        }
+        let mut state = self.state.expect("the run began");
+        if now > self.now {
+            state.work.time_passes(self.now, now, &state.commands)?;
+        }
+        state.requests.finish(now, region, drained)?;
+        state.platters.finish(region, machines)?;
+        let stations = state.little.finish(now)?;
+        state.utilization.finish(now, &state.commands, machines)?;
+        let (commands, requests) = (state.commands.answered(), state.requests.ended());
+        Ok(Checked { commands, requests, guests: state.sets.guests(), stations })
+    }
+
+    /// [`Checks::finish`], for a run of the simulation.
+    ///
+    /// # Errors
+    /// The first [`Violation`].
+    pub fn finish_run<L: MotionLog>(self, finished: &Finished<L>, drained: bool) -> Result<Checked, Violation> {
+        let pairs = finished.region.controllers().iter().zip(&finished.mechanics);
+        let machines: Vec<Machines> =
+            pairs.map(|(controller, machines)| Machines::of(machines, controller.panel().platter_count(), finished.at)).collect();
+        self.finish(finished.at, &finished.region, &machines, drained)
+    }
+}
+
+impl State {
+    fn new(region: &Region, zones: &Zones, tracks: u32, promise: Promise) -> Result<Self, Violation> {
+        let needs_no_shuttles = promise == Promise::DrivesFetch;
+        let platters = PlattersAreConserved::new(region, needs_no_shuttles);
+        Ok(Self {
+            commands: EveryCommandIsAnsweredOnce::default(),
+            requests: EveryRequestEnds::new(region, tracks),
+            sets: SetsStayOutOfOneBlastZone::new(region, zones.clone())?,
+            work: WorkIsConserved::new(region, promise),
+            little: LittlesLaw::new(region, &platters, needs_no_shuttles),
+            utilization: UtilizationLaw::default(),
+            platters,
+        })
+    }
+
+    fn see(&mut self, last: &mut Micros, fact: &Fact) -> Result<(), Violation> {
+        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } = *fact {
+            if now > *last {
+                self.work.time_passes(*last, now, &self.commands)?;
+            }
+            *last = now;
+        }
+        let now = *last;
+        let answered = self.commands.see(now, fact)?;
+        let answered = answered.as_ref();
+        self.platters.see(now, fact, answered)?;
+        self.requests.see(now, fact, answered)?;
+        self.sets.see(now, answered)?;
+        self.little.see(now, fact, answered);
+        self.utilization.see(now, answered);
+        self.work.see(fact, answered);
+        Ok(())
+    }
+}
+
+impl Observer for Checks {
+    fn begin(&mut self, region: &Region) {
+        self.begin(region);
+    }
+
+    fn request(&mut self, request: &Request<'_>) {
+        let Request { id, at, shards, deadline, .. } = *request;
+        self.see(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
+    }
+
+    fn event(&mut self, now: Micros, library: Library, event: &Event) {
+        self.see(&Fact::Happened { now, library, event: *event });
+    }
+
+    fn command(&mut self, _: Micros, library: Library, command: &Command) {
+        self.see(&Fact::Commanded { library, command: *command });
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.see(&Fact::Ended { request: ended.id, outcome: ended.outcome });
+    }
+
+    fn settled(&mut self, _: Micros, region: &Region) {
+        self.settled(region);
+    }
+}

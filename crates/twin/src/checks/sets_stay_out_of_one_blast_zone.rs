@@ -1,0 +1,106 @@
+//! Platters of one set never share a blast zone (I3): neither their homes, nor the slots that they wait in when a failure keeps them from
+//! home. What lies in a drive or on a shuttle is in use, and counts with its home.
+
+use fulgurite_domain::Micros;
+use fulgurite_library::placement::Zones;
+use fulgurite_library::{Action, Berth, Cell, Event, Layout, Library, Platter, Region, Slot};
+
+use super::Answered;
+
+/// Two platters of one set that one failure can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "at {now}, platters {} and {} of library {} are of set {set}, but rest in one blast zone, in slots {} and {}",
+    .platters[0].0, .platters[1].0, .library.0, .slots[0].0, .slots[1].0
+)]
+pub struct SharedZone {
+    /// Since when.
+    pub now: Micros,
+    /// In which library.
+    pub library: Library,
+    /// Which set.
+    pub set: u32,
+    /// The two.
+    pub platters: [Platter; 2],
+    /// Where they rest.
+    pub slots: [Slot; 2],
+}
+
+/// Where the platters of each set rest.
+#[derive(Debug, Clone)]
+pub struct SetsStayOutOfOneBlastZone {
+    zones: Zones,
+    layout: Layout,
+    /// Platters of each set, with their libraries.
+    sets: Vec<Vec<(Library, Platter)>>,
+    /// The set of each platter, by library.
+    set_of: Vec<Vec<Option<u32>>>,
+    /// The slot of each platter, by library.
+    rests: Vec<Vec<Option<Slot>>>,
+    guests: u64,
+}
+
+impl SetsStayOutOfOneBlastZone {
+    /// Looks at all homes in a region that was told nothing yet.
+    ///
+    /// # Errors
+    /// [`SharedZone`] names the first two that lie wrong.
+    pub fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
+        let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
+        let rests: Vec<Vec<Option<Slot>>> =
+            panels().map(|panel| (0..panel.platter_count()).map(|platter| panel.home(Platter(platter))).collect()).collect();
+        let mut set_of: Vec<Vec<Option<u32>>> = rests.iter().map(|library| vec![None; library.len()]).collect();
+        let members = usize::from(region.sets().shape.platters());
+        let sets: Vec<Vec<(Library, Platter)>> = region.sets().places.chunks_exact(members).map(<[_]>::to_vec).collect();
+        for (set, platters) in sets.iter().enumerate() {
+            for (library, platter) in platters {
+                set_of[usize::from(library.0)][platter.0 as usize] = Some(set as u32);
+            }
+        }
+        let layout = panels().next().map(|panel| panel.layout().clone()).unwrap_or_default();
+        let all = Self { zones, layout, sets, set_of, rests, guests: 0 };
+        for (library, platter) in all.sets.iter().flatten() {
+            all.compare(Micros::ZERO, *library, *platter)?;
+        }
+        Ok(all)
+    }
+
+    /// Looks at a command that was carried out.
+    ///
+    /// # Errors
+    /// [`SharedZone`], if it put a platter where it may not rest.
+    pub fn see(&mut self, now: Micros, answered: Option<&Answered>) -> Result<(), SharedZone> {
+        if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
+            && let Action::Place { to: Berth::Slot(slot), platter } = open.action
+        {
+            let rests = &mut self.rests[usize::from(library.0)][platter.0 as usize];
+            if *rests != Some(slot) {
+                *rests = Some(slot);
+                self.guests += 1;
+                return self.compare(now, *library, platter);
+            }
+        }
+        Ok(())
+    }
+
+    /// How often a platter was put into another slot than the last time.
+    #[must_use]
+    pub fn guests(&self) -> u64 {
+        self.guests
+    }
+
+    fn compare(&self, now: Micros, library: Library, platter: Platter) -> Result<(), SharedZone> {
+        let rest = |platter: Platter| self.rests[usize::from(library.0)][platter.0 as usize];
+        let (Some(set), Some(slot)) = (self.set_of[usize::from(library.0)][platter.0 as usize], rest(platter)) else { return Ok(()) };
+        let cell: Cell = self.layout.cell_of(slot);
+        let others = self.sets[set as usize].iter().filter(|(other_library, other)| *other_library == library && *other != platter);
+        for (_, other) in others {
+            if let Some(there) = rest(*other)
+                && self.zones.share(cell, self.layout.cell_of(there))
+            {
+                return Err(SharedZone { now, library, set, platters: [platter, *other], slots: [slot, there] });
+            }
+        }
+        Ok(())
+    }
+}

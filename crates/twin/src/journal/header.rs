@@ -1,0 +1,82 @@
+//! The lines above the first fact.
+
+use std::io::{self, BufRead, Write};
+use std::num::NonZeroU64;
+
+use super::read::Lines;
+use super::seal::Seal;
+use super::words::number;
+use super::{Detail, JournalError};
+use crate::scenario::Scenario;
+
+const FIRST: &str = "fulgurite journal 1";
+/// More lines than any scenario has; memory is not reserved for what a damaged number says.
+const MOST_LINES: u64 = 100_000;
+
+/// What a journal is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// Version of the program that wrote it, on one line.
+    pub program: String,
+    /// How much of what followed it holds.
+    pub detail: Detail,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The complete scenario as TOML, each line ended by `\n`.
+    pub scenario: String,
+}
+
+impl Header {
+    /// For a run of a scenario by this program.
+    #[must_use]
+    pub fn of(scenario: &Scenario, seed: u64, detail: Detail) -> Self {
+        Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario: scenario.canonical() }
+    }
+
+    pub(super) fn write(&self, out: &mut impl Write, seal: &mut Seal) -> io::Result<()> {
+        let scenario: Vec<&str> = self.scenario.lines().collect();
+        let detail = match self.detail {
+            Detail::Commands => "detail commands".into(),
+            Detail::Digests(every) => format!("detail digests {every}"),
+        };
+        let (program, seed) = (format!("program {}", self.program), format!("seed {}", self.seed));
+        let lines = [FIRST.into(), program, detail, seed, format!("scenario {}", scenario.len())];
+        let scenario = scenario.into_iter().map(|line| if line.is_empty() { "|".into() } else { format!("| {line}") });
+        for line in lines.into_iter().chain(scenario) {
+            seal.add(&line);
+            writeln!(out, "{line}")?;
+        }
+        seal.add("begin");
+        writeln!(out, "begin ~{:08x}", seal.check())
+    }
+
+    pub(super) fn read<R: BufRead>(lines: &mut Lines<R>) -> Result<Self, JournalError> {
+        if lines.next("a header")? != FIRST {
+            return Err(JournalError::NoJournal { found: lines.text().chars().take(80).collect() });
+        }
+        let program = lines.after("program ", "`program` and a version")?.to_owned();
+        let expected = "`detail commands`, or `detail digests` and for how many facts each";
+        let every = |word: &str| number(word.strip_prefix("digests ")?).and_then(NonZeroU64::new);
+        let detail = match lines.after("detail ", expected)? {
+            "commands" => Detail::Commands,
+            word => Detail::Digests(every(word).ok_or_else(|| lines.unexpected(expected))?),
+        };
+        let seed = lines.after("seed ", "`seed` and a number")?;
+        let seed = number(seed).ok_or_else(|| lines.unexpected("`seed` and a number"))?;
+        let expected = "`scenario` and how many lines it has, at most 100,000";
+        let count = number::<u64>(lines.after("scenario ", expected)?).filter(|count| *count <= MOST_LINES);
+        let count = count.ok_or_else(|| lines.unexpected(expected))?;
+        let mut scenario = String::new();
+        for _ in 0..count {
+            let line = lines.next("the scenario")?;
+            let text = if line == "|" { Some("") } else { line.strip_prefix("| ") };
+            let Some(text) = text else { return Err(lines.unexpected("a line of the scenario behind `|`")) };
+            scenario.push_str(text);
+            scenario.push('\n');
+        }
+        if lines.next_sealed("`begin`")? != "begin" {
+            return Err(lines.unexpected("`begin`"));
+        }
+        Ok(Self { program, detail, seed, scenario })
+    }
+}

@@ -1,0 +1,182 @@
+//! Reading a journal, one line after the other.
+
+use std::io::{BufRead, Read};
+
+use fulgurite_domain::Micros;
+
+use super::seal::Seal;
+use super::words::{hexadecimal, parse};
+use super::{Detail, Fact, Header, JournalError};
+
+/// A request for a million shards has a line of 20 MB; anything longer is not a line.
+const MOST_BYTES: usize = 32 << 20;
+
+/// Reads the facts of a journal. Holds one line at a time.
+///
+/// It is an iterator over line numbers and facts, the last of which is [`Fact::End`]. After an error it ends.
+#[derive(Debug)]
+pub struct JournalReader<R> {
+    lines: Lines<R>,
+    header: Header,
+    inputs: u64,
+    now: Micros,
+    is_over: bool,
+}
+
+impl<R: BufRead> JournalReader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// [`JournalError`], if that is damaged or it is no journal.
+    pub fn new(from: R) -> Result<Self, JournalError> {
+        let mut lines = Lines { from, buffer: Vec::new(), end: 0, line: 0, seal: Seal::NEW };
+        let header = Header::read(&mut lines)?;
+        Ok(Self { lines, header, inputs: 0, now: Micros::ZERO, is_over: false })
+    }
+
+    /// What the journal is of.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn fact(&mut self) -> Result<Fact, JournalError> {
+        let text = self.lines.next_sealed("a fact, and at the end a line that begins with `.`")?;
+        let fact = parse(text).map_err(|wrong| {
+            let found = if wrong.found.is_empty() { "nothing".into() } else { format!("`{}`", excerpt(wrong.found)) };
+            (found, wrong.expected)
+        });
+        let line = self.lines.line;
+        let fact = fact.map_err(|(found, expected)| JournalError::Line { line, found, expected })?;
+        if let Fact::Requested { now, .. } | Fact::Happened { now, .. } | Fact::End { now, .. } = fact {
+            if now < self.now {
+                return Err(JournalError::Backwards { line, found: now, expected: self.now });
+            }
+            self.now = now;
+        }
+        match fact {
+            Fact::Requested { .. } | Fact::Happened { .. } => self.inputs += 1,
+            Fact::End { inputs, .. } => {
+                if inputs != self.inputs {
+                    return Err(JournalError::Count { line, found: inputs, expected: self.inputs });
+                }
+                if !self.lines.is_at_end()? {
+                    self.lines.next("the end of the journal")?;
+                    return Err(self.lines.unexpected("the end of the journal"));
+                }
+            }
+            Fact::Commanded { .. } | Fact::Ended { .. } if self.header.detail != Detail::Commands => {
+                return Err(self.lines.unexpected("an input or a digest, since the header says so"));
+            }
+            Fact::Digest { .. } if self.header.detail == Detail::Commands => {
+                return Err(self.lines.unexpected("an input or a command, since the header says so"));
+            }
+            Fact::Commanded { .. } | Fact::Ended { .. } | Fact::Digest { .. } => {}
+        }
+        Ok(fact)
+    }
+}
+
+impl<R: BufRead> Iterator for JournalReader<R> {
+    type Item = Result<(u64, Fact), JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let fact = self.fact();
+        self.is_over = matches!(fact, Err(_) | Ok(Fact::End { .. }));
+        Some(fact.map(|fact| (self.lines.line, fact)))
+    }
+}
+
+/// The lines of a text of any length.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    from: R,
+    buffer: Vec<u8>,
+    /// Where the text ends in the buffer, without its check and the end of the line.
+    end: usize,
+    line: u64,
+    seal: Seal,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The next line, which `expected` would be on.
+    pub(super) fn next(&mut self, expected: &'static str) -> Result<&str, JournalError> {
+        self.fill(expected)?;
+        let Self { seal, .. } = self;
+        let text = std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked");
+        seal.add(text);
+        Ok(text)
+    }
+
+    /// The next line, of which the check is compared and taken off.
+    pub(super) fn next_sealed(&mut self, expected: &'static str) -> Result<&str, JournalError> {
+        self.fill(expected)?;
+        let line = self.line;
+        let sealed = self.text().rsplit_once(" ~").and_then(|(text, digits)| Some((text.len(), hexadecimal(digits, 8)? as u32)));
+        let Some((end, found)) = sealed else {
+            return Err(self.unexpected("` ~` and a check of 8 digits at the end of the line"));
+        };
+        self.end = end;
+        let text = std::str::from_utf8(&self.buffer[..end]).expect("it was checked");
+        self.seal.add(text);
+        let expected = self.seal.check();
+        if found == expected { Ok(text) } else { Err(JournalError::Damaged { line, found, expected }) }
+    }
+
+    fn fill(&mut self, expected: &'static str) -> Result<(), JournalError> {
+        self.buffer.clear();
+        let line = self.line;
+        let mut limited = self.from.by_ref().take(MOST_BYTES as u64);
+        limited.read_until(b'\n', &mut self.buffer).map_err(|source| JournalError::Io { line, source })?;
+        if self.buffer.pop() != Some(b'\n') {
+            if self.buffer.len() + 1 >= MOST_BYTES {
+                return Err(JournalError::Line { line: line + 1, found: "more than 32 MiB".into(), expected: "the end of the line" });
+            }
+            // What is cut off within a line is not looked at.
+            return Err(JournalError::Truncated { line, expected });
+        }
+        self.line += 1;
+        self.end = self.buffer.len();
+        if let Err(wrong) = std::str::from_utf8(&self.buffer) {
+            let found = format!("byte {:02x} in column {}", self.buffer[wrong.valid_up_to()], wrong.valid_up_to() + 1);
+            return Err(JournalError::Line { line: self.line, found, expected: "text in UTF-8" });
+        }
+        Ok(())
+    }
+
+    fn is_at_end(&mut self) -> Result<bool, JournalError> {
+        let line = self.line;
+        self.from.fill_buf().map(<[u8]>::is_empty).map_err(|source| JournalError::Io { line, source })
+    }
+
+    /// The line read last.
+    pub(super) fn text(&self) -> &str {
+        std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked")
+    }
+
+    /// What stands behind `word` on the next line.
+    pub(super) fn after(&mut self, word: &str, expected: &'static str) -> Result<&str, JournalError> {
+        self.next(expected)?;
+        if !self.text().starts_with(word) {
+            return Err(self.unexpected(expected));
+        }
+        Ok(&self.text()[word.len()..])
+    }
+
+    /// The line read last is wrong.
+    pub(super) fn unexpected(&self, expected: &'static str) -> JournalError {
+        JournalError::Line { line: self.line, found: format!("`{}`", excerpt(self.text())), expected }
+    }
+}
+
+/// As much of a text as a message bears.
+fn excerpt(text: &str) -> String {
+    let mut short: String = text.chars().take(80).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}

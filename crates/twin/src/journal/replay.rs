@@ -1,0 +1,269 @@
+//! Running a journal again: the same inputs to new controllers, and the commands compared.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::BufRead;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Actor, Command, Event, Fault, Library, Region, RegionOutcome, RequestId};
+
+use super::seal::FollowedDigest;
+use super::{Detail, Fact, JournalError, JournalReader};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::settings::SettingErrors;
+
+/// A journal that gave the same commands again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Replayed {
+    /// Requests to the region.
+    pub requests: u64,
+    /// Events that controllers were told of.
+    pub events: u64,
+    /// Commands, all as in the journal.
+    pub commands: u64,
+    /// Requests that ended, all as in the journal.
+    pub ended: u64,
+    /// The instant at which the journal ends.
+    pub until: Micros,
+}
+
+/// A journal that can't be run again, or gave other commands.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It can't be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Its scenario is none of this program's.
+    #[error("the scenario in the journal's header can't be read: {0}")]
+    Settings(#[from] SettingErrors),
+    /// Its scenario can't be run.
+    #[error("the scenario in the journal's header can't be run: {0}")]
+    Scenario(#[from] ScenarioError),
+    /// An input is about something that this region doesn't have.
+    #[error("line {line}: found {found}, but the region has {expected}")]
+    Nothing {
+        /// Which.
+        line: u64,
+        /// What it names.
+        found: String,
+        /// What there is.
+        expected: String,
+    },
+    /// Something else followed.
+    #[error(transparent)]
+    Differs(#[from] Box<Difference>),
+}
+
+/// The first thing that is not as in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The line at which it shows.
+    pub line: u64,
+    /// What the journal says there.
+    pub journal: Fact,
+    /// What followed now; none if nothing more did.
+    pub replay: Option<Fact>,
+    /// The input that it followed, with its line; none before the first.
+    pub input: Option<(u64, Fact)>,
+    /// With digests, the line of the last one that was the same, or of the beginning.
+    pub same_until: u64,
+}
+
+impl std::error::Error for Difference {}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, journal, replay, input, same_until } = self;
+        if let Fact::Digest { .. } = journal {
+            write!(f, "line {line}: what followed the inputs behind line {same_until} is not the same: ")?;
+        } else {
+            write!(f, "line {line}: ")?;
+        }
+        write!(f, "the journal has `{journal}`, ")?;
+        match replay {
+            Some(fact) => write!(f, "and the replay `{fact}`")?,
+            None => write!(f, "and in the replay nothing more follows")?,
+        }
+        match input {
+            Some((line, input)) => write!(f, " (after the input of line {line}, `{input}`)"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs a journal again: makes the region of its scenario and seed as a simulation does, gives it the inputs, and compares what follows.
+///
+/// # Errors
+/// [`ReplayError::Differs`] with the first difference; else what is wrong with the journal.
+pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayError> {
+    let header = journal.header();
+    let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
+    let stock = scenario.stock(header.seed)?;
+    replay_onto(journal, &mut scenario.region(&stock))
+}
+
+/// Gives the inputs of a journal to a region in its first state, and compares what follows.
+///
+/// # Errors
+/// [`ReplayError::Differs`] with the first difference; else what is wrong with the journal.
+pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
+    let detail = journal.header().detail;
+    let mut replay = Replay {
+        region,
+        detail,
+        commands: VecDeque::new(),
+        ended: VecDeque::new(),
+        scratch: (Vec::new(), Vec::new()),
+        digest: FollowedDigest::NEW,
+        same_until: 1,
+        input: None,
+        report: Replayed::default(),
+    };
+    for fact in journal {
+        let (line, fact) = fact?;
+        replay.fact(line, fact)?;
+    }
+    Ok(replay.report)
+}
+
+struct Replay<'a> {
+    region: &'a mut Region,
+    detail: Detail,
+    /// What followed the last input and was not in the journal yet; unused with digests.
+    commands: VecDeque<(Library, Command)>,
+    ended: VecDeque<(RequestId, RegionOutcome)>,
+    scratch: (Vec<(Library, Command)>, Vec<(RequestId, RegionOutcome)>),
+    digest: FollowedDigest,
+    same_until: u64,
+    input: Option<(u64, Fact)>,
+    report: Replayed,
+}
+
+impl Replay<'_> {
+    fn fact(&mut self, line: u64, fact: Fact) -> Result<(), ReplayError> {
+        match fact {
+            Fact::Commanded { library, command } => match self.commands.pop_front() {
+                Some(again) if again == (library, command) => Ok(()),
+                again => {
+                    let again = again.map(|(library, command)| Fact::Commanded { library, command });
+                    let again = again.or_else(|| self.next_followed());
+                    Err(self.differs(line, fact, again))
+                }
+            },
+            Fact::Ended { request, outcome } => match self.ended.pop_front() {
+                Some(again) if again == (request, outcome) => Ok(()),
+                again => {
+                    let again = again.map(|(request, outcome)| Fact::Ended { request, outcome });
+                    let again = again.or_else(|| self.next_followed());
+                    Err(self.differs(line, fact, again))
+                }
+            },
+            Fact::Digest { count, digest } => {
+                let again = Fact::Digest { count: self.digest.count(), digest: self.digest.digest() };
+                if again != (Fact::Digest { count, digest }) {
+                    return Err(self.differs(line, fact, Some(again)));
+                }
+                self.same_until = line;
+                Ok(())
+            }
+            Fact::Requested { now, request, deadline, ref shards } => {
+                self.nothing_more(line, &fact)?;
+                let (commands, ended) = &mut self.scratch;
+                self.region.request(now, request, shards, deadline, commands, ended);
+                self.report.requests += 1;
+                self.followed(line, fact);
+                Ok(())
+            }
+            Fact::Happened { now, library, event } => {
+                self.nothing_more(line, &fact)?;
+                self.check(line, library, &event)?;
+                let (commands, ended) = &mut self.scratch;
+                self.region.step(now, library, event, commands, ended);
+                self.report.events += 1;
+                self.followed(line, fact);
+                Ok(())
+            }
+            Fact::End { now, .. } => {
+                self.nothing_more(line, &fact)?;
+                self.report.until = now;
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps what followed an input to be compared.
+    fn followed(&mut self, line: u64, input: Fact) {
+        let (commands, ended) = &mut self.scratch;
+        self.report.commands += commands.len() as u64;
+        self.report.ended += ended.len() as u64;
+        if self.detail == Detail::Commands {
+            self.commands.extend(commands.drain(..));
+            self.ended.extend(ended.drain(..));
+        } else {
+            for (library, command) in commands.drain(..) {
+                self.digest.add(&Fact::Commanded { library, command });
+            }
+            for (request, outcome) in ended.drain(..) {
+                self.digest.add(&Fact::Ended { request, outcome });
+            }
+        }
+        self.input = Some((line, input));
+    }
+
+    /// The next input may come, or the end, because everything that followed the last one was in the journal.
+    fn nothing_more(&mut self, line: u64, fact: &Fact) -> Result<(), ReplayError> {
+        match self.next_followed() {
+            None => Ok(()),
+            more => Err(self.differs(line, fact.clone(), more)),
+        }
+    }
+
+    fn next_followed(&mut self) -> Option<Fact> {
+        let command = self.commands.pop_front().map(|(library, command)| Fact::Commanded { library, command });
+        command.or_else(|| self.ended.pop_front().map(|(request, outcome)| Fact::Ended { request, outcome }))
+    }
+
+    fn differs(&mut self, line: u64, journal: Fact, replay: Option<Fact>) -> ReplayError {
+        let (input, same_until) = (self.input.take(), self.same_until);
+        Box::new(Difference { line, journal, replay, input, same_until }).into()
+    }
+
+    /// Controllers are told of their own machines alone, and stop at others.
+    fn check(&self, line: u64, library: Library, event: &Event) -> Result<(), ReplayError> {
+        let nothing = |found: String, expected: String| Err(ReplayError::Nothing { line, found, expected });
+        let Some(controller) = self.region.controllers().get(usize::from(library.0)) else {
+            return nothing(format!("library {}", library.0), format!("{} of them, counted from 0", self.region.controllers().len()));
+        };
+        let layout = controller.panel().layout();
+        for actor in actors(event).into_iter().flatten() {
+            let (found, count, is_there) = match actor {
+                Actor::Shuttle(shuttle) => (format!("shuttle {}", shuttle.0), layout.shuttles, shuttle.0 < layout.shuttles),
+                Actor::Drive(drive) => (format!("drive {}", drive.0), layout.drive_count(), drive.0 < layout.drive_count()),
+            };
+            if !is_there {
+                return nothing(format!("{found} of library {}", library.0), format!("{count} of them there, counted from 0"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whom an event names.
+fn actors(event: &Event) -> [Option<Actor>; 2] {
+    let other = |fault: Fault| match fault {
+        Fault::Collided { with, .. } => Some(Actor::Shuttle(with)),
+        Fault::Stopped { .. } | Fault::DriveDown => None,
+    };
+    match *event {
+        Event::Done { command } | Event::Interrupted { command, .. } => [Some(command.actor), None],
+        Event::Failed { command, fault } => [Some(command.actor), other(fault)],
+        Event::Lost { actor, fault } => [Some(actor), other(fault)],
+        Event::Repaired { actor } => [Some(actor), None],
+        Event::ChargeLow { shuttle } => [Some(Actor::Shuttle(shuttle)), None],
+        Event::ReadRequested(_)
+        | Event::PlatterWritten { .. }
+        | Event::PlatterUnavailable { .. }
+        | Event::PlatterAvailable { .. }
+        | Event::Woken => [None, None],
+    }
+}

@@ -1,0 +1,52 @@
+//! Checks that find what was changed by accident. They protect nobody from those who change a journal on purpose.
+
+use std::fmt::Write as _;
+
+use super::Fact;
+
+/// A digest that goes on from line to line: Fowler, Noll and Vo's hash 1a of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seal(u64);
+
+impl Seal {
+    pub(super) const NEW: Self = Self(0xcbf2_9ce4_8422_2325);
+
+    /// Adds a line without its end.
+    pub(super) fn add(&mut self, line: &str) {
+        self.0 = line.bytes().chain([b'\n']).fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    /// What stands behind a line. The halves are folded, because a changed byte at the end of a line reaches only some bits of each.
+    pub(super) fn check(self) -> u32 {
+        (self.0 >> 32) as u32 ^ self.0 as u32
+    }
+}
+
+/// A digest of what followed the inputs. Commands and ends are digested apart, so that it doesn't matter which of them come first.
+#[derive(Debug, Clone)]
+pub(super) struct FollowedDigest {
+    commands: Seal,
+    ended: Seal,
+    count: u64,
+    line: String,
+}
+
+impl FollowedDigest {
+    pub(super) const NEW: Self = Self { commands: Seal::NEW, ended: Seal::NEW, count: 0, line: String::new() };
+
+    pub(super) fn add(&mut self, fact: &Fact) {
+        self.line.clear();
+        write!(self.line, "{fact}").expect("a String takes everything");
+        let seal = if let Fact::Ended { .. } = fact { &mut self.ended } else { &mut self.commands };
+        seal.add(&self.line);
+        self.count += 1;
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        self.commands.0 ^ self.ended.0.rotate_left(32)
+    }
+}

@@ -1,0 +1,283 @@
+//! Reads the lines that [`Fact`]'s `Display` writes, and no others: what could be written in two ways is refused in all but one.
+
+use std::str::Split;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{
+    Action, Actor, Bay, Berth, Command, CommandId, Drive, Event, Fault, Library, Outcome, Platter, Position, ReadRequest, RegionOutcome,
+    RegionPlatter, RequestId, Shard, Shuttle, Slot, Tracks,
+};
+
+use super::Fact;
+use super::fact::{outcome_word, region_word};
+
+/// A word that should have been another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unexpected<'a> {
+    /// The word; empty at the end of the line.
+    pub(super) found: &'a str,
+    pub(super) expected: &'static str,
+}
+
+/// The words of one line.
+struct Words<'a>(Split<'a, char>);
+
+/// Reads a line without its check.
+pub(super) fn parse(line: &str) -> Result<Fact, Unexpected<'_>> {
+    let mut words = Words(line.split(' '));
+    let fact = words.fact()?;
+    words.end()?;
+    Ok(fact)
+}
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> &'a str {
+        self.0.next().unwrap_or("")
+    }
+
+    fn end(&mut self) -> Result<(), Unexpected<'a>> {
+        match self.0.next() {
+            None => Ok(()),
+            Some(found) => Err(Unexpected { found, expected: "nothing more on this line" }),
+        }
+    }
+
+    /// The next word, if `read` can make something of it.
+    fn word<T>(&mut self, expected: &'static str, read: impl FnOnce(&'a str) -> Option<T>) -> Result<T, Unexpected<'a>> {
+        let found = self.next();
+        read(found).ok_or(Unexpected { found, expected })
+    }
+
+    fn fact(&mut self) -> Result<Fact, Unexpected<'a>> {
+        let expected = "an instant, `>`, `=` or `.`";
+        match self.next() {
+            ">" => self.followed(),
+            "=" => {
+                let count = self.word("how many facts", number)?;
+                Ok(Fact::Digest { count, digest: self.word("a digest of 16 digits", |word| hexadecimal(word, 16))? })
+            }
+            "." => Ok(Fact::End { inputs: self.word("how many inputs", number)?, now: Micros(self.word("an instant", number)?) }),
+            word => self.input(Micros(number(word).ok_or(Unexpected { found: word, expected })?)),
+        }
+    }
+
+    fn input(&mut self, now: Micros) -> Result<Fact, Unexpected<'a>> {
+        enum Of {
+            Request(RequestId),
+            Library(Library),
+        }
+        let of = |word| request(word).map(Of::Request).or_else(|| library(word).map(Of::Library));
+        match self.word("a request or a library", of)? {
+            Of::Library(library) => Ok(Fact::Happened { now, library, event: self.event()? }),
+            Of::Request(request) => {
+                let deadline = self.deadline()?;
+                let mut shards = Vec::new();
+                for found in self.0.by_ref() {
+                    let (platter, tracks) = part(found).ok_or(Unexpected { found, expected: "a shard, such as P5:0+3" })?;
+                    shards.push(Shard { platter: RegionPlatter(platter.0), tracks });
+                }
+                Ok(Fact::Requested { now, request, deadline, shards })
+            }
+        }
+    }
+
+    fn deadline(&mut self) -> Result<Micros, Unexpected<'a>> {
+        self.word("`by`", |word| (word == "by").then_some(()))?;
+        // The greatest number has a word of its own.
+        let instant = |word| if word == "never" { Some(Micros::NEVER) } else { number(word).map(Micros).filter(|at| *at != Micros::NEVER) };
+        self.word("an instant or `never`", instant)
+    }
+
+    fn event(&mut self) -> Result<Event, Unexpected<'a>> {
+        Ok(match self.next() {
+            "asked" => {
+                let id = self.request()?;
+                let deadline = self.deadline()?;
+                let (platter, tracks) = self.part()?;
+                Event::ReadRequested(ReadRequest { id, platter, tracks, deadline })
+            }
+            "written" => Event::PlatterWritten { platter: self.platter()? },
+            "done" => Event::Done { command: self.id()? },
+            "interrupted" => Event::Interrupted { command: self.id()?, verified: self.word("how many tracks", number)? },
+            "failed" => Event::Failed { command: self.id()?, fault: self.fault()? },
+            "lost" => Event::Lost { actor: self.actor()?, fault: self.fault()? },
+            "repaired" => Event::Repaired { actor: self.actor()? },
+            "unavailable" => Event::PlatterUnavailable { platter: self.platter()? },
+            "available" => Event::PlatterAvailable { platter: self.platter()? },
+            "low" => Event::ChargeLow { shuttle: self.word(SHUTTLE, shuttle)? },
+            "woken" => Event::Woken,
+            found => return Err(Unexpected { found, expected: "an event, such as `done`" }),
+        })
+    }
+
+    fn followed(&mut self) -> Result<Fact, Unexpected<'a>> {
+        let found = self.next();
+        if let Some(request) = request(found) {
+            return Ok(Fact::Ended { request, outcome: self.word("how the request ended", region_outcome)? });
+        }
+        let library = library(found).ok_or(Unexpected { found, expected: "a request or a library" })?;
+        let found = self.next();
+        let command = if found == "finish" {
+            Command::Finish { request: self.request()?, outcome: self.word("how the read ended", outcome)? }
+        } else {
+            let id = id(found).ok_or(Unexpected { found, expected: "a command, such as S3#89, or `finish`" })?;
+            Command::Do { id, action: self.action()? }
+        };
+        Ok(Fact::Commanded { library, command })
+    }
+
+    fn action(&mut self) -> Result<Action, Unexpected<'a>> {
+        Ok(match self.next() {
+            "move" => Action::Move { to: self.word("a position, such as 4@1200000", position)? },
+            "pick" => {
+                let platter = self.platter()?;
+                Action::Pick { platter, from: self.word(BERTH, berth)? }
+            }
+            "place" => {
+                let platter = self.platter()?;
+                Action::Place { platter, to: self.word(BERTH, berth)? }
+            }
+            "charge" => Action::Charge,
+            "mount" => {
+                let platter = self.platter()?;
+                Action::Mount { platter, bay: self.bay()? }
+            }
+            "unmount" => {
+                let platter = self.platter()?;
+                Action::Unmount { platter, bay: self.bay()? }
+            }
+            "switch" => Action::Switch { to: self.bay()? },
+            "read" => {
+                let (platter, tracks) = self.part()?;
+                let how = |word| match word {
+                    "adjacent" => Some(true),
+                    "seek" => Some(false),
+                    _ => None,
+                };
+                let adjacent = self.word("`adjacent` or `seek`", how)?;
+                Action::Read { platter, tracks, adjacent, request: self.request()? }
+            }
+            "verify" => {
+                let (platter, tracks) = self.part()?;
+                Action::Verify { platter, tracks }
+            }
+            found => return Err(Unexpected { found, expected: "an action, such as `move`" }),
+        })
+    }
+
+    fn fault(&mut self) -> Result<Fault, Unexpected<'a>> {
+        Ok(match self.next() {
+            "stopped" => Fault::Stopped { x_um: self.word(MICROMETRES, signed)? },
+            "collided" => Fault::Collided { with: self.word(SHUTTLE, shuttle)?, x_um: self.word(MICROMETRES, signed)? },
+            "down" => Fault::DriveDown,
+            found => return Err(Unexpected { found, expected: "`stopped`, `collided` or `down`" }),
+        })
+    }
+
+    fn request(&mut self) -> Result<RequestId, Unexpected<'a>> {
+        self.word("a request, such as R17", request)
+    }
+
+    fn platter(&mut self) -> Result<Platter, Unexpected<'a>> {
+        self.word("a platter, such as P45", platter)
+    }
+
+    fn part(&mut self) -> Result<(Platter, Tracks), Unexpected<'a>> {
+        self.word("tracks of a platter, such as P45:0+3", part)
+    }
+
+    fn actor(&mut self) -> Result<Actor, Unexpected<'a>> {
+        self.word("a shuttle or a drive, such as S3 or D4", actor)
+    }
+
+    fn id(&mut self) -> Result<CommandId, Unexpected<'a>> {
+        self.word("a command, such as S3#89", id)
+    }
+
+    fn bay(&mut self) -> Result<Bay, Unexpected<'a>> {
+        self.word("a bay", |word| number(word).map(Bay))
+    }
+}
+
+const SHUTTLE: &str = "a shuttle, such as S3";
+const BERTH: &str = "a berth, such as slot17, D4.1 or port";
+const MICROMETRES: &str = "a place in micrometres";
+
+/// Digits alone, without zeros before them.
+pub(super) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
+    let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    is_plain.then(|| word.parse().ok()).flatten()
+}
+
+/// So many digits, in lower case.
+pub(super) fn hexadecimal(word: &str, digits: usize) -> Option<u64> {
+    let is_plain = word.len() == digits && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_plain.then(|| u64::from_str_radix(word, 16).ok()).flatten()
+}
+
+fn signed(word: &str) -> Option<i64> {
+    match word.strip_prefix('-') {
+        Some(digits) => digits.bytes().next().filter(|first| (b'1'..=b'9').contains(first)).and_then(|_| word.parse().ok()),
+        None => number(word),
+    }
+}
+
+fn numbered<T: std::str::FromStr>(word: &str, letters: &str) -> Option<T> {
+    number(word.strip_prefix(letters)?)
+}
+
+fn library(word: &str) -> Option<Library> {
+    numbered(word, "L").map(Library)
+}
+
+fn request(word: &str) -> Option<RequestId> {
+    numbered(word, "R").map(RequestId)
+}
+
+fn platter(word: &str) -> Option<Platter> {
+    numbered(word, "P").map(Platter)
+}
+
+fn shuttle(word: &str) -> Option<Shuttle> {
+    numbered(word, "S").map(Shuttle)
+}
+
+fn actor(word: &str) -> Option<Actor> {
+    shuttle(word).map(Actor::Shuttle).or_else(|| numbered(word, "D").map(Drive).map(Actor::Drive))
+}
+
+fn id(word: &str) -> Option<CommandId> {
+    let (who, count) = word.split_once('#')?;
+    Some(CommandId { actor: actor(who)?, number: number(count)? })
+}
+
+fn part(word: &str) -> Option<(Platter, Tracks)> {
+    let (of, tracks) = word.split_once(':')?;
+    let (first, count) = tracks.split_once('+')?;
+    Some((platter(of)?, Tracks { first: number(first)?, count: number(count)? }))
+}
+
+fn position(word: &str) -> Option<Position> {
+    let (shelf, x_um) = word.split_once('@')?;
+    Some(Position { shelf: number(shelf)?, x_um: signed(x_um)? })
+}
+
+fn berth(word: &str) -> Option<Berth> {
+    if word == "port" {
+        return Some(Berth::Port);
+    }
+    if let Some(slot) = numbered(word, "slot") {
+        return Some(Berth::Slot(Slot(slot)));
+    }
+    let (drive, bay) = word.strip_prefix('D')?.split_once('.')?;
+    Some(Berth::Bay(Drive(number(drive)?), Bay(number(bay)?)))
+}
+
+fn outcome(word: &str) -> Option<Outcome> {
+    [Outcome::Read, Outcome::Unavailable, Outcome::Refused].into_iter().find(|outcome| outcome_word(*outcome) == word)
+}
+
+fn region_outcome(word: &str) -> Option<RegionOutcome> {
+    let all = [RegionOutcome::Read, RegionOutcome::Recovered, RegionOutcome::Unavailable, RegionOutcome::Refused];
+    all.into_iter().find(|outcome| region_word(*outcome) == word)
+}

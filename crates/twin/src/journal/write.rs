@@ -1,0 +1,133 @@
+//! Writing a journal while a run goes on.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU64;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Command, Event, Library};
+
+use super::seal::{FollowedDigest, Seal};
+use super::{Fact, Header};
+use crate::simulation::{Ended, Observer, Request};
+
+/// How much of what followed a journal holds. Inputs are always complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// Every command and every end, so that a replay can show the first that differs.
+    #[default]
+    Commands,
+    /// A digest of commands and ends each time that so many more of them followed, so that a replay can show between which lines something
+    /// differs.
+    Digests(NonZeroU64),
+}
+
+/// Writes facts as they come. Memory is bounded by the longest line.
+///
+/// Once writing has failed, what follows is dropped, and [`JournalWriter::finish`] says why. A journal that wasn't finished is refused as
+/// truncated.
+#[derive(Debug)]
+pub struct JournalWriter<W: Write> {
+    out: BufWriter<W>,
+    detail: Detail,
+    line: String,
+    seal: Seal,
+    digest: FollowedDigest,
+    /// How much followed when the digest was last written.
+    digested: u64,
+    inputs: u64,
+    now: Micros,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> JournalWriter<W> {
+    /// Begins a journal.
+    ///
+    /// # Errors
+    /// If the header can't be written.
+    pub fn new(out: W, header: &Header) -> io::Result<Self> {
+        let (mut out, mut seal) = (BufWriter::new(out), Seal::NEW);
+        header.write(&mut out, &mut seal)?;
+        Ok(Self {
+            out,
+            detail: header.detail,
+            line: String::new(),
+            seal,
+            digest: FollowedDigest::NEW,
+            digested: 0,
+            inputs: 0,
+            now: Micros::ZERO,
+            failed: None,
+        })
+    }
+
+    /// Adds a fact. What followed an input comes behind it: commands in their order, and ends in theirs. Digests and the end are the
+    /// writer's own.
+    pub fn add(&mut self, fact: &Fact) {
+        match (fact, self.detail) {
+            (Fact::Requested { now, .. } | Fact::Happened { now, .. }, detail) => {
+                if let Detail::Digests(every) = detail
+                    && self.digest.count() - self.digested >= every.get()
+                {
+                    self.print_digest();
+                }
+                self.inputs += 1;
+                self.now = *now;
+                self.print(fact);
+            }
+            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Commands) => self.print(fact),
+            (Fact::Commanded { .. } | Fact::Ended { .. }, Detail::Digests(_)) => self.digest.add(fact),
+            (Fact::Digest { .. } | Fact::End { .. }, _) => {}
+        }
+    }
+
+    /// Ends the journal of a run that ended at `now`.
+    ///
+    /// # Errors
+    /// The first that came up since the beginning.
+    pub fn finish(mut self, now: Micros) -> io::Result<W> {
+        if self.detail != Detail::Commands {
+            self.print_digest();
+        }
+        self.print(&Fact::End { inputs: self.inputs, now: now.max(self.now) });
+        match self.failed {
+            Some(error) => Err(error),
+            None => self.out.into_inner().map_err(io::IntoInnerError::into_error),
+        }
+    }
+
+    fn print_digest(&mut self) {
+        self.digested = self.digest.count();
+        self.print(&Fact::Digest { count: self.digested, digest: self.digest.digest() });
+    }
+
+    fn print(&mut self, fact: &Fact) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.line.clear();
+        write!(self.line, "{fact}").expect("a String takes everything");
+        self.seal.add(&self.line);
+        writeln!(self.line, " ~{:08x}", self.seal.check()).expect("a String takes everything");
+        self.failed = self.out.write_all(self.line.as_bytes()).err();
+    }
+}
+
+impl<W: Write> Observer for JournalWriter<W> {
+    fn request(&mut self, request: &Request<'_>) {
+        let Request { id, at, shards, deadline, .. } = *request;
+        self.add(&Fact::Requested { now: at, request: id, deadline, shards: shards.to_vec() });
+    }
+
+    fn event(&mut self, now: Micros, library: Library, event: &Event) {
+        self.add(&Fact::Happened { now, library, event: *event });
+    }
+
+    fn command(&mut self, _: Micros, library: Library, command: &Command) {
+        self.add(&Fact::Commanded { library, command: *command });
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.add(&Fact::Ended { request: ended.id, outcome: ended.outcome });
+    }
+}

@@ -1,0 +1,95 @@
+//! Decode workers for a year: what is read is decoded before it is due, what is verified at leisure.
+//!
+//! The reads of one run are handed to the decode service as they left the library, gathered by five minutes, and again each interval until
+//! two days are over. The workers that must be had are the fewest with which nothing is late and no more comes in than they can do.
+
+use fulgurite_domain::Micros;
+
+use super::load::Year;
+use super::trial::{Case, scenario};
+use super::{DecodeNeed, Plan, PlanError, Trial};
+use crate::decode::{DecodeService, Job, Settings, Totals};
+use crate::simulation::{Ended, Observer, RunError, run_with};
+
+const SLOT: Micros = Micros(300 * Micros::SECOND.0);
+const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
+
+/// What left the library in a slot: bytes of whole tracks, and when the first of them is due, from when it left.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    bytes: f64,
+    due_within: Option<Micros>,
+}
+
+/// Gathers what leaves in the measured interval.
+struct Leaving {
+    begin: Micros,
+    track_bytes: u64,
+    slots: Vec<Left>,
+}
+
+impl Observer for Leaving {
+    fn ended(&mut self, ended: &Ended) {
+        let Some(slot) = (ended.at >= self.begin).then(|| self.slots.get_mut((ended.at.since(self.begin).0 / SLOT.0) as usize)).flatten()
+        else {
+            return;
+        };
+        slot.bytes += (ended.bytes.div_ceil(self.track_bytes) * self.track_bytes) as f64;
+        let left = ended.deadline.since(ended.at);
+        slot.due_within = Some(slot.due_within.map_or(left, |due| due.min(left)));
+    }
+}
+
+pub(super) fn need(plan: &Plan, racks: u8, year: &Year, trial: &Trial) -> Result<DecodeNeed, PlanError> {
+    let scenario = scenario(plan, racks, year, trial.size, Case::Nothing);
+    let slots = (scenario.run.measured.0 / SLOT.0).max(1) as usize;
+    let mut leaving =
+        Leaving { begin: scenario.run.warm_up, track_bytes: plan.like.mechanics.drive.track_bytes, slots: vec![Left::default(); slots] };
+    match run_with(&scenario, plan.seed, &mut leaving, |_| ()) {
+        // Reads that come too late in the library come too late here, whatever is decoded.
+        Ok(_) | Err(RunError::Unfinished { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let scale = f64::from(trial.size.libraries) / f64::from(scenario.libraries);
+    let verification = year.written_bytes_s / plan.decode_bytes_s;
+    let read_bytes: f64 = leaving.slots.iter().map(|slot| slot.bytes * scale).sum();
+    let mean = verification + read_bytes / (slots as f64 * SLOT.seconds()) / plan.decode_bytes_s;
+    let day = |workers| day(plan, &leaving.slots, scale, year.written_bytes_s, workers);
+    // With what is kept in reserve, the mean itself must fit.
+    let reserve = Settings::default().reserve;
+    let mut low = ((mean / (1.0 - reserve)).ceil() as u32).max(1);
+    let mut high = low;
+    while day(high).late > 0 && high < u32::MAX / 2 {
+        low = high + 1;
+        high *= 2;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if day(middle).late > 0 { low = middle + 1 } else { high = middle }
+    }
+    let totals = day(high);
+    let by_hour = std::array::from_fn(|hour| totals.workers.get(24 + hour).copied().unwrap_or(0.0));
+    Ok(DecodeNeed { mean, verification, must_have: high, by_hour })
+}
+
+/// Two days of decoding with so many workers at every hour.
+fn day(plan: &Plan, slots: &[Left], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
+    let mut service = DecodeService::new(Settings { workers: [workers; 24], jobs_max: usize::MAX, ..Settings::default() });
+    let work = |bytes: f64| Micros::from_seconds(bytes / plan.decode_bytes_s);
+    for index in 0..TWO_DAYS.0 / SLOT.0 {
+        let at = Micros((index + 1) * SLOT.0);
+        service.advance(at, |_| ());
+        let left = slots[index as usize % slots.len()];
+        let due = left.due_within.map_or(Micros::NEVER, |within| at + within);
+        let verified = (work(verified_bytes_s * SLOT.seconds()), Micros::NEVER);
+        for (id, (work, deadline)) in [(work(left.bytes * scale), due), verified].into_iter().enumerate() {
+            if work > Micros::ZERO {
+                // Sectors don't depend on each other: as many workers as there are can share them.
+                let job = Job { id: id as u64, ready: at, work, width: u32::MAX, deadline };
+                service.submit(job).expect("any number of jobs may wait");
+            }
+        }
+    }
+    service.advance(Micros(2 * TWO_DAYS.0), |_| ());
+    service.totals().clone()
+}

@@ -1,0 +1,302 @@
+//! What a plan says: a table by year, a table of failures, what was assumed, and figures.
+
+use std::fmt::Write as _;
+
+use super::{Limit, Outcome, Unmet, YearPlan};
+use crate::plot::{Axis, Figure, Panel, Point};
+use crate::scenario::WorkloadKind;
+use crate::table::{Column, Table, Value};
+
+/// Seconds as people say them.
+pub(super) fn time(seconds: f64) -> String {
+    match seconds {
+        _ if !seconds.is_finite() => "without end".to_owned(),
+        _ if seconds >= 5_400.0 => format!("{:.1} h", seconds / 3_600.0),
+        _ if seconds >= 90.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{seconds:.1} s"),
+    }
+}
+
+/// A column with its values, year by year.
+struct Given {
+    column: Column,
+    of: fn(&Outcome, &YearPlan) -> Value,
+}
+
+fn real(name: &str, unit: &str, about: &str, of: fn(&Outcome, &YearPlan) -> Value) -> Given {
+    Given { column: Column::f64(name, unit, about), of }
+}
+
+fn whole(name: &str, about: &str, of: fn(&Outcome, &YearPlan) -> Value) -> Given {
+    Given { column: Column::i64(name, "", about), of }
+}
+
+fn words(name: &str, about: &str, of: fn(&Outcome, &YearPlan) -> Value) -> Given {
+    Given { column: Column::text(name, about), of }
+}
+
+fn number(value: u64) -> Value {
+    Value::I64(value.min(i64::MAX as u64) as i64)
+}
+
+/// Infinite is what isn't there.
+fn finite(value: f64) -> Value {
+    if value.is_finite() { Value::F64(value) } else { Value::Missing }
+}
+
+fn limit(index: usize, year: &YearPlan) -> Value {
+    Value::Text(year.limits[index].text().to_owned())
+}
+
+/// What is to be had.
+fn sizes() -> Vec<Given> {
+    vec![
+        whole("year", "Counted from 1; figures are of its end.", |_, y| number(y.year.number.into())),
+        real("stored_tb", "TB", "Content stored.", |_, y| Value::F64(y.year.stored_bytes / 1e12)),
+        whole("platters", "Platters of all sets.", |_, y| number(y.year.platters)),
+        whole("sets", "Sets.", |_, y| number(y.year.sets)),
+        whole("libraries", "Libraries.", |_, y| number(y.size.libraries.into())),
+        whole("racks", "Storage racks of all libraries.", |o, y| number(u64::from(y.size.libraries) * u64::from(o.racks))),
+        whole("drives", "Drives of each library.", |_, y| number(y.size.drives.into())),
+        whole("shuttles", "Shuttles of each library.", |_, y| number(y.size.shuttles.into())),
+        words("libraries_by", "What makes libraries so many.", |_, y| limit(0, y)),
+        words("drives_by", "What makes drives so many.", |_, y| limit(1, y)),
+        words("shuttles_by", "What makes shuttles so many.", |_, y| limit(2, y)),
+        real("full_after", "years", "Years from the beginning until the slots of these libraries are taken.", |_, y| {
+            Value::F64(y.full_after_years)
+        }),
+    ]
+}
+
+/// How it does.
+fn loads() -> Vec<Given> {
+    vec![
+        whole("year", "Counted from 1; figures are of its end.", |_, y| number(y.year.number.into())),
+        real("reads", "/s", "Requests of all libraries; none for a trace.", |o, y| match o.plan.reads.kind {
+            WorkloadKind::Trace => Value::Missing,
+            _ => Value::F64(y.year.reads_per_second),
+        }),
+        real("tail", "min", "Time that the level's share of the reads takes in the libraries, mean of the seeds.", |_, y| {
+            y.trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.mean / 60.0))
+        }),
+        real("tail_pm", "min", "Half of its 95 % interval.", |_, y| {
+            y.trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.half_width / 60.0))
+        }),
+        real("level_used", "%", "The worst seed's tail, of the time that the libraries have.", |o, y| {
+            finite(100.0 * y.trial.worst_tail_s() / o.plan.service.in_library().seconds())
+        }),
+        real("reading", "%", "Of the drives' time.", |_, y| Value::F64(100.0 * y.trial.reading)),
+        real("could_verify", "%", "Of the drives' time.", |_, y| Value::F64(100.0 * y.trial.verifying)),
+        real("verification", "x", "What drives could verify, over what is written.", |_, y| finite(y.trial.verification)),
+        real("shuttles_busy", "%", "Of their time.", |_, y| Value::F64(100.0 * (1.0 - y.trial.shuttles_idle))),
+        real("staging_tb", "TB", "Content not yet verified on glass: the most in a year, in 19 of 20 years.", |_, y| {
+            Value::F64(y.staging_bytes / 1e12)
+        }),
+        real("decode_mean", "workers", "Decode workers at work in the mean.", |_, y| Value::F64(y.decode.mean)),
+        whole("decode_most", "Decode workers that must be had.", |_, y| number(y.decode.must_have.into())),
+        real("energy", "MWh/a", "Shuttles, drives and decoding.", |_, y| Value::F64(y.energy_kwh.total() / 1e3)),
+        real("energy_ratio", "x", "Over the first year.", |o, y| finite(y.energy_kwh.total() / o.years[0].energy_kwh.total())),
+    ]
+}
+
+impl Outcome {
+    /// What is to be had, by year.
+    #[must_use]
+    pub fn sizes(&self) -> Table {
+        self.by_year(sizes())
+    }
+
+    /// How it does, by year.
+    #[must_use]
+    pub fn loads(&self) -> Table {
+        self.by_year(loads())
+    }
+
+    /// Both, with all that is known of a year: for files.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut given = sizes();
+        given.extend(loads().into_iter().skip(1));
+        given.extend([
+            real("ingest_tb", "TB", "Content that comes in during the year.", |_, y| Value::F64(y.year.ingest_bytes / 1e12)),
+            real("written_mb_s", "MB/s", "Written, redundancy included, in the mean.", |_, y| Value::F64(y.year.written_bytes_s / 1e6)),
+            real("could_verify_mb_s", "MB/s", "What drives could verify.", |_, y| Value::F64(y.trial.verified_bytes_s / 1e6)),
+            real("read_mb_s", "MB/s", "Whole tracks read for customers.", |_, y| Value::F64(y.trial.read_bytes_s / 1e6)),
+            whole("capacity_platters", "Platters that sets can have in these libraries.", |_, y| number(y.capacity_platters)),
+            real("decode_verification", "workers", "Decode workers at what is verified, in the mean.", |_, y| {
+                Value::F64(y.decode.verification)
+            }),
+            real("decode_busiest_hour", "workers", "At work in the busiest hour of the day.", |_, y| {
+                Value::F64(y.decode.by_hour.iter().copied().fold(0.0, f64::max))
+            }),
+            real("energy_shuttles_kwh", "kWh/a", "Shuttles.", |_, y| Value::F64(y.energy_kwh.shuttles)),
+            real("energy_drives_kwh", "kWh/a", "Drives.", |_, y| Value::F64(y.energy_kwh.drives)),
+            real("energy_decoding_kwh", "kWh/a", "Decode workers.", |_, y| Value::F64(y.energy_kwh.decoding)),
+        ]);
+        self.by_year(given)
+    }
+
+    fn by_year(&self, given: Vec<Given>) -> Table {
+        let mut table = Table::new(given.iter().map(|given| given.column.clone()))
+            .note("plan", &self.plan.name)
+            .note("seed", self.plan.seed)
+            .note("seeds", self.plan.seeds)
+            .note("version", env!("CARGO_PKG_VERSION"));
+        for year in &self.years {
+            table.push(given.iter().map(|given| (given.of)(self, year))).expect("each value is of its column's kind");
+        }
+        table
+    }
+
+    /// What failures do to the last year that could be planned.
+    #[must_use]
+    pub fn failures_table(&self) -> Table {
+        let mut table = Table::new([
+            Column::text("case", "What fails."),
+            Column::bool("level_kept", "Whether the service level is kept, its margin left out."),
+            Column::f64("tail", "min", "Mean of the seeds; nothing if not all reads ended in time, or nothing was simulated."),
+            Column::f64("verification", "x", "What drives could verify, over what is written."),
+            Column::f64("lost", "%", "Reads that ended without their bytes."),
+            Column::text("account", "What happens."),
+        ]);
+        for effect in &self.failures {
+            let of = |of: fn(&super::Trial) -> Value| effect.trial.as_ref().map_or(Value::Missing, of);
+            let row = [
+                Value::Text(effect.case.text().to_owned()),
+                Value::Bool(effect.keeps_level),
+                of(|trial| trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.mean / 60.0))),
+                of(|trial| finite(trial.verification)),
+                of(|trial| Value::F64(100.0 * trial.lost)),
+                Value::Text(effect.account.clone()),
+            ];
+            table.push(row).expect("each value is of its column's kind");
+        }
+        table
+    }
+
+    /// What is promised, and whether it is kept, in a few sentences.
+    #[must_use]
+    pub fn statement(&self) -> String {
+        let plan = &self.plan;
+        let service = &plan.service;
+        let level = format!("{} % of the reads within {}", trimmed(100.0 * service.share), time(service.within.seconds()));
+        let mut out = match (&self.unmet, self.years.last()) {
+            (None, Some(last)) => format!("{level} is kept for {} years: with {} in the last.", plan.horizon, last.size),
+            (Some(unmet), Some(last)) => {
+                format!("{level} is kept for {} of {} years, up to {}. {}", last.year.number, plan.horizon, last.size, self.why(unmet))
+            }
+            (Some(unmet), None) => format!("Nothing keeps {level}, in no year. {}", self.why(unmet)),
+            (None, None) => "No year was to be planned.".to_owned(),
+        };
+        if let Some(last) = self.years.last() {
+            write!(out, " These libraries are full after {:.1} years.", last.full_after_years).expect("writing to a string");
+        }
+        for effect in &self.failures {
+            let _ = write!(out, "\nIf {}: {}.", effect.case.text(), effect.account);
+        }
+        out
+    }
+
+    fn why(&self, unmet: &Unmet) -> String {
+        let Unmet { year, size, limit, trial } = unmet;
+        let found = match (limit, trial) {
+            (Limit::Slots, _) => format!("{} platters need more slots than {} libraries have", year.platters, size.libraries),
+            (Limit::Level, Some(trial)) => {
+                let allowed = (1.0 - self.plan.margin.service) * self.plan.service.in_library().seconds();
+                format!("with {size} the tail is still {}, and the margin leaves {}", time(trial.worst_tail_s()), time(allowed))
+            }
+            (Limit::Verification, Some(trial)) => format!(
+                "{size} verify {:.2} times what is written, and {:.2} are wanted",
+                trial.verification,
+                1.0 + self.plan.margin.verification
+            ),
+            (Limit::Verification, None) => format!(
+                "{:.0} MB/s are written, and {size} verify no more than {:.0} MB/s if they read nothing",
+                year.written_bytes_s / 1e6,
+                f64::from(size.libraries) * f64::from(size.drives) * self.plan.like.mechanics.drive.throughput_bytes_s / 1e6
+            ),
+            (Limit::DriveTime, Some(trial)) => format!("{size} read {:.0} % of the time", 100.0 * trial.reading),
+            (Limit::ShuttleTime, Some(trial)) => {
+                format!("the shuttles of {size} have nothing to do for {:.0} % of the time only", 100.0 * trial.shuttles_idle)
+            }
+            _ => format!("{size} are too few"),
+        };
+        format!("In year {} it is the {} that stands in the way: {found}.", year.number, limit.text())
+    }
+
+    /// What was assumed.
+    #[must_use]
+    pub fn assumptions(&self) -> Vec<String> {
+        let plan = &self.plan;
+        let mut all = vec![
+            "Sets, and so reads and ingest, are spread evenly over the libraries of a year; when one is added, people carry platters over. \
+             Two libraries with their share of the load stand for more."
+                .to_owned(),
+            format!(
+                "A platter holds {} TB of content; sets are {}; a library has {} storage racks of {} shelves with {} slots, and drives of {} MB/s.",
+                trimmed(plan.platter_bytes() / 1e12),
+                plan.like.sets.shape,
+                self.racks,
+                plan.like.layout.shelves,
+                plan.like.layout.slots,
+                trimmed(plan.like.mechanics.drive.throughput_bytes_s / 1e6)
+            ),
+            "Every platter is verified in full by the drives' idle time. Simulated drives always have one to verify; fetching written \
+             platters from the write rack is left out, which is two trips a platter."
+                .to_owned(),
+            format!(
+                "A day's ingest is lognormal with s = {}; write drives write up to {} times the mean.",
+                plan.ingest.sigma, plan.ingest.headroom
+            ),
+            "Watts and joules are proposals, and so is what a decode worker does: compare ratios.".to_owned(),
+        ];
+        match plan.reads.kind {
+            WorkloadKind::Trace => all.push("The trace is asked for as it is in every year.".to_owned()),
+            kind => all.push(format!(
+                "Reads have the sizes and bursts of `{}`, at another rate; they fall on all platters alike, and each library sees a whole burst in \
+                 a period at the least.",
+                kind.text()
+            )),
+        }
+        if plan.reads.per_second.is_none() && plan.reads.kind != WorkloadKind::Trace {
+            all.push("A byte is read for each 47 written in the first year.".to_owned());
+        }
+        if plan.failures.planned_for != super::Case::Nothing {
+            all.push(format!("The level is planned for this: {}.", plan.failures.planned_for.text()));
+        }
+        all
+    }
+
+    /// Capacity and load over the years: bytes, machines, and how much of what they can is used. None without years.
+    #[must_use]
+    pub fn figure(&self) -> Option<Figure> {
+        if self.years.is_empty() {
+            return None;
+        }
+        let years = || Axis::new("Year", "");
+        let of = |of: &dyn Fn(&YearPlan) -> f64| -> Vec<Point> {
+            self.years.iter().map(|year| Point::new(year.year.number.into(), of(year))).collect()
+        };
+        let content = self.plan.platter_bytes() / self.plan.written_per_byte();
+        let stored = Panel::new(years(), Axis::bytes("Content").from(0.0))
+            .line("stored", of(&|y| y.year.stored_bytes))
+            .steps("room", of(&|y| y.capacity_platters as f64 * content));
+        let machines = Panel::new(years(), Axis::new("Machines of all libraries", "").from(0.0))
+            .steps("drives", of(&|y| f64::from(y.size.libraries) * f64::from(y.size.drives)))
+            .steps("shuttles", of(&|y| f64::from(y.size.libraries) * f64::from(y.size.shuttles)));
+        let in_library = self.plan.service.in_library().seconds();
+        let used = Panel::new(years(), Axis::share("Used of what there is").from(0.0))
+            .line("service level", of(&|y| y.trial.worst_tail_s() / in_library))
+            .line("verification", of(&|y| if y.trial.verification.is_finite() { 1.0 / y.trial.verification } else { 0.0 }))
+            .line("shuttles' time", of(&|y| 1.0 - y.trial.shuttles_idle))
+            .line("slots", of(&|y| y.year.platters as f64 / y.capacity_platters as f64))
+            .level(1.0, "all");
+        Some(Figure::new(&self.plan.title).panel(stored).panel(machines).panel(used))
+    }
+}
+
+/// A number without needless zeros.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

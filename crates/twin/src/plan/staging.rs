@@ -1,0 +1,46 @@
+//! Staging: what has come in and is not yet verified on glass.
+
+use fulgurite_workload::{Ingest, IngestSpec};
+
+use super::load::Year;
+use super::{Plan, PlanError, Trial};
+use crate::scenario::ScenarioError;
+
+/// Years that are drawn.
+const YEARS: u64 = 200;
+/// Of them, the share that stays below.
+const BELOW: f64 = 0.95;
+const YEAR_DAYS: usize = 365;
+/// Days beforehand, so that a year doesn't begin with nothing staged.
+const RUN_IN_DAYS: usize = 180;
+
+/// Bytes of content: the most in a year, in 19 of 20 years at most. Platters are written as fast as the write drives can, or as fast as
+/// they can be verified, if that is less; and what is being verified is staged still.
+pub(super) fn bytes(plan: &Plan, year: &Year, trial: &Trial) -> Result<f64, PlanError> {
+    if year.written_bytes_s <= 0.0 {
+        return Ok(0.0);
+    }
+    let headroom = plan.ingest.headroom.min(trial.verification);
+    let spec = IngestSpec {
+        bytes_per_day: year.written_bytes_s * 86_400.0,
+        sigma: plan.ingest.sigma,
+        persistence: plan.ingest.persistence,
+        platter_bytes: plan.platter_bytes() as u64,
+        headroom,
+    };
+    let mut peaks = Vec::with_capacity(YEARS as usize);
+    for number in 0..YEARS {
+        let days = Ingest::new(spec, plan.seed.wrapping_add(number)).map_err(ScenarioError::from)?;
+        // A day's bytes are there before what it writes has left.
+        let staged = days.skip(RUN_IN_DAYS).take(YEAR_DAYS).map(|day| day.staged_bytes as f64 + day.platters as f64 * plan.platter_bytes());
+        peaks.push(staged.fold(0.0, f64::max));
+    }
+    peaks.sort_by(f64::total_cmp);
+    let peak = peaks[(BELOW * (peaks.len() - 1) as f64) as usize];
+    // Little's law: at its peak the drives verify as much as is written.
+    let drives = f64::from(trial.size.libraries) * f64::from(trial.size.drives);
+    let share = trial.verifying.max(f64::MIN_POSITIVE);
+    let takes_s = plan.platter_bytes() / (plan.like.mechanics.drive.throughput_bytes_s * share);
+    let verified = (year.written_bytes_s * headroom * takes_s).min(drives * plan.platter_bytes());
+    Ok((peak + verified) / plan.written_per_byte())
+}

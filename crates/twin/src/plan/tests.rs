@@ -1,0 +1,178 @@
+use std::path::Path;
+
+use super::search::Search;
+use super::trial::trial;
+use super::{Case, Limit, Plan, Size, plan, reference};
+use crate::settings::Override;
+
+/// A small archive under a steady load, measured for an hour, so that a trial is quick.
+const SMALL: &str = r#"
+years = 2
+
+[ingest]
+per_month = "400 TB"
+
+[reads]
+like = "full-library"
+per_second = "0.08 /s"
+
+[service]
+within = "2 h"
+
+[run]
+warm_up = "20 min"
+measured = "2 h"
+seeds = 2
+"#;
+
+fn small(settings: &[&str]) -> Plan {
+    let settings: Vec<Override> = settings.iter().map(|text| Override::parse("--set", text).unwrap()).collect();
+    Plan::parse("small", SMALL, &settings).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn what_a_year_asks_for_is_as_computed_by_hand() {
+    let plan = small(&["ingest.per_month=100 TB", "ingest.growth=10 %", "ingest.stored=600 TB"]);
+    let (first, second) = (plan.year(1), plan.year(2));
+    // 600 + 1,200 TB; and 1,320 TB more.
+    assert!((first.stored_bytes - 1.8e15).abs() < 1.0 && (second.stored_bytes - 3.12e15).abs() < 1e3);
+    // A set holds 16 x 2 TB: 56.25 and 97.5 sets, of 19 platters.
+    assert_eq!((first.sets, first.platters, second.sets), (57, 57 * 19, 98));
+    // 1,200 TB x 19 / 16 in 31,557,600 s.
+    assert!((first.written_bytes_s / 45.155e6 - 1.0).abs() < 1e-3, "{}", first.written_bytes_s);
+    // 48 % more for each 1,800 TB more: 1,320 of them.
+    assert!((second.reads_per_second / (0.08 * (1.0 + 0.48 * 1.32 / 1.8)) - 1.0).abs() < 1e-9);
+    // 3,000 TB are there after 600 + 1,200 in the first year and 1,200 of the second's 1,320.
+    assert!((plan.years_until(3e15) - (1.0 + 1.2 / 1.32)).abs() < 1e-9);
+}
+
+#[test]
+fn without_a_rate_a_byte_is_read_for_each_47_written() {
+    let plan = Plan::parse("published", "[ingest]\nper_month = \"94 TB\"\n[reads]\nlike = \"typical\"\n", &[]).unwrap();
+    // 2 TB a month, in files of 20 MB.
+    let per_second = 100_000.0 * 12.0 / (365.25 * 86_400.0);
+    assert!((plan.year(1).reads_per_second / per_second - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn the_drives_for_what_is_written_are_as_computed_by_hand() {
+    let plan = small(&[]);
+    let search = Search::new(&plan).unwrap();
+    // Blast zones leave room for 19 platters from 7 racks on.
+    assert_eq!(search.racks, 7);
+    // 400 TB x 12 x 19/16 in a year are 180.6 MB/s; a quarter more are 225.8, which 4 drives of 60 MB/s verify, and in two libraries 2 each.
+    assert_eq!((search.drives_for_written(&plan.year(1), 1), search.drives_for_written(&plan.year(1), 2)), (4, 2));
+}
+
+#[test]
+fn slots_are_those_that_placement_gives() {
+    let plan = small(&["margin.slots=0 %"]);
+    let mut search = Search::new(&plan).unwrap();
+    // docs/placement.md: 200 sets of 19 in 7 racks; two libraries are filled to 99.9 %.
+    assert_eq!(search.capacity(1).unwrap(), 200 * 19);
+    assert!(search.capacity(2).unwrap() > 2 * 6_900);
+}
+
+#[test]
+fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
+    let plan = small(&["years=1"]);
+    let outcome = plan_of(&plan);
+    let year = &outcome.years[0];
+    let tried = |drives, shuttles| {
+        let size = Size { drives, shuttles, ..year.size };
+        trial(&plan, outcome.racks, &year.year, size, Case::Nothing, false).unwrap()
+    };
+    let Size { drives, shuttles, .. } = year.size;
+    let trial = tried(drives, shuttles);
+    assert_eq!(trial, year.trial);
+    assert_eq!(trial.short_of, None);
+    assert!(trial.worst_tail_s() <= 0.8 * 3_600.0 && trial.verification >= 1.25 && trial.requests > 500, "{trial:?}");
+    // What was found to be the limit is what one fewer is short of.
+    assert!(drives > 2, "{}", year.size);
+    let most = plan.limits.shuttles[1].min(2 * (drives - 1));
+    assert_eq!(tried(drives - 1, most).short_of, Some(year.limits[1]));
+    if year.limits[2] != Limit::Minimum {
+        assert_eq!(tried(drives, shuttles - 1).short_of, Some(year.limits[2]));
+    }
+}
+
+#[test]
+fn more_ingest_never_needs_less_and_no_year_less_than_the_one_before() {
+    let mut last = 0;
+    for per_month in ["100 TB", "400 TB", "800 TB"] {
+        let outcome = plan_of(&small(&[&format!("ingest.per_month={per_month}")]));
+        assert!(outcome.unmet.is_none());
+        for year in &outcome.years {
+            assert!(year.staging_bytes > 0.0 && year.energy_kwh.total() > 0.0 && year.full_after_years >= f64::from(year.year.number));
+            assert!(f64::from(year.decode.must_have) >= year.decode.mean && year.decode.mean >= year.decode.verification);
+        }
+        let [first, second] = [0, 1].map(|index| outcome.years[index].size);
+        assert!(first.drives <= second.drives && first.shuttles <= second.shuttles && first.libraries <= second.libraries);
+        let drives = u32::from(first.libraries) * u32::from(first.drives);
+        assert!(drives >= last, "{per_month}: {drives} drives, and {last} with less ingest");
+        last = drives;
+    }
+}
+
+#[test]
+fn what_nothing_can_keep_is_said_with_its_limit() {
+    // Half of the reads in 6 s: the way to a drive takes longer.
+    let outcome = plan_of(&small(&["service.within=66 s", "service.for_decoding=60 s", "service.share=50 %"]));
+    let unmet = outcome.unmet.as_ref().expect("no shuttle is that fast");
+    assert!(outcome.years.is_empty() && unmet.limit == Limit::Level, "{unmet:?}");
+    assert!(outcome.statement().contains("it is the service level that stands in the way"), "{}", outcome.statement());
+    let outcome = plan_of(&small(&["library.most=1", "ingest.per_month=9 PB", "margin.slots=0 %"]));
+    assert_eq!(outcome.unmet.as_ref().map(|unmet| unmet.limit), Some(Limit::Slots));
+    assert!(outcome.statement().contains("need more slots than 1 libraries have"), "{}", outcome.statement());
+    let outcome = plan_of(&small(&["library.most=1", "library.drives_max=3"]));
+    assert_eq!(outcome.unmet.as_ref().map(|unmet| unmet.limit), Some(Limit::Verification));
+}
+
+#[test]
+fn the_same_plan_gives_the_same_answer() {
+    let plan = small(&["years=1"]);
+    let [one, other] = [plan_of(&plan), plan_of(&plan)];
+    assert_eq!((one.table(), one.statement()), (other.table(), other.statement()));
+    assert!(one.figure().unwrap().svg().unwrap() == other.figure().unwrap().svg().unwrap());
+}
+
+#[test]
+fn settings_that_do_not_go_together_are_refused_by_name() {
+    let text = |settings: &[&str]| {
+        let settings: Vec<Override> = settings.iter().map(|text| Override::parse("--set", text).unwrap()).collect();
+        Plan::parse("small", SMALL, &settings).unwrap_err().to_string()
+    };
+    assert!(text(&["library.drives_min=9", "library.drives_max=8"]).contains("library.drives_min"));
+    assert!(text(&["service.for_decoding=3 h"]).contains("service.for_decoding"));
+    assert!(text(&["reads.like=trace"]).contains("reads.trace"));
+    assert!(text(&["ingest.per_monht=1 TB"]).contains("did you mean `per_month`?"));
+}
+
+#[test]
+fn every_plan_of_the_repository_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/plans");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        Plan::read(&path, &[]).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
+        count += 1;
+    }
+    assert!(count >= 3);
+}
+
+#[test]
+fn docs_plans_md_is_the_reference_of_plan_files() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/plans.md");
+    if std::env::var_os("FULGURITE_WRITE_REFERENCE").is_some() {
+        std::fs::write(path, reference()).unwrap();
+    }
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(
+        page == reference(),
+        "docs/plans.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_plans_md` writes it anew"
+    );
+}
+
+fn plan_of(asked: &Plan) -> super::Outcome {
+    plan(asked).unwrap_or_else(|error| panic!("{error}"))
+}

@@ -1,0 +1,375 @@
+//! Every check finds what it is there for: a run is told to the checks as it was, but for one thing that is falsified.
+
+mod support;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{
+    Action, Actor, Berth, Command, Controller, Drive, Event, Library, Panel, Partitioned, Platter, Policy, Region, RegionOutcome,
+    RegionPlatter, RequestId, Shard, Shuttle, Slot, Task, Tracks,
+};
+use fulgurite_mechanics::{DriveState, MotionLog, NoTwoShuttlesMeet, Place, Trajectory};
+use fulgurite_twin::checks::{
+    Busy, Checked, Checks, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station,
+    Violation, WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
+};
+use fulgurite_twin::journal::Fact;
+use fulgurite_twin::scenario::{PolicyName, Scenario};
+
+use support::{Facts, minutes, scenario, watched};
+
+const HERE: Library = Library(0);
+
+/// A run of a scenario, and what was seen of it.
+struct Told {
+    scenario: Scenario,
+    facts: Vec<Fact>,
+    machines: Vec<Machines>,
+    at: Micros,
+}
+
+fn told() -> Told {
+    let mut scenario = scenario(PolicyName::Partitioned, 20, 0.3);
+    (scenario.run.warm_up, scenario.run.measured) = (minutes(1), minutes(4));
+    let mut facts = Facts::default();
+    let (_, finished) = watched(&scenario, 1, &mut facts);
+    let pairs = finished.mechanics.iter().zip(finished.region.controllers());
+    let machines = pairs.map(|(machines, one)| Machines::of(machines, one.panel().platter_count(), finished.at)).collect();
+    Told { scenario, facts: facts.0, machines, at: finished.at }
+}
+
+impl Told {
+    /// The region at the beginning.
+    fn region(&self) -> Region {
+        self.scenario.region(&self.scenario.stock(1).expect("it was run"))
+    }
+
+    /// Runs the region again, and shows it with each fact: behind its event or request, and with nothing when all is told that followed.
+    fn again(&self, mut see: impl FnMut(&Region, Option<&Fact>)) -> Region {
+        let (mut region, mut commands, mut ended) = (self.region(), Vec::new(), Vec::new());
+        for fact in &self.facts {
+            match fact {
+                Fact::Requested { now, request, deadline, shards } => {
+                    see(&region, None);
+                    region.request(*now, *request, shards, *deadline, &mut commands, &mut ended);
+                }
+                Fact::Happened { now, library, event } => {
+                    see(&region, None);
+                    region.step(*now, *library, *event, &mut commands, &mut ended);
+                }
+                _ => {}
+            }
+            see(&region, Some(fact));
+        }
+        see(&region, None);
+        region
+    }
+
+    /// Looks at everything, but at what `falsify` makes of each fact instead of the fact.
+    fn checked(&self, mut falsify: impl FnMut(&Fact) -> Vec<Fact>) -> Result<Checked, Violation> {
+        let mut checks = Checks::new(&self.scenario);
+        checks.begin(&self.region());
+        let region = self.again(|region, fact| match fact {
+            Some(fact) => falsify(fact).iter().for_each(|fact| checks.see(fact)),
+            None => checks.settled(region),
+        });
+        checks.finish(self.at, &region, &self.machines, false)
+    }
+
+    /// Replaces the first fact that `falsify` makes something of.
+    fn once(&self, mut falsify: impl FnMut(&Fact) -> Option<Vec<Fact>>) -> Violation {
+        let mut is_over = false;
+        let checked = self.checked(|fact| match falsify(fact).filter(|_| !is_over) {
+            Some(instead) => {
+                is_over = true;
+                instead
+            }
+            None => vec![fact.clone()],
+        });
+        assert!(is_over, "there was nothing to falsify");
+        checked.expect_err("it was falsified")
+    }
+}
+
+fn commanded(action: impl Fn(Action) -> Option<Action>) -> impl FnMut(&Fact) -> Option<Vec<Fact>> {
+    move |fact| match *fact {
+        Fact::Commanded { library, command: Command::Do { id, action: was } } => {
+            Some(vec![Fact::Commanded { library, command: Command::Do { id, action: action(was)? } }])
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn a_run_told_as_it_was_passes() {
+    let told = told();
+    let checked = told.checked(|fact| vec![fact.clone()]).expect("nothing is falsified");
+    assert!(checked.requests > 50 && checked.stations.len() == 1 + 1 + 20 + 20 + 1, "{checked:?}");
+}
+
+#[test]
+fn an_answer_too_many_is_found() {
+    let is_done = |fact: &Fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. });
+    let violation = told().once(|fact| is_done(fact).then(|| vec![fact.clone(), fact.clone()]));
+    assert!(matches!(violation, Violation::Answer(WrongAnswer::NotOpen { .. })), "{violation}");
+}
+
+#[test]
+fn an_answer_that_never_comes_is_found() {
+    let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. }).then(Vec::new));
+    assert!(matches!(violation, Violation::Answer(WrongAnswer::Busy { .. })), "{violation}");
+    let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Interrupted { .. }, .. }).then(Vec::new));
+    assert!(matches!(violation, Violation::Answer(WrongAnswer::NotInterrupted { .. })), "{violation}");
+}
+
+#[test]
+fn a_request_that_never_ends_is_found() {
+    let told = told();
+    let violation = told.once(|fact| matches!(fact, Fact::Ended { .. }).then(Vec::new));
+    assert!(matches!(violation, Violation::End(WrongEnd::Count { .. })), "{violation}");
+    // In a run that went on until all had ended, it is named.
+    let mut checks = Checks::new(&told.scenario);
+    checks.begin(&told.region());
+    let mut first = None;
+    let region = told.again(|region, fact| match fact {
+        Some(Fact::Ended { request, .. }) if *first.get_or_insert(*request) == *request => {}
+        Some(fact) => checks.see(fact),
+        None => checks.settled(region),
+    });
+    let violation = checks.finish(told.at, &region, &told.machines, true).expect_err("one is left");
+    assert!(matches!(violation, Violation::End(WrongEnd::Never { request, .. }) if Some(request) == first), "{violation}");
+}
+
+#[test]
+fn an_end_that_is_not_true_is_found() {
+    let told = told();
+    let violation = told.once(|fact| match fact {
+        Fact::Requested { request, .. } => Some(vec![fact.clone(), Fact::Ended { request: *request, outcome: RegionOutcome::Read }]),
+        _ => None,
+    });
+    assert!(matches!(violation, Violation::End(WrongEnd::Untrue { truth: "the tracks were not read", .. })), "{violation}");
+    for (outcome, truth) in [
+        (RegionOutcome::Unavailable, "nothing has failed"),
+        (RegionOutcome::Recovered, "nothing has failed"),
+        (RegionOutcome::Refused, "there is such a platter, with such tracks"),
+    ] {
+        let violation = told.once(|fact| match fact {
+            Fact::Ended { request, .. } => Some(vec![Fact::Ended { request: *request, outcome }]),
+            _ => None,
+        });
+        assert!(matches!(violation, Violation::End(WrongEnd::Untrue { truth: found, .. }) if found == truth), "{violation}");
+    }
+    let violation = told.once(|fact| matches!(fact, Fact::Ended { .. }).then(|| vec![fact.clone(), fact.clone()]));
+    assert!(matches!(violation, Violation::End(WrongEnd::NotOpen { .. })), "{violation}");
+}
+
+#[test]
+fn a_platter_put_where_another_one_is_is_found() {
+    let told = told();
+    let region = told.region();
+    let panel = region.controllers()[0].panel();
+    let other = panel.home(Platter(17)).expect("it has a slot");
+    let violation = told.once(commanded(|action| match action {
+        Action::Place { to: Berth::Slot(_), platter } if platter != Platter(17) => Some(Action::Place { to: Berth::Slot(other), platter }),
+        _ => None,
+    }));
+    assert!(matches!(violation, Violation::Place(Misplaced::Taken { found: Platter(17), .. })), "{violation}");
+}
+
+#[test]
+fn a_platter_taken_from_where_it_is_not_is_found() {
+    let violation = told().once(commanded(|action| match action {
+        Action::Pick { from, platter } => Some(Action::Pick { from, platter: Platter(platter.0 ^ 1) }),
+        _ => None,
+    }));
+    assert!(matches!(violation, Violation::Place(Misplaced::Elsewhere { .. })), "{violation}");
+    let violation = told().once(commanded(|action| match action {
+        Action::Unmount { bay, platter } => Some(Action::Mount { bay, platter }),
+        _ => None,
+    }));
+    assert!(matches!(violation, Violation::Place(Misplaced::Mounted { .. }) | Violation::Work(_)), "{violation}");
+}
+
+#[test]
+fn accounts_of_a_platter_that_differ_in_the_end_are_found() {
+    let mut told = told();
+    told.machines[0].platters += 1;
+    let violation = told.checked(|fact| vec![fact.clone()]).expect_err("one too many");
+    assert!(matches!(violation, Violation::Place(Misplaced::Count { .. })), "{violation}");
+    let elsewhere = support::scenario(PolicyName::Partitioned, 20, 0.3);
+    let machines = fulgurite_mechanics::Mechanics::new(elsewhere.layout.clone(), elsewhere.mechanics_of(HERE), 1);
+    told.machines = vec![Machines::of(&machines, 620, Micros::ZERO)];
+    let violation = told.checked(|fact| vec![fact.clone()]).expect_err("none at all");
+    assert!(matches!(violation, Violation::Place(Misplaced::Disputed { .. })), "{violation}");
+}
+
+#[test]
+fn two_platters_of_a_set_in_one_blast_zone_are_found() {
+    let told = told();
+    let region = told.region();
+    let panel = region.controllers()[0].panel();
+    let homes: Vec<Slot> = (0..600).filter_map(|platter| panel.home(Platter(platter))).collect();
+    // Platters of the region are those of the only library, six to a set.
+    let beside = |platter: Platter| {
+        let other = Platter(platter.0 / 6 * 6 + (platter.0 + 1) % 6);
+        let cell = panel.layout().cell_of(panel.home(other).expect("it has a slot"));
+        (0..panel.layout().slots).map(|index| panel.layout().slot(cell, index)).find(|slot| !homes.contains(slot))
+    };
+    let violation = told.once(commanded(|action| match action {
+        Action::Place { to: Berth::Slot(_), platter } => Some(Action::Place { to: Berth::Slot(beside(platter)?), platter }),
+        _ => None,
+    }));
+    assert!(matches!(violation, Violation::Zone(_)), "{violation}");
+}
+
+#[test]
+fn homes_in_one_blast_zone_are_found_before_anything_happens() {
+    let told = told();
+    let mut stock = told.scenario.stock(1).expect("it was run");
+    let first = stock.inventories[0].homes[0];
+    let homes = &mut stock.inventories[0].homes;
+    let neighbour = (0..100).map(|index| Slot(first.0 / 100 * 100 + index)).find(|slot| !homes.contains(slot)).expect("there is room");
+    homes[1] = neighbour;
+    let mut checks = Checks::new(&told.scenario);
+    checks.begin(&told.scenario.region(&stock));
+    assert!(matches!(checks.violation(), Some(Violation::Zone(_))), "{:?}", checks.violation());
+}
+
+#[test]
+fn two_shuttles_in_one_place_are_found() {
+    let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
+    let mut log = NoTwoShuttlesMeet::new(&scenario.layout);
+    let place = Place::level(scenario.layout.drive_position(Drive(3)));
+    log.leg(Shuttle(3), &Trajectory::standing(Micros::ZERO, place));
+    log.leg(Shuttle(7), &Trajectory::standing(Micros::ZERO, Place { x_um: place.x_um + 2_000_000, ..place }));
+    no_two_shuttles_met(HERE, &mut log, Micros::SECOND).expect("they are two metres apart");
+    let to = Place { x_um: place.x_um + 300_000, ..place };
+    let from = Place { x_um: place.x_um + 2_000_000, ..place };
+    log.leg(Shuttle(7), &Trajectory::along(Micros::SECOND, from, to, &scenario.mechanics.motion));
+    let met = no_two_shuttles_met(HERE, &mut log, minutes(1)).expect_err("they are 0.3 m apart");
+    assert_eq!((met.meeting.first, met.meeting.second), (Shuttle(3), Shuttle(7)));
+}
+
+#[test]
+fn a_drive_that_does_nothing_for_a_platter_in_it_is_found() {
+    let mut mount = None;
+    let told = told();
+    let checked = told.checked(|fact| match *fact {
+        Fact::Commanded { command: Command::Do { id, action: Action::Mount { platter, .. } }, .. }
+            if mount.is_none() && platter.0 < 600 =>
+        {
+            mount = Some(id);
+            vec![]
+        }
+        Fact::Happened { event: Event::Done { command }, .. } if Some(command) == mount => vec![],
+        _ => vec![fact.clone()],
+    });
+    let violation = checked.expect_err("a mount was left out");
+    assert!(matches!(violation, Violation::Work(Idled::WithPlatter { .. })), "{violation}");
+}
+
+/// Does nothing, or nothing but fetch.
+struct Lazy(Option<Partitioned>);
+
+impl Policy for Lazy {
+    fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
+        self.0.as_mut()?.assign(panel).filter(|(_, task)| matches!(task, Task::Fetch { .. }))
+    }
+}
+
+/// Who idles under a lazy policy when a platter is asked for and commands are carried out until nothing more follows.
+fn idler(policy: Lazy, promise: Promise) -> Idled {
+    let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
+    let stock = scenario.stock(1).expect("it fits");
+    let mut inventory = stock.inventories[0].clone();
+    inventory.verification = fulgurite_library::Verification::Off;
+    let controller = Controller::new(scenario.layout.clone(), scenario.pace(), &inventory, Box::new(policy));
+    let mut region = Region::new(vec![controller], stock.sets);
+    let mut work = WorkIsConserved::new(&region, promise);
+    let (mut commands, mut ended, mut now) = (Vec::new(), Vec::new(), Micros::SECOND);
+    let shard = Shard { platter: RegionPlatter(44), tracks: Tracks { first: 0, count: 1 } };
+    region.request(now, RequestId(0), &[shard], Micros::NEVER, &mut commands, &mut ended);
+    while let Some((library, command)) = commands.pop() {
+        let Command::Do { id, .. } = command else { unreachable!("the region keeps ends") };
+        now += Micros::SECOND;
+        region.step(now, library, Event::Done { command: id }, &mut commands, &mut ended);
+    }
+    work.settled(now, &region);
+    let until = now + Micros::HOUR;
+    work.time_passes(now, until, &EveryCommandIsAnsweredOnce::default()).expect_err("somebody idles")
+}
+
+#[test]
+fn shuttles_and_drives_that_idle_while_a_platter_waits_are_found() {
+    for promise in [Promise::ShuttlesServeAll, Promise::ShuttlesServeTheirOwn] {
+        let idled = idler(Lazy(None), promise);
+        assert!(matches!(idled, Idled::WhileRoom { platter: Platter(44), .. }), "{idled}");
+        let layout = scenario(PolicyName::Partitioned, 20, 0.3).layout;
+        let idled = idler(Lazy(Some(Partitioned::new(&layout, None))), promise);
+        assert!(matches!(idled, Idled::WhileReleased { .. }), "{idled}");
+    }
+    let idled = idler(Lazy(None), Promise::DrivesFetch);
+    assert!(matches!(idled, Idled::WhileWaited { platter: Platter(44), .. }), "{idled}");
+}
+
+/// Little's law over a run, but at what `falsify` makes of each fact instead of the fact.
+fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> Option<Station> {
+    let begin = told.region();
+    let (mut commands, mut platters) = (EveryCommandIsAnsweredOnce::default(), PlattersAreConserved::new(&begin, false));
+    let mut law = LittlesLaw::new(&begin, &platters, false);
+    let mut now = Micros::ZERO;
+    told.again(|region, fact| {
+        let Some(fact) = fact else { return law.settled(now, region) };
+        if let Fact::Requested { now: at, .. } | Fact::Happened { now: at, .. } = fact {
+            now = *at;
+        }
+        let answered = commands.see(now, fact).expect("the run was right");
+        platters.see(now, fact, answered.as_ref()).expect("the run was right");
+        // An answer that is left out is left out for the law alone.
+        if let Some(fact) = falsify(fact) {
+            law.see(now, &fact, answered.as_ref());
+        }
+    });
+    law.finish(told.at).err().map(|unequal| unequal.0.station)
+}
+
+#[test]
+fn who_comes_or_goes_unseen_breaks_littles_law() {
+    let told = told();
+    assert_eq!(littles_law(&told, |fact| Some(fact.clone())), None);
+    let mut placed = None;
+    let mut hides_place = |fact: &Fact| match fact {
+        Fact::Commanded { command: Command::Do { id, action: Action::Place { to: Berth::Bay(..), .. } }, .. } => {
+            placed = placed.or(Some(*id));
+            false
+        }
+        Fact::Happened { event: Event::Done { command }, .. } => placed == Some(*command),
+        _ => false,
+    };
+    let broken = littles_law(&told, |fact| (!hides_place(fact)).then(|| fact.clone()));
+    assert!(matches!(broken, Some(Station::InDrive(..))), "{broken:?}");
+    let mut ended = 0;
+    let mut hides_end = |fact: &Fact| {
+        ended += u64::from(matches!(fact, Fact::Ended { .. }));
+        ended == 1 && matches!(fact, Fact::Ended { .. })
+    };
+    let broken = littles_law(&told, |fact| (!hides_end(fact)).then(|| fact.clone()));
+    assert_eq!(broken, Some(Station::Region));
+}
+
+#[test]
+fn time_that_nobody_asked_for_breaks_the_utilization_law() {
+    for (state, busy) in [
+        (DriveState::Mounting, Busy::Mounting),
+        (DriveState::Unmounting, Busy::Unmounting),
+        (DriveState::Switching, Busy::Switching),
+        (DriveState::Seeking, Busy::Reading),
+        (DriveState::Reading, Busy::Reading),
+        (DriveState::Verifying, Busy::Verifying),
+    ] {
+        let mut told = told();
+        told.machines[0].drives[7].time[state as usize] += Micros(1);
+        let violation = told.checked(|fact| vec![fact.clone()]).expect_err("a microsecond too many");
+        let Violation::Utilization(other) = violation else { panic!("{violation}") };
+        assert_eq!((other.busy, other.actor), (busy, Actor::Drive(Drive(7))));
+    }
+}

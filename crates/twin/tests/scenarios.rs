@@ -1,0 +1,120 @@
+//! Every scenario of the project, shortened: it reads, runs, and keeps what every run has to keep.
+
+use std::path::PathBuf;
+
+use fulgurite_domain::Micros;
+use fulgurite_library::{Panel, Platter, Whereabouts};
+use fulgurite_mechanics::{Mechanics, MotionLog, NoTwoShuttlesMeet, Whereabouts as Truth};
+use fulgurite_twin::scenario::Scenario;
+use fulgurite_twin::simulation::{Ended, Finished, Observer, Request, run_with};
+
+fn all() -> Vec<(PathBuf, Scenario)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    assert!(paths.len() >= 9, "{paths:?}");
+    paths.into_iter().map(|path| (path.clone(), Scenario::read(&path, &[]).unwrap_or_else(|errors| panic!("{errors}")))).collect()
+}
+
+/// The same, with an hour and a half in place of a day and a half, and as much of its bursts and faults.
+fn shortened(mut scenario: Scenario) -> Scenario {
+    const BY: u64 = 12;
+    let libraries = u32::from(scenario.libraries);
+    let shorter = |time: Micros| Micros((time.0 / BY).max(1));
+    let (run, bursts) = (&mut scenario.run, &mut scenario.workload.bursts);
+    (run.warm_up, run.measured) = (shorter(run.warm_up), shorter(run.measured));
+    bursts.period = shorter(bursts.period);
+    bursts.arrivals = bursts.arrivals.div_ceil(BY as u32);
+    bursts.account_files = bursts.account_files.div_ceil(BY as u32);
+    // Accounts and arrivals both shrank, where there are both.
+    scenario.workload.rate = scenario.workload.rate.max(scenario.workload.rate_in_bursts() * 1.1);
+    for fault in &mut scenario.faults {
+        fault.at = shorter(fault.at);
+    }
+    scenario.mechanics.faults.repair_s /= BY as f64;
+    if libraries > 1 {
+        scenario.run.warm_up = Micros(30_000_000);
+        scenario.run.measured = Micros(60_000_000);
+        scenario.platters = 1_900;
+    }
+    scenario
+}
+
+/// Counts requests on their way in and out.
+#[derive(Default)]
+struct Tally {
+    counted: u64,
+    ended: u64,
+    late: u64,
+}
+
+impl Observer for Tally {
+    fn request(&mut self, request: &Request<'_>) {
+        self.counted += u64::from(request.counts);
+        assert!(!request.shards.is_empty() && request.bytes > 0);
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.ended += u64::from(ended.counts);
+        self.late += u64::from(ended.at > ended.deadline);
+        assert!(ended.at >= ended.arrived);
+    }
+}
+
+/// The controller and the machines agree on where every platter is, and each is in one place.
+fn platters_are_conserved<L: MotionLog>(panel: &Panel, machines: &Mechanics<L>) {
+    let mut there = 0;
+    for platter in (0..panel.platter_count()).map(Platter) {
+        let (believed, truth) = (panel.whereabouts(platter), machines.whereabouts(platter));
+        let agree = match believed {
+            Whereabouts::Berth(berth) => truth == Truth::At(berth),
+            Whereabouts::Shuttle(shuttle) => truth == Truth::On(shuttle),
+            Whereabouts::Unwritten => truth == Truth::Absent,
+        };
+        assert!(agree, "{platter:?} is believed to be {believed:?}, and is {truth:?}");
+        there += usize::from(believed != Whereabouts::Unwritten);
+    }
+    assert_eq!(machines.count_platters(), there);
+}
+
+#[test]
+fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
+    for (path, scenario) in all() {
+        let scenario = shortened(scenario);
+        for seed in 0..2 {
+            let told = || format!("{}, shortened, seed {seed}", path.display());
+            let mut tally = Tally::default();
+            let finished = run_with(&scenario, seed, &mut tally, NoTwoShuttlesMeet::new);
+            let Finished { run, region, mut mechanics, at } = finished.unwrap_or_else(|error| panic!("{}: {error}", told()));
+            assert!(run.requests > 50, "{}: {} requests", told(), run.requests);
+            assert_eq!((tally.counted, tally.ended, run.outcomes.total()), (run.requests, run.requests, run.requests), "{}", told());
+            assert_eq!(run.completions.count(), run.requests, "{}", told());
+            let missed = scenario.expect.missed(&run);
+            assert!(missed.is_empty(), "{}: {}", told(), missed[0]);
+            for (controller, machines) in region.controllers().iter().zip(&mut mechanics) {
+                platters_are_conserved(controller.panel(), machines);
+                assert_eq!(controller.unexpected(), 0, "{}", told());
+                if let Err(meeting) = machines.log_mut().check(at) {
+                    panic!("{}: {meeting}", told());
+                }
+            }
+            // Little's law over the whole run: the area under those present is what each of them spent.
+            let (present, spent) = (run.system.request_seconds_present, run.system.request_seconds_spent);
+            assert!((present - spent).abs() <= 1e-6 * spent + 1e-3, "{}: {present} and {spent}", told());
+            let drives = run.drives;
+            let all = drives.reading + drives.verifying + drives.switching + drives.idle + drives.failed;
+            assert!((all - 1.0).abs() < 1e-9, "{}: drives' shares add up to {all}", told());
+        }
+    }
+}
+
+#[test]
+fn every_scenario_prints_as_a_file_that_reads_as_the_same() {
+    for (path, scenario) in all() {
+        let mut again =
+            Scenario::parse("again", &scenario.canonical(), &[]).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
+        again.name.clone_from(&scenario.name);
+        assert_eq!(again, scenario, "{}", path.display());
+    }
+}
