@@ -16,6 +16,7 @@ pub mod decode;
 pub mod journal;
 pub mod kernel;
 pub mod overheads;
+pub mod paper;
 pub mod placement_program;
 pub mod plan;
 pub mod plot;

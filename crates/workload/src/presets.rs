@@ -9,14 +9,14 @@
 //! ```text
 //! a visit to a platter takes 2.6 s and 0.33 s for each track; one track is enough for a read of up to 20 MB
 //!            reads/s x visit = drives x share     mean read
-//! Typical    0.37 x 3.2 s    = 20 x 6 %           20 MB
-//! IOPS       2.6  x 2.4 s    = 20 x 31 %           2 MB = 20 / 10             in bursts a platter is visited for several reads
-//! Volume     1.85            = 0.37 x 5          100 MB = 20 x 25 / 5
+//! Typical    0.39 x 3.1 s    = 20 x 6 %            9 MB
+//! IOPS       2.6  x 2.4 s    = 20 x 31 %         0.9 MB = 9 / 10              in bursts a platter is visited for several reads
+//! Volume     1.95 x 2.7 s    = 20 x 26 %          45 MB = 9 x 25 / 5          1.95 = 0.39 x 5
 //! ```
 //!
-//! Bursts make the tails. 1,350 reads at once keep 20 drives busy for three minutes, 13,500 for eighteen. But 4.6 hours, with drives at work
-//! for a quarter of the time only, can't be a queue for drives: it is a platter of which one drive reads 1 TB (4.6 h x 60 MB/s). So Volume's
-//! bursts are accounts: 10,000 files of 100 MB in the mean, together on one platter.
+//! Bursts make the tails. 860 reads at once keep 20 drives busy for two minutes and a half, 12,500 for twenty. But 4.6 hours, with drives at
+//! work for a quarter of the time only, can't be a queue for drives: it is a platter that one drive reads for so long. So Volume's bursts are
+//! accounts: 9,500 files of 45 MB in the mean, together on one platter, 1.74 s each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -140,16 +140,16 @@ impl Interval {
     pub const TYPICAL: Self = Self {
         period: Micros(12 * Micros::HOUR.0),
         platters: 4_000,
-        requests_per_second: 0.37,
-        mean_bytes: 20e6,
+        requests_per_second: 0.39,
+        mean_bytes: 9e6,
         largest_bytes: 20_000_000_000,
         bursts: IntervalBursts {
-            count: 4,
-            arrivals: 1_350,
+            count: 7,
+            arrivals: 860,
             account_files: 1,
             over: Micros(60_000_000),
             jitter: 0.5,
-            mean_bytes: 20e6,
+            mean_bytes: 9e6,
             largest_bytes: 20_000_000_000,
         },
         shard_bytes: SHARD_BYTES,
@@ -159,21 +159,21 @@ impl Interval {
     /// The interval with the most reads.
     pub const IOPS: Self = Self {
         requests_per_second: 2.6,
-        mean_bytes: 2e6,
-        bursts: IntervalBursts { count: 3, arrivals: 13_500, mean_bytes: 2e6, ..Self::TYPICAL.bursts },
+        mean_bytes: 0.9e6,
+        bursts: IntervalBursts { count: 3, arrivals: 12_500, mean_bytes: 0.9e6, ..Self::TYPICAL.bursts },
         ..Self::TYPICAL
     };
 
     /// The interval with the most bytes. The files of an account are small enough to stay whole, so that they are on one platter.
     pub const VOLUME: Self = Self {
-        requests_per_second: 1.85,
-        mean_bytes: 100e6,
+        requests_per_second: 1.95,
+        mean_bytes: 45e6,
         largest_bytes: 100_000_000_000,
         bursts: IntervalBursts {
             count: 4,
             arrivals: 1,
-            account_files: 10_000,
-            mean_bytes: 100e6,
+            account_files: 9_500,
+            mean_bytes: 45e6,
             largest_bytes: SHARD_BYTES,
             ..Self::TYPICAL.bursts
         },
@@ -277,9 +277,9 @@ mod tests {
             let mut spec = preset.spec().unwrap();
             spec.until = Micros(2 * Interval::TYPICAL.period.0);
             let wanted = match preset {
-                Preset::Typical => 0.37,
+                Preset::Typical => 0.39,
                 Preset::Iops => 2.6,
-                Preset::Volume => 1.85,
+                Preset::Volume => 1.95,
                 Preset::FullLibrary => 1.6,
             };
             let found = Demand::new(&spec, 8).unwrap().filter(|read| read.shard == 0).count() as f64 / spec.until.seconds();

@@ -5,6 +5,7 @@
 
 mod check;
 mod journal;
+mod paper;
 mod plan;
 mod run;
 mod sweep;
@@ -28,6 +29,8 @@ pub(crate) enum Twin {
     Run(Run),
     /// Run a scenario with all combinations of settings that vary
     Sweep(Sweep),
+    /// Run the evaluation of Project Silica again: every figure and table about the system
+    Paper(paper::Paper),
     /// Find out how many libraries, drives and shuttles the coming years need
     Plan(Plan),
     /// Run a scenario, and write down all that went into its controllers and came out of them
@@ -132,6 +135,7 @@ pub(crate) fn twin(session: &Session, twin: &Twin) -> Result<Outcome> {
     match twin {
         Twin::Run(run) => run::run(session, run),
         Twin::Sweep(sweep) => sweep::sweep(session, sweep),
+        Twin::Paper(options) => paper::paper(session, options),
         Twin::Plan(plan) => plan::plan(session, plan),
         Twin::Record(record) => journal::record(session, record),
         Twin::Replay(replay) => journal::run_again(session, replay),

@@ -1,0 +1,147 @@
+//! What is kept of runs, and what several of them say together.
+
+use crate::simulation::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
+use crate::statistics::{Interval, confidence};
+
+/// What is kept of a run. Times are in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// Its seed.
+    pub seed: u64,
+    /// Requests that count.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// 99.9th percentile of completion times: the tail.
+    pub tail_s: f64,
+    /// 99th percentile.
+    pub p99_s: f64,
+    /// Median.
+    pub median_s: f64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Longest.
+    pub longest_s: f64,
+    /// Tail that no policy can beat with the same hardware; none where it isn't known.
+    pub bound_s: Option<f64>,
+    /// How requests ended.
+    pub outcomes: Outcomes,
+    /// Shards that were read from others of their set.
+    pub recoveries: u64,
+    /// Events.
+    pub events: u64,
+    /// Drives.
+    pub drives: DriveFigures,
+    /// Shuttles.
+    pub shuttles: ShuttleFigures,
+    /// Who waited.
+    pub system: SystemFigures,
+}
+
+impl Measured {
+    pub(super) fn of(mut run: Run) -> Self {
+        Self {
+            seed: run.seed,
+            requests: run.requests,
+            bytes: run.bytes,
+            tail_s: run.percentile_s(0.999),
+            p99_s: run.percentile_s(0.99),
+            median_s: run.percentile_s(0.5),
+            mean_s: run.mean_s(),
+            longest_s: run.longest_s(),
+            bound_s: run.bound.map(|bound| bound.tail.seconds()),
+            outcomes: run.outcomes,
+            recoveries: run.recoveries,
+            events: run.events,
+            drives: run.drives,
+            shuttles: run.shuttles,
+            system: run.system,
+        }
+    }
+
+    /// Platter operations of shuttles for a request: what bringing and taking back costs.
+    #[must_use]
+    pub fn operations_per_request(&self) -> f64 {
+        self.shuttles.operations as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// A mean over seeds, with its 95 % confidence interval where there are enough of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// From two seeds on.
+    pub interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// Of these values, one or more.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Self {
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Self { mean, interval: confidence(values, 0.95) }
+    }
+
+    /// Half the width of the interval.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval.map(|interval| interval.half_width)
+    }
+}
+
+/// Runs of one scenario, by their seeds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample(Vec<Measured>);
+
+impl Sample {
+    pub(super) fn new(runs: Vec<Measured>) -> Self {
+        Self(runs)
+    }
+
+    /// The runs.
+    #[must_use]
+    pub fn runs(&self) -> &[Measured] {
+        &self.0
+    }
+
+    /// The mean of something.
+    #[must_use]
+    pub fn estimate(&self, of: impl Fn(&Measured) -> f64) -> Estimate {
+        Estimate::of(&self.0.iter().map(of).collect::<Vec<_>>())
+    }
+
+    /// The same, without an interval.
+    #[must_use]
+    pub fn mean(&self, of: impl Fn(&Measured) -> f64) -> f64 {
+        self.estimate(of).mean
+    }
+
+    /// The tail in seconds.
+    #[must_use]
+    pub fn tail(&self) -> Estimate {
+        self.estimate(|run| run.tail_s)
+    }
+
+    /// The mean tail that no policy can beat; none unless all runs know it.
+    #[must_use]
+    pub fn bound(&self) -> Option<f64> {
+        let bounds: Option<Vec<f64>> = self.0.iter().map(|run| run.bound_s).collect();
+        bounds.map(|bounds| Estimate::of(&bounds).mean)
+    }
+
+    /// The mean ratio of something to the same of another scenario, seed by seed: both had the same requests, so that it is surer than the
+    /// ratio of means. Seeds that only one of them has don't count.
+    #[must_use]
+    pub fn ratio_to(&self, other: &Self, of: impl Fn(&Measured) -> f64) -> Estimate {
+        let ratios: Vec<f64> = self.0.iter().zip(&other.0).filter(|(a, b)| a.seed == b.seed).map(|(a, b)| of(a) / of(b)).collect();
+        Estimate::of(&ratios)
+    }
+
+    /// The mean ratio of the tail to the bound.
+    #[must_use]
+    pub fn over_bound(&self) -> Option<Estimate> {
+        let ratios: Option<Vec<f64>> = self.0.iter().map(|run| Some(run.tail_s / run.bound_s?)).collect();
+        ratios.map(|ratios| Estimate::of(&ratios))
+    }
+}

@@ -1,0 +1,225 @@
+//! A chapter: what is said, shown and listed about one experiment.
+
+use crate::plot::Figure;
+use crate::table::{Column, Kind, Table, TableError, Value};
+
+use super::aggregate::{Estimate, Measured, Sample};
+
+/// A figure of a chapter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drawing {
+    /// What its files are called.
+    pub name: String,
+    /// The figure.
+    pub figure: Figure,
+    /// What is to be seen on it.
+    pub caption: String,
+}
+
+/// A table of a chapter, as data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sheet {
+    /// What its files are called.
+    pub name: String,
+    /// The table.
+    pub table: Table,
+}
+
+/// A part of a chapter, as it comes on the page.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Block {
+    Paragraph(String),
+    /// The heading and the rows of a table to be read.
+    Listing(Vec<String>, Vec<Vec<String>>),
+    /// A figure, by its place.
+    Drawing(usize),
+}
+
+/// One experiment, with all that is said, shown and listed about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chapter {
+    /// Its name, of [`super::NAMES`].
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// Its figures.
+    pub drawings: Vec<Drawing>,
+    /// Its tables.
+    pub sheets: Vec<Sheet>,
+    pub(super) blocks: Vec<Block>,
+}
+
+impl Chapter {
+    pub(super) fn new(name: &'static str, title: &'static str) -> Self {
+        Self { name, title, drawings: Vec::new(), sheets: Vec::new(), blocks: Vec::new() }
+    }
+
+    pub(super) fn say(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Paragraph(text.into()));
+    }
+
+    pub(super) fn list<'a>(&mut self, head: impl IntoIterator<Item = &'a str>, rows: Vec<Vec<String>>) {
+        self.blocks.push(Block::Listing(head.into_iter().map(str::to_owned).collect(), rows));
+    }
+
+    pub(super) fn draw(&mut self, name: &str, figure: Figure, caption: impl Into<String>) {
+        self.blocks.push(Block::Drawing(self.drawings.len()));
+        self.drawings.push(Drawing { name: name.to_owned(), figure, caption: caption.into() });
+    }
+
+    pub(super) fn sheet(&mut self, name: &str, table: Table) {
+        self.sheets.push(Sheet { name: name.to_owned(), table });
+    }
+}
+
+/// The table of an experiment that is made of runs: what was varied, and all that was measured, as means over seeds.
+pub(super) struct Runs(Table);
+
+type Figure64 = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
+
+/// Beside the tail, which has its interval.
+const MEASURED: [Figure64; 28] = [
+    ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
+    ("bytes", "B", "Bytes of their files.", |run| run.bytes as f64),
+    ("p99", "s", "99th percentile of completion times.", |run| run.p99_s),
+    ("median", "s", "Median of completion times.", |run| run.median_s),
+    ("mean", "s", "Mean of completion times.", |run| run.mean_s),
+    ("longest", "s", "Longest completion time.", |run| run.longest_s),
+    ("recovered", "", "Share of the requests of which something was read from others of its set.", |run| {
+        run.outcomes.recovered as f64 / run.outcomes.total().max(1) as f64
+    }),
+    ("lost", "", "Share of the requests that ended without their bytes.", |run| run.outcomes.lost()),
+    ("recoveries", "", "Reads that became reads of others of the set, over the whole run.", |run| run.recoveries as f64),
+    ("reading", "", "Share of the drives' time spent on reads, with mounting, seeking and unmounting.", |run| run.drives.reading),
+    ("verifying", "", "Share of the drives' time spent on verification.", |run| run.drives.verifying),
+    ("switching", "", "Share of the drives' time spent turning from one bay to the other.", |run| run.drives.switching),
+    ("drives_idle", "", "Share of the drives' time without work.", |run| run.drives.idle),
+    ("utilization", "", "Share of the drives' time spent reading or verifying.", |run| run.drives.utilization),
+    ("visits", "", "Platters mounted.", |run| run.drives.visits as f64),
+    ("reads_per_visit", "", "Reads for each platter mounted.", |run| run.drives.reads_per_visit()),
+    ("verified", "B", "Bytes read for verification.", |run| run.drives.bytes_verified as f64),
+    ("operations", "", "Platter operations: platters placed by shuttles.", |run| run.shuttles.operations as f64),
+    ("operations_per_request", "", "Platter operations for each request.", Measured::operations_per_request),
+    ("moving", "", "Share of the shuttles' time spent going along shelves.", |run| run.shuttles.moving),
+    ("crabbing", "", "Share of the shuttles' time spent changing shelves.", |run| run.shuttles.crabbing),
+    ("handling", "", "Share of the shuttles' time spent picking and placing.", |run| run.shuttles.handling),
+    ("shuttles_idle", "", "Share of the shuttles' time without work.", |run| run.shuttles.idle),
+    ("congestion", "", "What trips took longer because of other shuttles, over what they would have taken alone.", |run| {
+        run.shuttles.congestion_overhead()
+    }),
+    ("energy", "J", "Energy of motion for each platter operation.", |run| run.shuttles.joules_per_operation()),
+    ("way", "m", "Metres along shelves for each platter operation.", |run| run.shuttles.metres_per_operation()),
+    ("platters_waiting", "", "Platters in line to be fetched, averaged over the interval.", |run| run.system.platters_waiting),
+    ("events", "", "Events of the run.", |run| run.events as f64),
+];
+
+impl Runs {
+    /// A table whose first columns say what was varied.
+    pub(super) fn new(varied: impl IntoIterator<Item = Column>) -> Self {
+        let tail = [
+            Column::new("seeds", Kind::I64, "", "Runs with different seeds, over which everything is averaged."),
+            Column::new("tail", Kind::F64, "s", "99.9th percentile of completion times."),
+            Column::new("tail_low", Kind::F64, "s", "Lower end of the 95 % confidence interval of the tail."),
+            Column::new("tail_high", Kind::F64, "s", "Upper end of the 95 % confidence interval of the tail."),
+            Column::new("bound", Kind::F64, "s", "Tail that no policy can beat with the same hardware."),
+        ];
+        let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::new(name, Kind::F64, unit, description));
+        Self(Table::new(varied.into_iter().chain(tail).chain(measured)))
+    }
+
+    pub(super) fn row(&mut self, varied: impl IntoIterator<Item = Value>, sample: &Sample) -> Result<(), TableError> {
+        let tail = sample.tail();
+        let end = |of: fn(&crate::statistics::Interval) -> f64| Value::from(tail.interval.as_ref().map(of));
+        let fixed: [Value; 5] = [
+            (sample.runs().len() as u32).into(),
+            tail.mean.into(),
+            end(crate::statistics::Interval::low),
+            end(crate::statistics::Interval::high),
+            sample.bound().into(),
+        ];
+        let measured = MEASURED.iter().map(|(.., of)| Value::from(sample.mean(of)));
+        self.0.push(varied.into_iter().chain(fixed).chain(measured))
+    }
+
+    pub(super) fn table(self) -> Table {
+        self.0
+    }
+}
+
+/// A length of time as people say it, with three digits.
+pub(super) fn time(seconds: f64) -> String {
+    let (value, unit) = scaled(seconds);
+    format!("{} {unit}", digits(value))
+}
+
+/// The same with half the width of its interval.
+pub(super) fn time_within(estimate: &Estimate) -> String {
+    let (value, unit) = scaled(estimate.mean);
+    let scale = if value > 0.0 { estimate.mean / value } else { 1.0 };
+    match estimate.half_width() {
+        Some(half) => format!("{} ± {} {unit}", digits(value), digits_like(half / scale, value)),
+        None => format!("{} {unit}", digits(value)),
+    }
+}
+
+fn scaled(seconds: f64) -> (f64, &'static str) {
+    match seconds {
+        s if s < 90.0 => (s, "s"),
+        s if s < 5_400.0 => (s / 60.0, "min"),
+        s => (s / 3_600.0, "h"),
+    }
+}
+
+/// Three digits, or all of those before the point.
+pub(super) fn digits(value: f64) -> String {
+    digits_like(value, value)
+}
+
+/// With as many decimals as `like` has with three digits.
+fn digits_like(value: f64, like: f64) -> String {
+    let decimals = match like.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 || size == 0.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    let decimals = if value.abs() >= 9.995 || value == 0.0 { 0 } else { 1 };
+    format!("{value:.decimals$} %")
+}
+
+/// How much less one thing is than another, in words: "31 % below", "4 % above".
+pub(super) fn compared(ratio: f64) -> String {
+    match ratio {
+        r if (r - 1.0).abs() < 0.005 => "equal to".to_owned(),
+        r if r < 1.0 => format!("{} below", percent(1.0 - r)),
+        r if r < 3.0 => format!("{} above", percent(r - 1.0)),
+        r => format!("{} times", digits(r)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_said_in_the_unit_that_suits_them() {
+        let said: Vec<String> = [0.5, 59.0, 100.0, 1_332.0, 5_399.0, 16_560.0].iter().map(|&seconds| time(seconds)).collect();
+        assert_eq!(said, ["0.500 s", "59.0 s", "1.67 min", "22.2 min", "90.0 min", "4.60 h"]);
+        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 ± 12.7 min");
+        assert_eq!(time_within(&Estimate::of(&[7_200.0])), "2.00 h");
+    }
+
+    #[test]
+    fn comparisons_are_said_in_words() {
+        assert_eq!(
+            [compared(0.69), compared(1.04), compared(1.001), compared(4.0)],
+            ["31 % below", "4.0 % above", "equal to", "4.00 times"]
+        );
+    }
+}

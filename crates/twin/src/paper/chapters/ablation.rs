@@ -1,0 +1,88 @@
+//! What each idea of `fulgurite` contributes.
+
+use super::*;
+use crate::paper::chapter::{Runs, compared, digits, percent, time, time_within};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind};
+use fulgurite_library::Ideas;
+
+/// An idea, and how a policy is without it.
+type Idea = (&'static str, fn(&mut Ideas));
+
+const IDEAS: [Idea; 4] = [
+    ("exchange", |ideas| ideas.exchanges = false),
+    ("near among old", |ideas| ideas.window = 1),
+    ("sharing", |ideas| ideas.shares = false),
+    ("by track", |ideas| ideas.reads_by_track = false),
+];
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let mut variants: Vec<(String, Point)> = Vec::new();
+    let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
+    variants.push(("partitioned".into(), plan.headline(&scenario)));
+    let mut ours = |plan: &mut Plan, name: String, ideas: Ideas| {
+        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::Fulgurite);
+        scenario.policy.ideas = ideas;
+        variants.push((name, plan.headline(&scenario)));
+    };
+    let mut none = Ideas::default();
+    IDEAS.iter().for_each(|(_, without)| without(&mut none));
+    ours(plan, "no idea".into(), none);
+    for alone in 0..IDEAS.len() {
+        let mut ideas = Ideas::default();
+        IDEAS.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut ideas));
+        ours(plan, format!("{} alone", IDEAS[alone].0), ideas);
+    }
+    for (name, without) in IDEAS {
+        let mut ideas = Ideas::default();
+        without(&mut ideas);
+        ours(plan, format!("all but {name}"), ideas);
+    }
+    ours(plan, "fulgurite".into(), Ideas::default());
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("ablation", "What each idea contributes");
+        chapter.say(
+            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` begins with the paper's rectangles and adds four ideas. *Exchange*: while many wait, both bays of a drive serve customers, so that a shuttle leaves one platter and takes another, and waits for none; what is under verification stands in a slot meanwhile. \
+             *Near among old*: of the oldest few platters the one that costs the least way. *Sharing*: who has nothing to do helps in the lanes beside its own. *By track*: requests for a mounted platter are read in order of their tracks. \
+             *No idea* has all four left out; it differs from `partitioned` in that shuttles fetch before they take home.",
+        );
+        let sample = |index: usize| results.sample(variants[index].1);
+        let (theirs, all) = (sample(0), sample(variants.len() - 1));
+        let names = variants.iter().map(|(name, _)| name.clone());
+        let tails: Vec<f64> = (0..variants.len()).map(|index| sample(index).tail().mean / 60.0).collect();
+        let mut panel = Panel::new(Axis::categories("", names), Axis::new("99.9th percentile", "min").from(0.0)).bars("tail", tails);
+        if let Some(bound) = all.bound() {
+            panel = panel.level(bound / 60.0, BOUND);
+        }
+        chapter.draw("ablation", Figure::new("").width(504.0).panel(panel), "Tail on IOPS with each idea alone and with each left out.");
+        let rows = variants.iter().enumerate().map(|(index, (name, _))| {
+            let sample = sample(index);
+            vec![
+                name.clone(),
+                time_within(&sample.tail()),
+                compared(sample.ratio_to(theirs, |run| run.tail_s).mean),
+                sample.over_bound().map_or("–".into(), |ratio| digits(ratio.mean)),
+                digits(sample.mean(|run| run.shuttles.joules_per_operation())),
+                sample.mean(|run| run.shuttles.operations as f64 / 1e3).round().to_string(),
+                digits(sample.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
+                percent(sample.mean(|run| run.shuttles.congestion_overhead())),
+            ]
+        });
+        let head = ["", "tail", "to partitioned", "tail / bound", "J/operation", "operations, thousands", "verified, TB", "congestion"];
+        chapter.list(head, rows.collect());
+        if let Some(bound) = all.bound() {
+            chapter.say(format!(
+                "The bound is {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
+                time(bound),
+                digits(all.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
+                digits(theirs.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
+            ));
+        }
+        let mut runs = Runs::new([Column::new("variant", Kind::Text, "", "Which ideas are made use of.")]);
+        for (name, point) in &variants {
+            runs.row([name.as_str().into()], results.sample(*point))?;
+        }
+        chapter.sheet("ablation", runs.table());
+        Ok(chapter)
+    })
+}

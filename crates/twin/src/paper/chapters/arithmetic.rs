@@ -1,0 +1,142 @@
+//! What needs no simulation: Table 1, the overheads of the codes, and how rarely they fail.
+
+use super::*;
+use crate::overheads::{
+    LARGE_GROUP, LOG10_TRACK_FAILURE, Level, SECTOR_FAILURE, SETS, TRACK, least_redundancy, storage_overheads, track_failures,
+};
+use crate::paper::chapter::percent;
+use crate::placement_program::{largest_set, table_1};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind, Table, Value};
+use fulgurite_library::placement::Zones;
+
+const SHELVES: u8 = 10;
+/// Information sectors of the tracks that are drawn.
+const DRAWN: [u32; 3] = [100, 150, 200];
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let zones = Zones::default();
+    let sets = plan.task(0.1, move || {
+        let zones = Zones::default();
+        let rows = table_1(SHELVES, &zones)?;
+        // One rack fewer, to show that it is too few.
+        let smaller =
+            rows.iter().map(|row| Ok(largest_set(row.racks - 1, SHELVES, &zones)?.len())).collect::<Result<Vec<_>, PaperError>>()?;
+        Ok((rows, smaller))
+    });
+    let shapes =
+        zones.shapes.iter().map(|shape| format!("{} shelves of {} racks", shape.shelves, shape.racks)).collect::<Vec<_>>().join(", or ");
+    Box::new(move |results| {
+        let (sets, smaller) = results.task(sets);
+        let mut chapter = Chapter::new("overheads", "Table 1, overheads and failures of tracks");
+        chapter.say(format!(
+            "Table 1 says how many storage racks a set needs so that no two of its platters share a blast zone. The paper solves it by binary integer programming, and so do we. It gives no shapes of zones; ours fit its table: {shapes} ([placement](placement.md)). So this table is calibrated, and not predicted."
+        ));
+        let rows = sets.iter().zip(smaller).map(|(row, smaller)| {
+            vec![
+                format!("{}+{}", row.information, row.redundancy),
+                format!("{:.1} %", row.overhead * 100.0),
+                row.racks.to_string(),
+                format!("{smaller} of {}", row.information + row.redundancy),
+            ]
+        });
+        chapter.list(["set", "overhead at the write drive", "fewest storage racks", "one fewer holds at most"], rows.collect());
+        let mut table = Table::new([
+            Column::new("information", Kind::I64, "", "Information platters of a set."),
+            Column::new("redundancy", Kind::I64, "", "Redundancy platters of a set."),
+            Column::new("overhead", Kind::F64, "", "Redundancy over information: what is written more at the write drive."),
+            Column::new("racks", Kind::I64, "", "The fewest storage racks that hold a set."),
+            Column::new("most_in_one_fewer", Kind::I64, "", "Platters of the largest set that one rack fewer holds."),
+        ]);
+        for (row, smaller) in sets.iter().zip(smaller) {
+            table.push([row.information.into(), row.redundancy.into(), row.overhead.into(), row.racks.into(), (*smaller as u32).into()])?;
+        }
+        chapter.sheet("table-1", table);
+        overheads(&mut chapter)?;
+        failures(&mut chapter)?;
+        Ok(chapter)
+    })
+}
+
+fn overheads(chapter: &mut Chapter) -> Result<(), PaperError> {
+    let rows = storage_overheads(TRACK, LARGE_GROUP, SETS[1]);
+    let name = |level| match level {
+        Level::Track => "track",
+        Level::LargeGroup => "large group",
+        Level::Set => "set",
+    };
+    let published = |level| match level {
+        Level::Track => "100–200 + 10–16, about 8 %",
+        Level::LargeGroup => "O(100) + O(10), about 2 %",
+        Level::Set => "16+3, 18.8 %",
+    };
+    chapter.say("What the codes of this archive cost, beside the paper's:");
+    let listed = rows.iter().map(|row| {
+        vec![
+            name(row.level).to_owned(),
+            format!("{}+{}", row.code.information, row.code.redundancy),
+            format!("{:.1} %", row.overhead * 100.0),
+            published(row.level).to_owned(),
+            format!("{:.3}", row.write_amplification),
+        ]
+    });
+    chapter.list(["level", "code", "overhead", "published", "bytes written for each byte, up to here"], listed.collect());
+    let mut table = Table::new([
+        Column::new("level", Kind::Text, "", "What the code works on."),
+        Column::new("information", Kind::I64, "", "Symbols with content."),
+        Column::new("redundancy", Kind::I64, "", "Symbols that may be lost."),
+        Column::new("overhead", Kind::F64, "", "Redundancy over information."),
+        Column::new("write_amplification", Kind::F64, "", "Bytes written for each byte of content, by this level and those before it."),
+    ]);
+    for row in rows {
+        let amplification = row.write_amplification;
+        table.push([
+            name(row.level).into(),
+            row.code.information.into(),
+            row.code.redundancy.into(),
+            row.overhead.into(),
+            amplification.into(),
+        ])?;
+    }
+    chapter.sheet("overheads", table);
+    Ok(())
+}
+
+fn failures(chapter: &mut Chapter) -> Result<(), PaperError> {
+    let rows = track_failures(SECTOR_FAILURE);
+    let mut panel = Panel::new(Axis::share("Overhead within a track"), Axis::new("Probability that a track fails, log10", ""));
+    for information in DRAWN {
+        let line = rows.iter().filter(|row| row.code.information == information).map(|row| (row.overhead, row.log10_failure));
+        panel = panel.line(&format!("{information} information sectors"), line.collect::<Vec<_>>());
+    }
+    panel = panel.level(LOG10_TRACK_FAILURE, "1e-24");
+    let least: Vec<String> = DRAWN
+        .iter()
+        .filter_map(|&information| least_redundancy(information, SECTOR_FAILURE))
+        .map(|row| format!("{}+{} ({})", row.code.information, row.code.redundancy, percent(row.overhead)))
+        .collect();
+    chapter.say(format!(
+        "A track of I+R sectors fails when more than R of them do; sectors fail with a probability of 1e-3, independently (P, section 5). The paper has tracks rarer to fail than 1e-24 at about 8 % overhead. So rare are, at the least: {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
+        least.join(", "),
+        TRACK.information,
+        TRACK.redundancy,
+        TRACK.log10_failure(SECTOR_FAILURE),
+    ));
+    chapter.draw(
+        "track-failures",
+        Figure::new("").panel(panel),
+        "Probability that a track fails against its overhead, for 8 to 16 redundancy sectors.",
+    );
+    let mut table = Table::new([
+        Column::new("information", Kind::I64, "", "Information sectors of a track."),
+        Column::new("redundancy", Kind::I64, "", "Redundancy sectors of a track."),
+        Column::new("overhead", Kind::F64, "", "Redundancy over information."),
+        Column::new("log10_failure", Kind::F64, "", "Decimal logarithm of the probability that the track fails."),
+    ]);
+    for row in rows {
+        let values: [Value; 4] = [row.code.information.into(), row.code.redundancy.into(), row.overhead.into(), row.log10_failure.into()];
+        table.push(values)?;
+    }
+    chapter.sheet("track-failures", table);
+    Ok(())
+}

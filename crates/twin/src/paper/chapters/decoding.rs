@@ -1,0 +1,144 @@
+//! The decode service behind the drives: what it saves to wait for cheap hours, and whether anything is late.
+
+use super::*;
+use crate::decode::{DecodeService, Job, Policy, Settings as Service, Totals};
+use crate::paper::Estimate;
+use crate::paper::chapter::{digits, percent, time};
+use crate::plot::{Axis, Figure, Panel};
+use crate::simulation::{Ended, Observer, run_with};
+use crate::table::{Column, Kind, Table};
+
+/// How long after its arrival a request is to be decoded, in hours. The service level is 15 (P, section 2).
+const DEADLINES: [f64; 5] = [1.0, 4.0, 8.0, 12.0, 15.0];
+/// What one worker takes for a sector (proposed): 200,000 to 250,000 voxels, at 1 million a second.
+const SECTOR_S: f64 = 0.25;
+const SECTORS: u64 = 216;
+const WORKERS: u32 = 1_000;
+
+/// Requests that have left the library.
+#[derive(Default)]
+struct Left(Vec<(Micros, Micros, u64)>);
+
+impl Observer for &mut Left {
+    fn ended(&mut self, ended: &Ended) {
+        self.0.push((ended.arrived, ended.at, ended.bytes));
+    }
+}
+
+/// What both ways of decoding came to, by deadline.
+#[derive(Debug, Clone)]
+struct Compared {
+    at_once: Totals,
+    cheapest: Totals,
+}
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let mut tasks = Vec::new();
+    let deadlines = plan.along(&DEADLINES);
+    for (kind, name) in INTERVALS {
+        let scenario = interval(plan, kind, PolicyName::Fulgurite);
+        for seed in plan.settings().first_seed..plan.settings().first_seed + u64::from(plan.settings().sweep_seeds) {
+            let (scenario, deadlines) = (scenario.clone(), deadlines.clone());
+            let task = plan.task(4.0, move || {
+                let mut left = Left::default();
+                run_with(&scenario, seed, &mut left, |_| ()).map_err(|source| Plan::failed("decode", &scenario, seed, source))?;
+                let totals = |policy, hours| decode(&left.0, scenario.mechanics.drive.track_bytes, policy, hours);
+                let compared = |&deadline_h: &f64| Compared {
+                    at_once: totals(Policy::AtOnce, deadline_h),
+                    cheapest: totals(Policy::Cheapest, deadline_h),
+                };
+                Ok(deadlines.iter().map(compared).collect::<Vec<_>>())
+            });
+            tasks.push((kind, name, task));
+        }
+    }
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("decode", "The decode service");
+        let prices = Service::default().prices;
+        chapter.say(format!(
+            "What leaves the drives is decoded elsewhere, by workers that are paid by the hour; the paper keeps it out of completion times, and so do we. Here are {WORKERS} workers, of which each takes {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23 to 7 o'clock (proposed). Runs begin at midnight, under `fulgurite`. \
+             *At once* decodes whatever is there; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so that what the library takes is gone.",
+            prices[12], prices[0],
+        ));
+        let of = |kind: WorkloadKind, at: usize, value: &dyn Fn(&Compared) -> f64| {
+            let values: Vec<f64> = tasks.iter().filter(|task| task.0 == kind).map(|task| value(&results.task(task.2)[at])).collect();
+            Estimate::of(&values)
+        };
+        let cost = |compared: &Compared| compared.cheapest.cost / compared.at_once.cost.max(f64::MIN_POSITIVE);
+        let late = |totals: &Totals| totals.late as f64 / totals.jobs.max(1) as f64;
+        let mut panel =
+            Panel::new(Axis::new("Deadline after arrival", "h").from(0.0), Axis::share("Cost of decoding, to at once").from(0.0));
+        let mut rows = Vec::new();
+        let mut table = Table::new([
+            Column::new("interval", Kind::Text, "", "The interval."),
+            Column::new("deadline", Kind::F64, "h", "How long after its arrival a request is to be decoded."),
+            Column::new("cost_at_once", Kind::F64, "", "Cost of decoding at once, in hours of a worker by day."),
+            Column::new("cost_cheapest", Kind::F64, "", "Cost of decoding when it is cheapest."),
+            Column::new("cost_ratio", Kind::F64, "", "Mean ratio of the two, seed by seed."),
+            Column::new("late_at_once", Kind::F64, "", "Share of the requests that were late, at once."),
+            Column::new("late_cheapest", Kind::F64, "", "Share of the requests that were late, when it is cheapest."),
+            Column::new("latest_cheapest", Kind::F64, "s", "The most that one was late, when it is cheapest, in the mean over seeds."),
+        ]);
+        for (kind, name) in INTERVALS {
+            let points = deadlines.iter().enumerate().map(|(at, &hours)| plot_point(hours, &of(kind, at, &cost)));
+            panel = panel.line(name, points.collect::<Vec<_>>());
+            for (at, &hours) in deadlines.iter().enumerate() {
+                let mean = |value: &dyn Fn(&Compared) -> f64| of(kind, at, value).mean;
+                let (at_once, cheapest) = (mean(&|one| one.at_once.cost), mean(&|one| one.cheapest.cost));
+                let (late_at_once, late_cheapest) = (mean(&|one| late(&one.at_once)), mean(&|one| late(&one.cheapest)));
+                let latest = mean(&|one| one.cheapest.latest.seconds());
+                table.push([
+                    kind.text().into(),
+                    hours.into(),
+                    at_once.into(),
+                    cheapest.into(),
+                    mean(&cost).into(),
+                    late_at_once.into(),
+                    late_cheapest.into(),
+                    latest.into(),
+                ])?;
+                rows.push(vec![
+                    name.to_owned(),
+                    format!("{hours} h"),
+                    digits(at_once),
+                    digits(cheapest),
+                    percent(late_at_once),
+                    percent(late_cheapest),
+                    time(latest),
+                ]);
+            }
+        }
+        chapter.draw(
+            "decode",
+            Figure::new("").panel(panel),
+            "Cost of decoding in the cheapest hours before the deadline, over that of decoding at once.",
+        );
+        chapter.list(["interval", "deadline", "cost at once", "cheapest", "late at once", "late, cheapest", "latest"], rows);
+        chapter.say("What is late at once was late when it left the library, or came faster than all workers can decode.");
+        chapter.sheet("decode", table);
+        Ok(chapter)
+    })
+}
+
+/// Decodes everything that left a library.
+fn decode(left: &[(Micros, Micros, u64)], track_bytes: u64, policy: Policy, deadline_h: f64) -> Totals {
+    let mut service = DecodeService::new(Service { policy, workers: [WORKERS; 24], ..Service::default() });
+    for (id, (arrived, at, bytes)) in left.iter().enumerate() {
+        let sectors = bytes.div_ceil(track_bytes).max(1) * SECTORS;
+        let job = Job {
+            id: id as u64,
+            ready: *at,
+            work: Micros::from_seconds(sectors as f64 * SECTOR_S),
+            width: sectors.min(u64::from(u32::MAX)) as u32,
+            deadline: *arrived + Micros::from_seconds(deadline_h * 3_600.0),
+        };
+        service.advance(*at, |_| ());
+        service.submit(job).expect("fewer requests than may wait left the library");
+    }
+    let mut until = left.last().map_or(Micros::ZERO, |last| last.1);
+    while service.waiting() > 0 {
+        until += Micros::HOUR;
+        service.advance(until, |_| ());
+    }
+    service.totals().clone()
+}

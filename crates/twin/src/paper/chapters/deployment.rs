@@ -1,0 +1,72 @@
+//! Deployments of several libraries, with sets spread over them.
+
+use super::*;
+use crate::paper::chapter::{Runs, digits, percent, time_within};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind};
+
+const LIBRARIES: [u16; 3] = [1, 10, 100];
+const UNAVAILABLE: [f64; 2] = [0.0, 0.05];
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let mut points: Vec<(f64, u16, Point)> = Vec::new();
+    for share in UNAVAILABLE {
+        for libraries in if plan.settings().quick { vec![1, 3] } else { LIBRARIES.to_vec() } {
+            let mut scenario = interval(plan, WorkloadKind::Typical, PolicyName::Fulgurite);
+            scenario.libraries = libraries;
+            scenario.sets.unavailable = share;
+            let factor = f64::from(libraries);
+            scenario.workload.bursts.count = 0;
+            scenario.workload.rate *= factor;
+            if !plan.settings().quick {
+                (scenario.run.warm_up, scenario.run.measured) = (Micros(Micros::HOUR.0 / 6), Micros(Micros::HOUR.0 / 2));
+            }
+            let seeds = if libraries > 10 { 1 } else { plan.settings().sweep_seeds };
+            points.push((share, libraries, plan.point_with(&scenario, seeds)));
+        }
+    }
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("deployments", "Several libraries");
+        let most = points.iter().map(|point| point.1).max().unwrap_or(1);
+        chapter.say(format!(
+            "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters there and with 5 % of them unavailable. Nothing is kept for a file, so that a region takes memory for its platters and for what is under way: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
+             Half an hour after ten minutes of warm-up; 100 libraries have one seed.",
+            digits(f64::from(most) * 3_800.0 / 1e6),
+            digits(f64::from(most) * 3_800.0 * 16.0 / 19.0 * 2e12 / 20e6 / 1e9),
+        ));
+        let of = |share: f64| points.iter().filter(move |point| point.0 == share);
+        let mut panel = Panel::new(Axis::new("Libraries", "").log(), Axis::seconds("99.9th percentile of completion times").from(0.0));
+        for (share, name) in UNAVAILABLE.into_iter().zip(["all platters available", "5 % unavailable"]) {
+            panel = panel.line(name, of(share).map(|point| tail_at(f64::from(point.1), results.sample(point.2))).collect::<Vec<_>>());
+        }
+        chapter.draw(
+            "deployments",
+            Figure::new("").panel(panel),
+            "Tail of deployments of several libraries, 20 shuttles and 20 drives of 60 MB/s each.",
+        );
+        let rows = points.iter().map(|(share, libraries, point)| {
+            let sample = results.sample(*point);
+            vec![
+                libraries.to_string(),
+                percent(*share),
+                digits(sample.mean(|run| run.requests as f64)),
+                time_within(&sample.tail()),
+                time_within(&sample.estimate(|run| run.median_s)),
+                percent(sample.mean(|run| run.outcomes.recovered as f64 / run.outcomes.total().max(1) as f64)),
+                digits(sample.mean(|run| run.outcomes.unavailable as f64)),
+            ]
+        });
+        chapter.list(["libraries", "unavailable", "requests", "tail", "median", "recovered", "lost"], rows.collect());
+        chapter.say("A request that has to be read from 16 platters waits for the last of them. In one library they queue behind each other's fetches; spread, they are fetched side by side.");
+        let columns = [
+            Column::new("unavailable", Kind::F64, "", "Share of the platters that can't be used."),
+            Column::new("libraries", Kind::I64, "", "Libraries over which sets are spread."),
+        ];
+        let mut runs = Runs::new(columns);
+        for (share, libraries, point) in &points {
+            runs.row([(*share).into(), (*libraries).into()], results.sample(*point))?;
+        }
+        chapter.sheet("deployments", runs.table());
+        Ok(chapter)
+    })
+}

@@ -1,0 +1,88 @@
+//! What drives do with their time.
+
+use super::*;
+use crate::paper::chapter::{Runs, percent};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind};
+
+/// Read shares of drives without shuttles at 60 MB/s (P, section 7.2): what the workload is calibrated with.
+const PUBLISHED: [f64; 3] = [0.06, 0.31, 0.26];
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let mut points: Vec<(WorkloadKind, &'static str, Point)> = Vec::new();
+    for (kind, _) in INTERVALS {
+        for policy in POLICIES {
+            let scenario = interval(plan, kind, policy);
+            points.push((kind, said(policy), point_of(plan, &scenario, true)));
+        }
+        let mut scenario = interval(plan, kind, PolicyName::Fulgurite);
+        scenario.policy.ideas.exchanges = false;
+        points.push((kind, "without exchange", plan.point(&scenario)));
+    }
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("drives", "What drives do with their time");
+        chapter.say(
+            "Reading counts with mounting, seeking and unmounting, as in the paper; turning from one bay to the other is not utilization there. There is always a platter to verify in every drive, except while `fulgurite` has set it aside: \
+             while many wait, both bays serve customers. *Without exchange* is `fulgurite` with verification left in place.",
+        );
+        let mut figure = Figure::new("").one_scale();
+        for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
+            let here: Vec<_> = points.iter().filter(|point| point.0 == kind).map(|point| (point.1, results.sample(point.2))).collect();
+            let axis = Axis::categories("", here.iter().map(|(name, _)| short(name)));
+            let share = |of: fn(&crate::paper::Measured) -> f64| here.iter().map(|(_, sample)| sample.mean(of)).collect::<Vec<f64>>();
+            let panel = Panel::new(axis, Axis::share("Share of the drives' time").from(0.0).to(1.0)).titled(&format!("({letter}) {name}"));
+            figure = figure.panel(
+                panel
+                    .stack("reading", share(|run| run.drives.reading))
+                    .stack("verifying", share(|run| run.drives.verifying))
+                    .stack("switching", share(|run| run.drives.switching))
+                    .stack("idle", share(|run| run.drives.idle.max(0.0))),
+            );
+        }
+        chapter.draw(
+            "drives",
+            figure,
+            "Drives' time by interval and policy at 20 shuttles and 20 drives of 60 MB/s. NS: no shuttles; P: partitioned; F: fulgurite; SP: shortest paths; F−: fulgurite without exchange.",
+        );
+        let mut rows = Vec::new();
+        for (index, (kind, name)) in INTERVALS.into_iter().enumerate() {
+            for (kind_here, policy, point) in &points {
+                if *kind_here == kind {
+                    let sample = results.sample(*point);
+                    let published = if *policy == said(PolicyName::NoShuttles) { percent(PUBLISHED[index]) } else { String::new() };
+                    rows.push(vec![
+                        name.to_owned(),
+                        (*policy).to_owned(),
+                        percent(sample.mean(|run| run.drives.reading)),
+                        published,
+                        percent(sample.mean(|run| run.drives.verifying)),
+                        percent(sample.mean(|run| run.drives.switching)),
+                        percent(sample.mean(|run| run.drives.idle)),
+                        percent(sample.mean(|run| run.drives.utilization)),
+                    ]);
+                }
+            }
+        }
+        chapter.list(["interval", "policy", "reading", "published", "verifying", "switching", "idle", "utilization"], rows);
+        chapter.say(
+            "The read shares of `no-shuttles` are what the intervals are calibrated with. Policies that take longer read in fewer visits, since more requests have come for a platter by the time it is mounted.",
+        );
+        let columns = [("interval", "The interval."), ("policy", "The policy.")];
+        let mut runs = Runs::new(columns.map(|(name, description)| Column::new(name, Kind::Text, "", description)));
+        for (kind, policy, point) in &points {
+            runs.row([kind.text().into(), (*policy).into()], results.sample(*point))?;
+        }
+        chapter.sheet("drives", runs.table());
+        Ok(chapter)
+    })
+}
+
+fn short(policy: &str) -> &'static str {
+    match policy {
+        "no shuttles" => "NS",
+        "shortest paths" => "SP",
+        "partitioned" => "P",
+        "fulgurite" => "F",
+        _ => "F−",
+    }
+}

@@ -1,0 +1,141 @@
+//! The chapters: one file for each experiment, which plans its runs and reports on them.
+
+mod ablation;
+mod account_layout;
+mod arithmetic;
+mod congestion;
+mod decoding;
+mod deployment;
+mod drives;
+mod full_library;
+mod skew;
+mod sweep;
+mod unavailable;
+mod workload;
+
+use fulgurite_domain::Micros;
+
+use super::aggregate::Sample;
+use super::chapter::Chapter;
+use super::plan::{Plan, Point, Results};
+use super::{PaperError, plot_point};
+use crate::plot;
+use crate::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
+
+/// Says what came out of the runs that a chapter planned.
+pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;
+
+/// The names of all chapters, in the order of the page.
+pub const NAMES: [&str; 13] = [
+    "workload",
+    "throughput",
+    "shuttles",
+    "drives",
+    "congestion",
+    "skew",
+    "unavailable",
+    "full-library",
+    "overheads",
+    "ablation",
+    "accounts",
+    "decode",
+    "deployments",
+];
+
+const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
+    workload::plan,
+    sweep::throughput,
+    sweep::shuttles,
+    drives::plan,
+    congestion::plan,
+    skew::plan,
+    unavailable::plan,
+    full_library::plan,
+    arithmetic::plan,
+    ablation::plan,
+    account_layout::plan,
+    decoding::plan,
+    deployment::plan,
+];
+
+/// Lets all chapters plan that are wanted.
+pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
+    let only = plan.settings().only.clone();
+    let wanted = NAMES.into_iter().zip(PLANNERS).filter(|(name, _)| only.is_empty() || only.iter().any(|one| one == name));
+    let planned = wanted.map(|(name, planner)| {
+        plan.chapter = name;
+        planner(plan)
+    });
+    planned.collect()
+}
+
+/// The three intervals, as figures name them.
+const INTERVALS: [(WorkloadKind, &str); 3] =
+    [(WorkloadKind::Typical, "Typical"), (WorkloadKind::Iops, "IOPS"), (WorkloadKind::Volume, "Volume")];
+
+/// The policies, as figures name them: in the same order, and so in the same colours, in all of them.
+const POLICIES: [PolicyName; 4] = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::Fulgurite, PolicyName::ShortestPaths];
+
+fn said(policy: PolicyName) -> &'static str {
+    match policy {
+        PolicyName::NoShuttles => "no shuttles",
+        PolicyName::ShortestPaths => "shortest paths",
+        PolicyName::Partitioned => "partitioned",
+        PolicyName::Fulgurite => "fulgurite",
+    }
+}
+
+const BOUND: &str = "bound";
+
+/// The last byte within 15 hours (P, section 2).
+const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
+const SERVICE_LEVEL: &str = "service level: 15 h";
+
+/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 3,800 platters. A quick look is half an hour with a
+/// fifth of the requests, and none of them in bursts.
+fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
+    let mut scenario =
+        Scenario { name: kind.text().to_owned(), title: String::new(), workload: Workload::preset(kind), ..Scenario::default() };
+    scenario.policy.name = policy;
+    if plan.settings().quick {
+        (scenario.run.warm_up, scenario.run.measured) = (Micros(Micros::HOUR.0 / 6), Micros(Micros::HOUR.0 / 2));
+        scenario.workload.bursts.count = 0;
+        scenario.workload.rate *= 0.2;
+    }
+    scenario
+}
+
+/// A point of a sweep; conclusions are drawn from it if it is the default library's. Shuttles on shortest paths get into each other's way so
+/// much that an hour of theirs takes many times as long to simulate; their tails are so far from the others' that one seed shows it.
+fn point_of(plan: &mut Plan, scenario: &Scenario, is_reference: bool) -> Point {
+    match scenario.policy.name {
+        PolicyName::ShortestPaths => plan.point_with(scenario, 1),
+        _ if is_reference => plan.headline(scenario),
+        _ => plan.point(scenario),
+    }
+}
+
+fn at_throughput(mut scenario: Scenario, mb_s: f64) -> Scenario {
+    scenario.mechanics.drive.throughput_bytes_s = mb_s * 1e6;
+    scenario
+}
+
+fn with_shuttles(mut scenario: Scenario, shuttles: u16) -> Scenario {
+    scenario.layout.shuttles = shuttles;
+    scenario
+}
+
+/// A tail on a figure, with its interval where there are seeds enough.
+fn tail_at(x: f64, sample: &Sample) -> plot::Point {
+    plot_point(x, &sample.tail())
+}
+
+/// The bound along a line of samples, where there is one: a load too light to bound anything has none.
+fn bound_along<'r>(samples: impl Iterator<Item = (f64, &'r Sample)>) -> Vec<(f64, f64)> {
+    samples.filter_map(|(x, sample)| Some((x, sample.bound().filter(|bound| *bound > 0.0)?))).collect()
+}
+
+/// Whether the service level is near enough to be shown beside such tails.
+fn shows_service_level(longest_s: f64) -> bool {
+    longest_s > SERVICE_LEVEL_S / 4.0
+}

@@ -1,0 +1,72 @@
+//! Zipf's law: what happens when few platters are asked for most, with and without work stealing.
+
+use super::*;
+use crate::paper::chapter::{Runs, compared, time_within};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind};
+
+const EXPONENTS: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+const VARIANTS: [&str; 4] = ["no shuttles", "partitioned, no stealing", "partitioned", "fulgurite"];
+
+pub(super) fn plan(plan: &mut Plan) -> Report {
+    let mut points: Vec<(&'static str, f64, Point)> = Vec::new();
+    for variant in VARIANTS {
+        for exponent in plan.along(&EXPONENTS) {
+            let policy = match variant {
+                "no shuttles" => PolicyName::NoShuttles,
+                "fulgurite" => PolicyName::Fulgurite,
+                _ => PolicyName::Partitioned,
+            };
+            let mut scenario = interval(plan, WorkloadKind::Iops, policy);
+            scenario.workload.zipf = exponent;
+            if variant == "partitioned, no stealing" {
+                scenario.policy.steals_above = None;
+            }
+            points.push((variant, exponent, plan.point(&scenario)));
+        }
+    }
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("skew", "Skewed popularity");
+        chapter.say(
+            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. The platter of rank r is asked for with a share proportional to r^-s; ranks are dealt to platters at random. At s = 0 all platters are alike. `partitioned` helps the fullest rectangle when it has 1 GB more waiting than the emptiest (our threshold; the paper's isn't known here), or never.",
+        );
+        let of = |variant: &'static str| points.iter().filter(move |point| point.0 == variant);
+        let axis = Axis::seconds("99.9th percentile of completion times").log();
+        let mut panel = Panel::new(Axis::new("Exponent of Zipf's law", ""), axis);
+        for variant in VARIANTS {
+            panel = panel.line(variant, of(variant).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
+        }
+        let bound = bound_along(of("fulgurite").map(|point| (point.1, results.sample(point.2))));
+        if !bound.is_empty() {
+            panel = panel.bound(BOUND, bound);
+        }
+        chapter.draw(
+            "skew",
+            Figure::new("").panel(panel),
+            "Tail on IOPS against the exponent of Zipf's law, with 95 % confidence intervals.",
+        );
+        let exponents: Vec<f64> = of("fulgurite").map(|point| point.1).collect();
+        let find = |variant: &'static str, exponent: f64| {
+            let point = of(variant).find(|point| point.1 == exponent).expect("every variant has every exponent");
+            results.sample(point.2)
+        };
+        let rows = exponents.iter().map(|&exponent| {
+            let tails = VARIANTS.map(|variant| time_within(&find(variant, exponent).tail()));
+            let ratio = find("fulgurite", exponent).ratio_to(find("partitioned", exponent), |run| run.tail_s).mean;
+            std::iter::once(exponent.to_string()).chain(tails).chain([compared(ratio)]).collect()
+        });
+        let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "fulgurite to partitioned"];
+        chapter.list(head, rows.collect());
+        chapter.say("The more skewed, the more requests share a visit; so the load on shuttles falls, and what is left is a matter of where the popular platters lie.");
+        let columns = [
+            Column::new("variant", Kind::Text, "", "The policy, and whether it steals."),
+            Column::new("exponent", Kind::F64, "", "Exponent of Zipf's law; 0 is uniform."),
+        ];
+        let mut runs = Runs::new(columns);
+        for (variant, exponent, point) in &points {
+            runs.row([(*variant).into(), (*exponent).into()], results.sample(*point))?;
+        }
+        chapter.sheet("skew", runs.table());
+        Ok(chapter)
+    })
+}

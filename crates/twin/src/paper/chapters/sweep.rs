@@ -1,0 +1,218 @@
+//! Tails of the three intervals against the throughput of drives, and against the number of shuttles.
+
+use super::*;
+use crate::paper::chapter::{Runs, compared, percent, time, time_within};
+use crate::plot::{Axis, Figure, Panel};
+use crate::table::{Column, Kind};
+
+/// Drive throughputs in MB/s (P, section 7).
+const THROUGHPUTS: [f64; 7] = [30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0];
+/// Numbers of shuttles (P, section 7: 8 to 40).
+const SHUTTLES: [f64; 9] = [8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0];
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Varied {
+    Throughput,
+    Shuttles,
+}
+
+impl Varied {
+    fn axis(self) -> Axis {
+        match self {
+            Self::Throughput => Axis::new("Drive throughput", "MB/s"),
+            Self::Shuttles => Axis::new("Shuttles", ""),
+        }
+    }
+
+    fn column(self) -> Column {
+        match self {
+            Self::Throughput => Column::new("throughput", Kind::F64, "MB/s", "Throughput of each of the 20 drives."),
+            Self::Shuttles => Column::new("shuttles", Kind::F64, "", "Shuttles in the library."),
+        }
+    }
+
+    fn set(self, scenario: Scenario, x: f64) -> Scenario {
+        match self {
+            Self::Throughput => at_throughput(scenario, x),
+            // Without shuttles, their number is nothing that could change anything.
+            Self::Shuttles if scenario.policy.name == PolicyName::NoShuttles => scenario,
+            Self::Shuttles => with_shuttles(scenario, x as u16),
+        }
+    }
+
+    /// Where the other sweep has its point too.
+    fn reference(self) -> f64 {
+        match self {
+            Self::Throughput => 60.0,
+            Self::Shuttles => 20.0,
+        }
+    }
+
+    /// Whether a policy is run there. More than 20 shuttles on shortest paths take minutes to simulate, since every one of them waits.
+    fn runs(self, policy: PolicyName, x: f64) -> bool {
+        match (self, policy) {
+            (Self::Shuttles, PolicyName::ShortestPaths) => [8.0, 12.0, 20.0].contains(&x),
+            (Self::Throughput, PolicyName::ShortestPaths) => [30.0, 60.0, 210.0].contains(&x),
+            _ => true,
+        }
+    }
+}
+
+struct Sweep {
+    varied: Varied,
+    /// By interval, policy and place on the axis.
+    points: Vec<(WorkloadKind, PolicyName, f64, Point)>,
+    places: Vec<f64>,
+}
+
+impl Sweep {
+    fn plan(plan: &mut Plan, varied: Varied, places: &[f64]) -> Self {
+        let places = plan.along(places);
+        let mut points = Vec::new();
+        for (kind, _) in INTERVALS {
+            for policy in POLICIES {
+                for &x in places.iter().filter(|&&x| varied.runs(policy, x)) {
+                    let scenario = varied.set(interval(plan, kind, policy), x);
+                    points.push((kind, policy, x, point_of(plan, &scenario, x == varied.reference())));
+                }
+            }
+        }
+        Self { varied, points, places }
+    }
+
+    fn of(&self, kind: WorkloadKind, policy: PolicyName) -> impl Iterator<Item = (f64, Point)> + '_ {
+        self.points.iter().filter(move |point| (point.0, point.1) == (kind, policy)).map(|point| (point.2, point.3))
+    }
+
+    fn at(&self, kind: WorkloadKind, policy: PolicyName, x: f64) -> Option<Point> {
+        self.of(kind, policy).find(|point| point.0 == x).map(|point| point.1)
+    }
+
+    fn figure(&self, results: &Results) -> Figure {
+        let mut figure = Figure::new("");
+        for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
+            let tails = Axis::seconds("99.9th percentile of completion times").log();
+            let mut panel = Panel::new(self.varied.axis(), tails).titled(&format!("({letter}) {name}"));
+            let mut longest = 0.0_f64;
+            for policy in POLICIES {
+                let points: Vec<plot::Point> = self.of(kind, policy).map(|(x, point)| tail_at(x, results.sample(point))).collect();
+                longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
+                panel = panel.line(said(policy), points);
+            }
+            let bound = bound_along(self.of(kind, PolicyName::Fulgurite).map(|(x, point)| (x, results.sample(point))));
+            if !bound.is_empty() {
+                panel = panel.bound(BOUND, bound);
+            }
+            if shows_service_level(longest) {
+                panel = panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL);
+            }
+            figure = figure.panel(panel);
+        }
+        figure
+    }
+
+    fn sheet(&self, results: &Results) -> Result<crate::table::Table, PaperError> {
+        let interval = Column::new("interval", Kind::Text, "", "The interval.");
+        let policy = Column::new("policy", Kind::Text, "", "The policy.");
+        let mut runs = Runs::new([interval, policy, self.varied.column()]);
+        for (kind, policy, x, point) in &self.points {
+            runs.row([kind.text().into(), policy.text().into(), (*x).into()], results.sample(*point))?;
+        }
+        Ok(runs.table())
+    }
+
+    /// Tails at one place, by policy and interval.
+    fn list(&self, results: &Results, x: f64, chapter: &mut Chapter) {
+        let cell = |kind, policy| self.at(kind, policy, x).map_or("–".to_owned(), |point| time_within(&results.sample(point).tail()));
+        let row = |policy: PolicyName| -> Vec<String> {
+            std::iter::once(said(policy).to_owned()).chain(INTERVALS.map(|(kind, _)| cell(kind, policy))).collect()
+        };
+        let mut rows: Vec<Vec<String>> = POLICIES.into_iter().map(row).collect();
+        let bound = |kind| {
+            let point = self.at(kind, PolicyName::Fulgurite, x)?;
+            results.sample(point).bound().map(time)
+        };
+        let bounds: Vec<String> = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned())).into();
+        rows.push(std::iter::once(BOUND.to_owned()).chain(bounds).collect());
+        chapter.list(["", "Typical", "IOPS", "Volume"], rows);
+    }
+
+    /// How the tail of `fulgurite` compares with that of `partitioned` over all places, in a sentence for each interval.
+    fn compare(&self, results: &Results) -> String {
+        let mut sentences = Vec::new();
+        for (kind, name) in INTERVALS {
+            let ratio = |x: f64| {
+                let ours = results.sample(self.at(kind, PolicyName::Fulgurite, x)?);
+                let theirs = results.sample(self.at(kind, PolicyName::Partitioned, x)?);
+                Some(ours.ratio_to(theirs, |run| run.tail_s).mean)
+            };
+            let ratios: Vec<f64> = self.places.iter().filter_map(|&x| ratio(x)).collect();
+            let (low, high) = ratios.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &ratio| (low.min(ratio), high.max(ratio)));
+            let span = match (compared(low), compared(high)) {
+                (low, high) if low == high => low,
+                (low, high) => format!("from {low} to {high}"),
+            };
+            sentences.push(format!("On {name} the tail of `fulgurite` is {span} that of `partitioned`."));
+        }
+        sentences.join(" ")
+    }
+}
+
+const SLOW: &str =
+    "Shortest paths have one seed and fewer points, and so no interval: shuttles that wait for each other take long to simulate.";
+
+pub(super) fn throughput(plan: &mut Plan) -> Report {
+    let sweep = Sweep::plan(plan, Varied::Throughput, &THROUGHPUTS);
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("throughput", "Tail against drive throughput");
+        chapter.say(
+            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives are never short of a platter. \
+             The bound (dashed) is ours: what no policy can beat with these shuttles and drives.",
+        );
+        chapter.draw(
+            "throughput",
+            sweep.figure(results),
+            "Tail against drive throughput, with 95 % confidence intervals. 20 shuttles, 20 drives.",
+        );
+        let x = if sweep.places.contains(&Varied::Throughput.reference()) { Varied::Throughput.reference() } else { sweep.places[0] };
+        chapter.say(format!("At {x} MB/s:"));
+        sweep.list(results, x, &mut chapter);
+        chapter.say(sweep.compare(results));
+        if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::Fulgurite, x).map(|point| results.sample(point)) {
+            let sample_text = sample.over_bound().map(|ratio| {
+                let half = ratio.half_width().map_or(String::new(), |half| format!(" ± {}", percent(half)));
+                format!(" On IOPS, `fulgurite` is {}{half} the bound.", compared(ratio.mean))
+            });
+            chapter.say(format!(
+                "Calibrated are the tails and read shares of `no-shuttles` at 60 MB/s; all else is predicted.{} {SLOW}",
+                sample_text.unwrap_or_default()
+            ));
+        }
+        chapter.sheet("throughput", sweep.sheet(results)?);
+        Ok(chapter)
+    })
+}
+
+pub(super) fn shuttles(plan: &mut Plan) -> Report {
+    let sweep = Sweep::plan(plan, Varied::Shuttles, &SHUTTLES);
+    Box::new(move |results| {
+        let mut chapter = Chapter::new("shuttles", "Tail against the number of shuttles");
+        chapter.say(
+            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two a drive, as in the paper. With 20, each has half a shelf and one drive. With fewer, a rectangle has several shelves and they have to crab; with more, two share one.",
+        );
+        chapter.draw(
+            "shuttles",
+            sweep.figure(results),
+            "Tail against the number of shuttles, with 95 % confidence intervals. 20 drives of 60 MB/s.",
+        );
+        let last = sweep.places[sweep.places.len() - 1];
+        for x in [sweep.places[0], last] {
+            chapter.say(format!("With {x} shuttles:"));
+            sweep.list(results, x, &mut chapter);
+        }
+        chapter.say(format!("{} {SLOW}", sweep.compare(results)));
+        chapter.sheet("shuttles", sweep.sheet(results)?);
+        Ok(chapter)
+    })
+}

@@ -1,0 +1,68 @@
+//! Work of many pieces on a few threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// A piece of work, with a guess at what it takes; only the order of the guesses counts.
+pub(super) struct Job<'a, T> {
+    pub(super) cost: f64,
+    pub(super) work: Box<dyn Fn() -> T + Send + Sync + 'a>,
+}
+
+/// Does all of it, the longest first, so that no thread is left with a long one at the end. The answers are in the order of the jobs,
+/// whatever the number of threads; 0 is as many as there are cores. `progress` gets the share that is done.
+pub(super) fn carry_out<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
+    let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by(|&a, &b| jobs[b].cost.total_cmp(&jobs[a].cost).then(a.cmp(&b)));
+    let all: f64 = jobs.iter().map(|job| job.cost).sum();
+    let next = AtomicUsize::new(0);
+    let done: Mutex<(Vec<Option<T>>, f64)> = Mutex::new((jobs.iter().map(|_| None).collect(), 0.0));
+    let work = || {
+        while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let answer = (jobs[index].work)();
+            let mut done = done.lock().expect("no job panics while it holds this lock");
+            done.0[index] = Some(answer);
+            done.1 += jobs[index].cost;
+            progress(done.1 / all.max(f64::MIN_POSITIVE));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            scope.spawn(work);
+        }
+    });
+    let (answers, _) = done.into_inner().expect("no job panics while it holds this lock");
+    answers.into_iter().map(|answer| answer.expect("every job is done")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_in_the_order_of_the_jobs_for_any_number_of_threads() {
+        for threads in [1, 2, 7] {
+            let jobs: Vec<Job<'_, usize>> =
+                (0..50).map(|index| Job { cost: ((index * 7) % 13) as f64, work: Box::new(move || index * index) }).collect();
+            let expected: Vec<usize> = (0..50).map(|index| index * index).collect();
+            assert_eq!(carry_out(&jobs, threads, &|_| ()), expected);
+        }
+        assert_eq!(carry_out::<u8>(&[], 2, &|_| ()), []);
+    }
+
+    #[test]
+    fn the_longest_begins_first() {
+        let begun = Mutex::new(Vec::new());
+        let job = |cost: f64| Job { cost, work: Box::new(|| ()) };
+        let mut jobs = vec![job(1.0), job(3.0), job(2.0)];
+        for (index, job) in jobs.iter_mut().enumerate() {
+            let begun = &begun;
+            job.work = Box::new(move || begun.lock().unwrap().push(index));
+        }
+        carry_out(&jobs, 1, &|_| ());
+        drop(jobs);
+        assert_eq!(begun.into_inner().unwrap(), [1, 2, 0]);
+    }
+}

@@ -1,0 +1,168 @@
+//! What is to be run for all chapters together, and what came out.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::aggregate::{Measured, Sample};
+use super::jobs::{self, Job};
+use super::{PaperError, Settings};
+use crate::scenario::{PolicyName, Scenario};
+use crate::simulation;
+
+/// A scenario that is run with several seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Point(usize);
+
+/// Some other piece of work, by what it gives.
+#[derive(Debug)]
+pub(super) struct Task<T>(usize, PhantomData<fn() -> T>);
+
+impl<T> Clone for Task<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Task<T> {}
+
+type Answer = Result<Box<dyn Any + Send>, PaperError>;
+
+struct Planned {
+    chapter: &'static str,
+    scenario: Arc<Scenario>,
+    seeds: u32,
+}
+
+pub(super) struct Plan {
+    settings: Settings,
+    /// The chapter that plans now.
+    pub(super) chapter: &'static str,
+    points: Vec<Planned>,
+    tasks: Vec<Job<'static, Answer>>,
+}
+
+impl Plan {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, chapter: "", points: Vec::new(), tasks: Vec::new() }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The places on an axis that are looked at: all, or its ends for a quick look.
+    pub(super) fn along<T: Copy>(&self, places: &[T]) -> Vec<T> {
+        match places {
+            [first, .., last] if self.settings.quick => vec![*first, *last],
+            _ => places.to_vec(),
+        }
+    }
+
+    /// A scenario to be run with the seeds of a sweep; one that is there already isn't run again.
+    pub(super) fn point(&mut self, scenario: &Scenario) -> Point {
+        self.point_with(scenario, self.settings.sweep_seeds)
+    }
+
+    /// A scenario that conclusions are drawn from, with all seeds.
+    pub(super) fn headline(&mut self, scenario: &Scenario) -> Point {
+        self.point_with(scenario, self.settings.seeds)
+    }
+
+    /// The same with so many seeds.
+    pub(super) fn point_with(&mut self, scenario: &Scenario, seeds: u32) -> Point {
+        if let Some(index) = self.points.iter().position(|point| *point.scenario == *scenario) {
+            self.points[index].seeds = self.points[index].seeds.max(seeds);
+            return Point(index);
+        }
+        self.points.push(Planned { chapter: self.chapter, scenario: Arc::new(scenario.clone()), seeds });
+        Point(self.points.len() - 1)
+    }
+
+    /// Work of another kind; `cost` is in units of a million events.
+    pub(super) fn task<T: Send + 'static>(
+        &mut self,
+        cost: f64,
+        work: impl Fn() -> Result<T, PaperError> + Send + Sync + 'static,
+    ) -> Task<T> {
+        self.tasks.push(Job { cost, work: Box::new(move || Ok(Box::new(work()?))) });
+        Task(self.tasks.len() - 1, PhantomData)
+    }
+
+    /// The error of a run.
+    pub(super) fn failed(chapter: &'static str, scenario: &Scenario, seed: u64, source: simulation::RunError) -> PaperError {
+        let scenario = format!("{} under {}", scenario.name, scenario.policy.name.text());
+        PaperError::Run { chapter, scenario, seed, source: Box::new(source) }
+    }
+
+    pub(super) fn carry_out(self, progress: &(dyn Fn(f64) + Sync)) -> Result<Results, PaperError> {
+        let Self { settings, points, tasks, .. } = self;
+        let mut all = tasks;
+        let task_count = all.len();
+        for point in &points {
+            for seed in settings.first_seed..settings.first_seed + u64::from(point.seeds) {
+                let (chapter, scenario) = (point.chapter, Arc::clone(&point.scenario));
+                let cost = cost(&scenario);
+                let work = move || -> Answer {
+                    let run = simulation::run(&scenario, seed).map_err(|source| Self::failed(chapter, &scenario, seed, source))?;
+                    Ok(Box::new(Measured::of(run)))
+                };
+                all.push(Job { cost, work: Box::new(work) });
+            }
+        }
+        let mut answers = jobs::carry_out(&all, settings.threads, progress).into_iter();
+        let tasks = answers.by_ref().take(task_count).map(|answer| answer.map(Some)).collect::<Result<_, _>>()?;
+        let mut samples = Vec::with_capacity(points.len());
+        for point in &points {
+            let runs = answers.by_ref().take(point.seeds as usize);
+            let runs = runs.map(|run| Ok(*run?.downcast::<Measured>().expect("a run gives what it measured")));
+            samples.push(Sample::new(runs.collect::<Result<_, PaperError>>()?));
+        }
+        let scenarios = points.into_iter().map(|point| point.scenario).collect();
+        Ok(Results { tasks, samples, scenarios })
+    }
+}
+
+/// What a run takes, in millions of events, roughly: arrivals and what follows, and the ways that are looked for.
+fn cost(scenario: &Scenario) -> f64 {
+    let hours = (scenario.run.measured_until().seconds() / 3600.0).max(0.01);
+    let requests = scenario.workload.rate * hours * 3600.0;
+    let ways = match scenario.policy.name {
+        PolicyName::NoShuttles => 0.2,
+        PolicyName::Partitioned => 1.0,
+        PolicyName::Fulgurite => 3.0,
+        PolicyName::ShortestPaths => 12.0 * f64::from(scenario.layout.shuttles) / 20.0,
+    };
+    let drives = 20.0 * hours * f64::from(scenario.libraries);
+    (requests * (1.0 + 15.0 * scenario.sets.unavailable) * 8.0 + drives * 100.0) * ways / 1e6
+}
+
+/// What came out of a plan.
+pub(super) struct Results {
+    tasks: Vec<Option<Box<dyn Any + Send>>>,
+    samples: Vec<Sample>,
+    scenarios: Vec<Arc<Scenario>>,
+}
+
+impl Results {
+    pub(super) fn sample(&self, point: Point) -> &Sample {
+        &self.samples[point.0]
+    }
+
+    pub(super) fn scenario(&self, point: Point) -> &Scenario {
+        &self.scenarios[point.0]
+    }
+
+    pub(super) fn task<T: 'static>(&self, task: Task<T>) -> &T {
+        let answer = self.tasks[task.0].as_ref().expect("every task is done");
+        answer.downcast_ref().expect("a task's type is that of its answer")
+    }
+
+    pub(super) fn runs(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.runs().len() as u64).sum()
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.samples.iter().flat_map(|sample| sample.runs()).map(|run| run.events).sum()
+    }
+}
