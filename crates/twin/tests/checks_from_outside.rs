@@ -4,7 +4,6 @@ mod support;
 
 use fulgurite_library::Verification;
 use fulgurite_mechanics::{Battery, Breakdown};
-use fulgurite_twin::checks::Station;
 use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario};
 
 use support::{checked, minutes, named, scenario};

@@ -28,10 +28,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut none = Ideas::default();
     IDEAS.iter().for_each(|(_, without)| without(&mut none));
     ours(plan, "no idea".into(), none);
-    for alone in 0..IDEAS.len() {
+    for (alone, (name, _)) in IDEAS.iter().enumerate() {
         let mut ideas = Ideas::default();
         IDEAS.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut ideas));
-        ours(plan, format!("{} alone", IDEAS[alone].0), ideas);
+        ours(plan, format!("{name} alone"), ideas);
     }
     for (name, without) in IDEAS {
         let mut ideas = Ideas::default();
