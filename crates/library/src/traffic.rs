@@ -189,8 +189,6 @@ struct Motion {
     /// Where it stands, or where its leg began.
     at: Position,
     is_moving: bool,
-    /// When its leg began.
-    leg_since: Micros,
     plan: Option<Plan>,
     goal: Option<Position>,
     stance: Stance,
@@ -237,7 +235,6 @@ impl Traffic {
         let motion = |at| Motion {
             at,
             is_moving: false,
-            leg_since: Micros::ZERO,
             plan: None,
             goal: None,
             stance: Stance::Free,
@@ -347,18 +344,33 @@ impl Traffic {
         (motion.plan, motion.is_moving, motion.stance) = (None, false, Stance::Lost);
         self.lost += 1;
         self.is_changed = true;
+        let now = self.now;
         for motion in &mut self.motions {
             motion.is_held_up = false;
+            let had_plan = motion.plan.is_some();
             motion.plan = motion.plan.filter(|plan| plan.is_under_way).map(Plan::only_this_part);
+            // Whoever stands now without the plan it had waits for another.
+            if had_plan && motion.plan.is_none() && motion.goal.is_some() && motion.waits_since.is_none() {
+                motion.waits_since = Some(now);
+                self.waiting += 1;
+            }
         }
         self.held_up = 0;
     }
 
-    /// The shuttle works again, where it was lost; from between two shelves it goes back to the one it came from.
-    pub(crate) fn find(&mut self, shuttle: Shuttle) {
+    /// The shuttle works again, where it was lost; from between two shelves it first goes back to the one it came from.
+    pub(crate) fn find(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
+        let (now, pace) = (self.now, self.pace);
         let motion = self.motion_mut(shuttle);
         motion.stance = Stance::Free;
-        motion.between = None;
+        if let Some(shelf) = motion.between.take() {
+            let to = motion.at;
+            let from = Position { shelf, ..to };
+            let plan = Plan::new(Path { from, via: to.shelf, to }, now, &pace);
+            (motion.at, motion.is_moving) = (from, true);
+            motion.plan = Some(Plan { is_under_way: true, ..plan });
+            legs.push((shuttle, to));
+        }
         self.lost -= 1;
         self.is_changed = true;
     }
@@ -436,9 +448,9 @@ impl Traffic {
         if is_held_up {
             return;
         }
-        let (to, now) = (plan.path.corner(plan.part + 1), self.now);
+        let to = plan.path.corner(plan.part + 1);
         let motion = self.motion_mut(shuttle);
-        (motion.is_moving, motion.leg_since) = (true, now);
+        motion.is_moving = true;
         motion.plan.as_mut().expect("it was just there").is_under_way = true;
         legs.push((shuttle, to));
     }
@@ -453,17 +465,10 @@ impl Traffic {
             }
             (theirs.part..theirs.parts).all(|part| {
                 let goes_first = part == theirs.part && theirs.is_under_way || (theirs.time(part), index) < (since, usize::from(shuttle.0));
-                let region = if part == theirs.part && theirs.is_under_way { self.left_of(other, theirs) } else { theirs.path.part(part) };
-                !goes_first || !region.meets(&own, self.spacing_um)
+                // All of it, even what should lie behind it by now: nobody knows yet of a shuttle that has just stopped.
+                !goes_first || !theirs.path.part(part).meets(&own, self.spacing_um)
             })
         })
-    }
-
-    /// What a shuttle still sweeps of the part that it is on.
-    fn left_of(&self, motion: &Motion, plan: &Plan) -> Region {
-        let Some((from, to)) = plan.path.ride(plan.part).filter(|_| motion.is_moving) else { return plan.path.part(plan.part) };
-        let ridden = self.pace.ridden(to - from, self.now.since(motion.leg_since), CLEARANCE_UM);
-        Region::of(Position { x_um: from + ridden * (to - from).signum(), ..motion.at }, plan.path.corner(plan.part + 1))
     }
 
     /// What another shuttle has from now on, until when.

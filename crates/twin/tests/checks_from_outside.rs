@@ -21,7 +21,7 @@ fn all_pass(policy: PolicyName, change: impl Fn(&mut Scenario)) {
             let mut scenario = scenario(policy, shuttles, rate);
             change(&mut scenario);
             let checked = checked(&scenario, seed);
-            assert!(checked.requests > 100 && checked.commands > 1_000, "{}: {} requests", named(&scenario, seed), checked.requests);
+            assert!(checked.requests > 100 && checked.commands > 500, "{}: {} requests", named(&scenario, seed), checked.requests);
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = || text::harmless(&record.journal.display().to_string());
     let file = File::create_new(&record.journal).with_context(|| format!("the journal {} can't be made", path()))?;
-    let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(&path)?;
+    let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(path)?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
     let file = journal.finish(finished.at).with_context(|| format!("the journal {} can't be written", path()))?;
     file.sync_all().with_context(|| format!("the journal {} can't be written", path()))?;

@@ -5,7 +5,7 @@
 //!                      \--verify ... verify--> (all tracks read back) --unmount--> released
 //! ```
 
-use crate::panel::{Held, Operation, Purpose, Stage, Verification};
+use crate::panel::{Held, Operation, Purpose, Stage};
 use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tracks, Whereabouts};
 
 impl Controller {
@@ -141,7 +141,7 @@ impl Controller {
         }
     }
 
-    /// Without shuttles: what is waited for is in a drive at once, and so is what was written.
+    /// Without shuttles: what is waited for is in a drive at once. What was written stays at the port, for nobody brings it.
     pub(super) fn load_drives(&mut self, commands: &mut Vec<Command>) {
         for drive in self.panel.drives() {
             if self.drive(drive).down {
@@ -152,13 +152,6 @@ impl Controller {
                 if let Some(platter) = heads.min_by_key(|platter| (self.panel.queue.oldest(*platter), *platter)) {
                     self.appear(drive, platter, Purpose::Customer, commands);
                 }
-            }
-            let is_verifying = self.panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification));
-            if !is_verifying
-                && self.panel.verification == Verification::Written
-                && let Some(platter) = self.panel.port.pop_front()
-            {
-                self.appear(drive, platter, Purpose::Verification, commands);
             }
         }
     }

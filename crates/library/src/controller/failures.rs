@@ -118,7 +118,8 @@ impl Controller {
                 for cell in self.zone_of(shuttle) {
                     self.unblock(cell);
                 }
-                self.panel.traffic.find(shuttle);
+                self.panel.traffic.find(shuttle, &mut self.legs);
+                self.send_legs(commands);
                 self.shuttle(shuttle).lost = false;
                 if let Some(platter) = self.shuttle(shuttle).carrying {
                     let to = Berth::Slot(self.destination(platter));

@@ -43,8 +43,9 @@ impl Controller {
         if self.panel.aside.is_empty() && self.panel.port.is_empty() || !self.panel.drives.iter().any(|drive| drive.verifies) {
             return None;
         }
-        let is_written = |platter: &&Platter| !self.panel.platters[platter.0 as usize].claimed;
-        let port = self.panel.port.iter().find(is_written).map(|platter| (*platter, Berth::Port));
+        // The port gives platters out one after another, so one shuttle comes at a time.
+        let first = self.panel.port.front().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
+        let port = first.map(|platter| (*platter, Berth::Port));
         let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
             Whereabouts::Berth(from @ Berth::Slot(_)) => Some((*platter, from)),
             _ => None,

@@ -108,7 +108,7 @@ fn no_policy_beats_the_bound_and_no_run_is_without_it() {
             let bound = run.bound.unwrap();
             let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
             assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
-            assert!(bound.tail > Micros(30_000_000), "{text}, seed {seed}: {bound:?} says nothing");
+            assert!(bound.tail > Micros(5_000_000), "{text}, seed {seed}: {bound:?} says nothing");
         }
     }
 }

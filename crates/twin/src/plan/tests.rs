@@ -49,8 +49,8 @@ fn what_a_year_asks_for_is_as_computed_by_hand() {
 #[test]
 fn without_a_rate_a_byte_is_read_for_each_47_written() {
     let plan = Plan::parse("published", "[ingest]\nper_month = \"94 TB\"\n[reads]\nlike = \"typical\"\n", &[]).unwrap();
-    // 2 TB a month, in files of 20 MB.
-    let per_second = 100_000.0 * 12.0 / (365.25 * 86_400.0);
+    // 2 TB a month, in files of 9 MB.
+    let per_second = 2e12 / 9e6 * 12.0 / (365.25 * 86_400.0);
     assert!((plan.year(1).reads_per_second / per_second - 1.0).abs() < 1e-9);
 }
 

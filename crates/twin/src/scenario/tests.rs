@@ -76,7 +76,7 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
     assert_eq!(errors("[shuttles]\ncuont = 3"), "a.toml:2:1: unknown setting `shuttles.cuont`; did you mean `count`?");
     assert_eq!(
         errors("[workload]\nrate = '0.01 /s'"),
-        "a.toml:2:8: `workload.rate`: expected 0.1250 a second or more, which come in bursts alone; found \"0.01 /s\""
+        "a.toml:2:8: `workload.rate`: expected 0.1394 a second or more, which come in bursts alone; found \"0.01 /s\""
     );
     assert!(errors("[sets]\nunavailable = '16 %'").contains("`sets.unavailable`: expected 0 to 15.8 %, the share of redundancy"));
     assert!(errors("[workload]\npreset = 'trace'").contains("the path of a trace"));
