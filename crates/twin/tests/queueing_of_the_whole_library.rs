@@ -153,7 +153,7 @@ fn twenty_drives_are_m_m_20() {
     // Erlang's C at 16 of 20: 0.256; over 20 - 16 it is the mean wait, and ln(0.256 / 0.001) / 4 the 99.9th percentile.
     let waits = waits([10, 10], Service::Exponential(1.0), 0.8, 25_000);
     agrees("M/M/20 at 0.8: mean wait", &each(&waits, mean), 0.064_019, 0.3);
-    agrees("M/M/20 at 0.8: 99.9th percentile", &each(&waits, tail), 1.386_4, 0.25);
+    agrees("M/M/20 at 0.8: 99.9th percentile", &each(&waits, tail), 1.386_4, 0.3);
 }
 
 #[test]
