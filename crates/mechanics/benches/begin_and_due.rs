@@ -1,6 +1,8 @@
 //! What a command and its answer cost, `begin` and `due` together, without a queue or a controller:
 //! `cargo bench -p fulgurite-mechanics`. Counted are commands.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench measures time")]
+
 use std::hint::black_box;
 use std::time::Instant;
 

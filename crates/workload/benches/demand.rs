@@ -4,6 +4,8 @@
 //! rounds of millions of reads (shards of requests; requests are counted beside them) taken from [`Demand`] and added up, by the
 //! wall clock. A round makes its own `Demand`; the alias tables of Zipf laws are built before the clock starts.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench measures time")]
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
