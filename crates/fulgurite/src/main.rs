@@ -1,8 +1,7 @@
 //! The command line of the archive.
 //!
 //! [`args`] says what can be typed; each module below carries some of the commands out with the crate `archive`, [`twin`] with the crate of
-//! that name, and prints. Exit status: 0 if
-//! all went well, 1 if something failed or is lost, 2 if the command line or a scenario was wrong.
+//! that name, and prints. Exit status: 0 if all went well, 1 if something failed or is lost, 2 if the command line or a scenario was wrong.
 
 mod args;
 mod demo;

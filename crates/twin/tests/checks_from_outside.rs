@@ -2,9 +2,12 @@
 
 mod support;
 
+use fulgurite_domain::Micros;
 use fulgurite_library::Verification;
 use fulgurite_mechanics::{Battery, Breakdown};
-use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario};
+use fulgurite_twin::checks::{Checks, Station};
+use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario, Workload, WorkloadKind};
+use fulgurite_twin::simulation::run_with;
 
 use support::{checked, minutes, named, scenario};
 
@@ -96,4 +99,43 @@ runs! {
     partitioned_passes_when_batteries_run_low: Partitioned, batteries_run_low;
     #[ignore = "with two shuttles for each drive and batteries this small, a few requests hang: a fault that is still open"]
     fulgurite_passes_when_batteries_run_low: Fulgurite, batteries_run_low;
+}
+
+#[test]
+fn over_hours_littles_law_holds_with_the_mean_times_of_those_who_left() {
+    let mut scenario = scenario(PolicyName::Partitioned, 20, 0.4);
+    scenario.run.measured = minutes(300);
+    let checked = checked(&scenario, 1);
+    for law in &checked.stations {
+        // What is left at the end, and who was there at the beginning, is what the two differ by.
+        let is_within = (law.l - law.lambda * law.w).abs() < 0.02 * law.l;
+        let never_leaves = matches!(law.station, Station::InDrive(..) | Station::Mounted(..));
+        assert!(is_within || never_leaves, "{law:?}");
+    }
+    let region = checked.stations.iter().find(|law| law.station == Station::Region).expect("it is a station");
+    assert!(region.arrivals > 6_000 && region.departures <= region.arrivals, "{region:?}");
+}
+
+#[test]
+fn in_a_run_that_begins_and_ends_empty_all_of_littles_law_is_exact() {
+    let folder = tempfile::tempdir().expect("a folder for the trace");
+    let path = folder.path().join("trace.csv");
+    let rows: String = (0..500)
+        .map(|row| format!("{}.{:03},{row},{},{},{}\n", row, row * 7 % 1_000, 1_000_000 * (row % 90 + 1), row * 37 % 400, row * 11))
+        .collect();
+    std::fs::write(&path, format!("arrival,file,bytes,platter,track\n{rows}")).expect("the trace is written");
+    for (_, policy) in PolicyName::ALL {
+        let mut scenario = scenario(policy, 20, 0.4);
+        scenario.verification = Verification::Off;
+        scenario.workload = Workload { trace: Some(path.clone()), ..Workload::preset(WorkloadKind::Trace) };
+        (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, minutes(600));
+        let mut checks = Checks::new(&scenario);
+        let finished = run_with(&scenario, 1, &mut checks, |_| ()).unwrap_or_else(|error| panic!("{policy:?}: {error}"));
+        let checked = checks.finish_run(&finished, true).unwrap_or_else(|violation| panic!("{policy:?}: {violation}"));
+        assert_eq!(checked.requests, 500, "{policy:?}");
+        for law in &checked.stations {
+            assert_eq!((law.arrivals, law.present_us), (law.departures, law.spent_us), "{policy:?}: {law:?}");
+            assert!((law.l - law.lambda * law.w).abs() <= 1e-9 * law.l, "{policy:?}: {law:?}");
+        }
+    }
 }

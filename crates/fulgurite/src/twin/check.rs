@@ -4,7 +4,7 @@ use anyhow::Result;
 use fulgurite_twin::simulation::workload_statistics;
 use serde_json::{Map, Value, json};
 
-use super::{CheckWorkload, misused};
+use super::{CheckWorkload, failed, misused};
 use crate::{Outcome, Session};
 
 pub(super) fn check(session: &Session, check: &CheckWorkload) -> Result<Outcome> {
@@ -13,7 +13,10 @@ pub(super) fn check(session: &Session, check: &CheckWorkload) -> Result<Outcome>
         Err(errors) => return Ok(misused(&errors)),
     };
     let seed = check.seed.unwrap_or(scenario.run.seed);
-    let statistics = workload_statistics(&scenario, seed)?;
+    let statistics = match workload_statistics(&scenario, seed) {
+        Ok(statistics) => statistics,
+        Err(error) => return failed(error),
+    };
     if session.json {
         let figures: Map<String, Value> = statistics.rows().iter().map(|row| (row.name.to_owned(), json!(row.generated))).collect();
         session.answer(&json!({ "scenario": scenario.name, "seed": seed, "figures": figures }));

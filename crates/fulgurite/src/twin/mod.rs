@@ -18,6 +18,7 @@ use clap::{Args, Subcommand};
 use fulgurite_twin::results::Point;
 use fulgurite_twin::scenario::Scenario;
 use fulgurite_twin::settings::{Override, SettingErrors};
+use fulgurite_twin::simulation::RunError;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{Outcome, Session, text};
@@ -161,6 +162,17 @@ impl Chosen {
 fn misused(errors: &SettingErrors) -> Outcome {
     eprintln!("{}", text::harmless(&errors.to_string()));
     Outcome::Misused
+}
+
+/// What is wrong with a scenario is found while it runs too; that a run comes to no end is no misuse.
+fn failed(error: RunError) -> Result<Outcome> {
+    match error {
+        RunError::Unfinished { .. } => Err(error.into()),
+        RunError::Scenario(_) | RunError::TraceFile { .. } | RunError::Trace { .. } => {
+            eprintln!("fulgurite: {}", text::harmless(&error.to_string()));
+            Ok(Outcome::Misused)
+        }
+    }
 }
 
 /// Says which expectations of their scenarios runs have missed.

@@ -5,7 +5,7 @@ use fulgurite_twin::results::{self, Point, PointRuns, figures, run_points};
 use fulgurite_twin::table::{Column, Table, Value};
 use serde_json::{Map, json};
 
-use super::{Run, VERSION, bar, misused, report_missed, threads, write};
+use super::{Run, VERSION, bar, failed, misused, report_missed, threads, write};
 use crate::{Outcome, Session};
 
 pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
@@ -20,7 +20,10 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     let bar = bar(session, run.seeds as usize);
     let points = run_points(vec![Point { varied: Vec::new(), scenario }], None, threads(), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let points = points?;
+    let points = match points {
+        Ok(points) => points,
+        Err(error) => return failed(error),
+    };
     let point = &points[0];
     if session.json {
         session.answer(&json_of(point));

@@ -6,7 +6,7 @@ use fulgurite_twin::settings;
 use fulgurite_twin::table::Table;
 use serde_json::{Map, Value, json};
 
-use super::{Sweep, VERSION, bar, misused, report_missed, threads, write};
+use super::{Sweep, VERSION, bar, failed, misused, report_missed, threads, write};
 use crate::{Outcome, Session};
 
 /// Combinations; more are a mistake.
@@ -28,7 +28,10 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     let bar = bar(session, runs);
     let results = run_points(points, sweep.seeds, sweep.threads.unwrap_or_else(threads), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    let results = results?;
+    let results = match results {
+        Ok(results) => results,
+        Err(error) => return failed(error),
+    };
     let table = summary(&results);
     if session.json {
         session.answer(&json!({ "version": VERSION, "points": rows_json(&table) }));

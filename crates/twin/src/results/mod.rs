@@ -33,6 +33,9 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     let maybe = |name, unit, about, value: Option<f64>| Figure { name, unit, about, value: value.into() };
     let (drives, shuttles, system, outcomes) = (&run.drives, &run.shuttles, &run.system, &run.outcomes);
     let bound = |of: fn(&crate::bound::Bound) -> f64| run.bound.as_ref().map(of);
+    let decode = run.decode.as_ref();
+    let decoded = |of: fn(&crate::simulation::DecodeFigures) -> f64| decode.map(of);
+    let decode_tail_s = decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL)).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
         whole("reads", "Their shards.", run.reads),
@@ -97,6 +100,19 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         real("platters_waiting", "", "Platters in line to be fetched, averaged over looks once a minute.", system.platters_waiting),
         whole("platters_waiting_most", "The most platters seen in line.", system.platters_waiting_most),
         real("ended_s", "s", "When the last request that counts had ended, from the start of the warm-up.", run.ended_at.seconds()),
+        maybe("decode_jobs", "", "Requests decoded, over the whole run.", decoded(|decode| decode.jobs as f64)),
+        maybe("decode_late", "", "Requests decoded after their deadline.", decoded(|decode| decode.late as f64)),
+        maybe("decode_turned_away", "", "Requests that came when no more could wait.", decoded(|decode| decode.turned_away as f64)),
+        maybe(
+            "decode_mean_s",
+            "s",
+            "From the last byte leaving the library to its being decoded.",
+            decoded(|decode| decode.waits.mean().unwrap_or(0.0) / 1e6),
+        ),
+        maybe("decode_tail_s", "s", "99.9th percentile of that.", decode_tail_s),
+        maybe("decode_cost", "", "What the workers cost, in units of the price.", decoded(|decode| decode.cost)),
+        maybe("decode_cost_at_mean_price", "", "What they would have cost at the mean price.", decoded(|decode| decode.cost_at_mean_price)),
+        maybe("decode_utilization", "share", "Of the workers that could be had: those that worked.", decoded(|decode| decode.utilization)),
         whole("events", "Arrivals, and everything that fell due, over the whole run.", run.events),
     ]
 }

@@ -122,6 +122,12 @@ impl Scenario {
 }
 
 impl Stock {
+    /// The same places for another seed, which can't use others of the platters.
+    #[must_use]
+    pub fn for_seed(&self, scenario: &Scenario, seed: u64) -> Self {
+        Self { unavailable: scenario.unavailable(self.written, seed), ..self.clone() }
+    }
+
     /// The platter that the workload means by its `index`th: information platters alone are read.
     #[must_use]
     pub fn region_platter(&self, index: u32) -> RegionPlatter {

@@ -59,10 +59,27 @@ pub struct Scenario {
     pub workload: Workload,
     /// What is written meanwhile, if anything.
     pub ingest: Option<Ingest>,
+    /// The decode service behind the libraries, if it is to be reported.
+    pub decode: Option<Decode>,
     /// What is measured.
     pub run: RunSettings,
     /// What has to come out.
     pub expect: Expectations,
+}
+
+/// The decode service behind the libraries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decode {
+    /// What it is like.
+    pub service: crate::decode::Settings,
+    /// What one worker decodes, in bytes per second: 10 MB/s (proposed).
+    pub throughput_bytes_s: f64,
+}
+
+impl Default for Decode {
+    fn default() -> Self {
+        Self { service: crate::decode::Settings::default(), throughput_bytes_s: 10e6 }
+    }
 }
 
 /// How platters belong together.
@@ -133,6 +150,7 @@ impl Default for Scenario {
             faults: Vec::new(),
             workload: Workload::default(),
             ingest: None,
+            decode: None,
             run: RunSettings::default(),
             expect: Expectations::default(),
         }
@@ -240,6 +258,11 @@ impl Scenario {
         }
         range("run.measured", self.run.measured > Micros::ZERO, &self.run.measured, "more than nothing")?;
         range("run.seeds", self.run.seeds > 0, &self.run.seeds, "1 or more")?;
+        if let Some(decode) = &self.decode {
+            let workers = decode.service.workers.iter().map(|workers| u64::from(*workers)).sum::<u64>();
+            range("decode.workers", workers > 0, &workers, "one or more at some hour")?;
+            range("decode.throughput", decode.throughput_bytes_s > 0.0, &decode.throughput_bytes_s, "more than nothing")?;
+        }
         if let Some(ingest) = &self.ingest {
             ingest.check(self)?;
         }

@@ -10,7 +10,7 @@ use fulgurite_library::placement::{ZoneShape, Zones};
 use fulgurite_library::{Drive, Ideas, Layout, LayoutError, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings, SettingsError};
 
-use self::demand::{expect, ingest, run, workload};
+use self::demand::{decode, expect, ingest, run, workload};
 use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Sets};
 use crate::settings::kind::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
@@ -146,6 +146,7 @@ fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
     let policy = policy(reader, &base.policy);
     let workload = workload(reader, &base.workload);
     let ingest = ingest(reader, base);
+    let decode = decode(reader, base);
     let (random, faults) = faults(reader, base);
     let drive = DriveTimes { track_bytes, ..drive };
     let mechanics = Settings { motion, power, battery, drive, faults: random, no_shuttles: base.mechanics.no_shuttles };
@@ -165,6 +166,7 @@ fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
         faults,
         workload,
         ingest,
+        decode,
         run,
         expect,
     }

@@ -49,6 +49,7 @@ fn a_scenario_prints_as_a_file_that_reads_as_the_same() {
     scenario.workload = Workload { zipf: 0.9, deadline: None, ..Workload::preset(WorkloadKind::Volume) };
     scenario.workload.steady.mean_bytes = 77_000_000;
     scenario.ingest = Some(Ingest { room: 12, ..Ingest::default() });
+    scenario.decode = Some(Decode { throughput_bytes_s: 3e6, ..Decode::default() });
     scenario.run.seed = u64::MAX;
     scenario.expect = Expectations {
         tail_at_most: Some(Micros(1)),
@@ -83,6 +84,7 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
     assert!(errors("[shuttles]\ncount = 0").contains("unless the policy is \"no-shuttles\""));
     assert_eq!(errors("[shuttles]\ncount = 0\n[policy]\nname = 'no-shuttles'"), "none");
     assert_eq!(errors("[shuttles]\ncount = 41"), "a.toml:2:9: `shuttles.count`: expected at most two for each drive; found 41");
+    assert!(errors("[decode]\nused = true\nworkers = [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]").contains("one or more"));
     assert!(errors("[ingest]\nused = true").contains("`verification.of`: expected \"written\""));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 20").contains("the library has 20"));
     assert!(errors("[[faults.planned]]\nat = '1 h'\nwhat = 'drive-down'\nnumber = 2\nlibrary = 1").contains("one of the libraries"));

@@ -4,6 +4,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Congestion, RegionOutcome};
 use fulgurite_mechanics::{DriveState, DriveStatistics, ShuttleState, ShuttleStatistics};
 
+use super::decoding::DecodeFigures;
 use crate::bound::Bound;
 use crate::statistics::Recorder;
 
@@ -39,6 +40,8 @@ pub struct Run {
     pub system: SystemFigures,
     /// What no policy can beat; nothing if there were more reads than are kept for it.
     pub bound: Option<Bound>,
+    /// What became of the images behind the libraries, if the scenario has a decode service.
+    pub decode: Option<DecodeFigures>,
 }
 
 /// Requests by how they ended.

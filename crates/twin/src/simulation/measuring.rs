@@ -179,6 +179,7 @@ impl Measuring {
                 request_seconds_spent: (self.spent_us + still_there_us) as f64 / 1e6,
             },
             bound,
+            decode: None,
         }
     }
 }

@@ -13,6 +13,7 @@
 //! what is kept for a request goes when it ends; so memory is that of the platters, and of what is under way. The same scenario and seed give
 //! the same run on any machine.
 
+mod decoding;
 mod figures;
 mod ingest;
 mod measuring;
@@ -28,11 +29,13 @@ use fulgurite_library::{
 use fulgurite_mechanics::{Mechanics, MotionLog};
 use fulgurite_workload::TraceError;
 
+pub use decoding::DecodeFigures;
 pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 pub use observer::{Ended, Observer, Request};
 
 use crate::kernel::Queue;
 use crate::scenario::{Scenario, ScenarioError, Stock};
+use decoding::Decoding;
 use ingest::Ingesting;
 use measuring::Measuring;
 pub use requests::workload_statistics;
@@ -128,9 +131,21 @@ pub fn run_with<O: Observer, L: MotionLog>(
     log: impl FnMut(&Layout) -> L,
 ) -> Result<Finished<L>, RunError> {
     scenario.check()?;
-    let stock = scenario.stock(seed)?;
-    let region = scenario.region(&stock);
-    Simulation::new(scenario, &stock, seed, region, observer, log)?.run()
+    run_on(scenario, &scenario.stock(seed)?, seed, observer, log)
+}
+
+/// Like [`run_with`], of a scenario that was [checked](Scenario::check) and whose platters have been placed for this seed.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_on<O: Observer, L: MotionLog>(
+    scenario: &Scenario,
+    stock: &Stock,
+    seed: u64,
+    observer: O,
+    log: impl FnMut(&Layout) -> L,
+) -> Result<Finished<L>, RunError> {
+    run_region(scenario, stock, seed, scenario.region(stock), observer, log)
 }
 
 /// Runs a scenario with a policy of one's own in each library, in place of the scenario's: the same platters, requests and draws of chance, so
@@ -142,7 +157,21 @@ pub fn run_with_policy(scenario: &Scenario, seed: u64, policy: impl Fn(&Layout) 
     scenario.check()?;
     let stock = scenario.stock(seed)?;
     let region = scenario.region_with(&stock, policy);
-    Ok(Simulation::new(scenario, &stock, seed, region, (), |_| ())?.run()?.run)
+    Ok(run_region(scenario, &stock, seed, region, (), |_| ())?.run)
+}
+
+fn run_region<O: Observer, L: MotionLog>(
+    scenario: &Scenario,
+    stock: &Stock,
+    seed: u64,
+    region: Region,
+    observer: O,
+    log: impl FnMut(&Layout) -> L,
+) -> Result<Finished<L>, RunError> {
+    let mut decoding = scenario.decode.as_ref().map(Decoding::new);
+    let mut finished = Simulation::new(scenario, stock, seed, region, (observer, &mut decoding), log)?.run()?;
+    finished.run.decode = decoding.map(|decoding| decoding.figures(finished.at));
+    Ok(finished)
 }
 
 impl Scenario {

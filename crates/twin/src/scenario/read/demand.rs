@@ -3,12 +3,14 @@
 use fulgurite_domain::Micros;
 use fulgurite_workload::AccountLayout;
 
-use crate::scenario::{Bursts, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
-use crate::settings::kind::{bytes, choice, count, duration, file, flag, frequency, number, share};
+use crate::decode;
+use crate::scenario::{Bursts, Decode, Expectations, Ingest, Pattern, RunSettings, Scenario, SizeLaw, Steady, Workload, WorkloadKind};
+use crate::settings::kind::{bytes, choice, count, duration, file, flag, frequency, number, per_hour, rate, share};
 use crate::settings::{Reader, Section};
 
 const PATTERNS: [(&str, Pattern); 3] = [("poisson", Pattern::Poisson), ("constant", Pattern::Constant), ("modulated", Pattern::Modulated)];
 const SIZE_LAWS: [(&str, SizeLaw); 3] = [("mixture", SizeLaw::Mixture), ("fixed", SizeLaw::Fixed), ("exponential", SizeLaw::Exponential)];
+const DECODE_POLICIES: [(&str, decode::Policy); 2] = [("cheapest", decode::Policy::Cheapest), ("at-once", decode::Policy::AtOnce)];
 const LAYOUTS: [(&str, AccountLayout); 2] = [("together", AccountLayout::Together), ("scattered", AccountLayout::Scattered)];
 
 pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
@@ -115,6 +117,28 @@ pub(super) fn ingest(reader: &mut Reader, base: &Scenario) -> Option<Ingest> {
         ),
     };
     used.then_some(ingest)
+}
+
+pub(super) fn decode(reader: &mut Reader, base: &Scenario) -> Option<Decode> {
+    let mut section = reader.section("decode", "The decode service behind the libraries. It is reported apart.");
+    let used = section.setting_or("used", flag(), base.decode.is_some(), "Whether it is.");
+    let Decode { service, throughput_bytes_s } = base.decode.clone().unwrap_or_default();
+    let throughput_bytes_s = section.setting_or("throughput", rate("1 B/s"..="1 TB/s"), throughput_bytes_s, "What one worker decodes.");
+    let service = decode::Settings {
+        policy: section.setting_or(
+            "policy",
+            choice(&DECODE_POLICIES),
+            service.policy,
+            "`cheapest`: in the cheapest hours before the deadlines; `at-once`: as soon as there are workers.",
+        ),
+        workers: section.setting_or("workers", per_hour(count(0..=10_000_000)), service.workers, "Workers that can be had."),
+        prices: section.setting_or("prices", per_hour(number(0.0..=1e9)), service.prices, "What one costs in an hour."),
+        margin: section.setting_or("margin", duration(..), service.margin, "How long before its deadline something is to be done."),
+        reserve: section.setting_or("reserve", share("0 %"..="99 %"), service.reserve, "Of every later hour, what is not planned for."),
+        leisure: section.setting_or("leisure", duration("1 s"..), service.leisure, "How long what has no deadline may wait."),
+        jobs_max: section.setting_or("jobs", count(1..=1_000_000_000), service.jobs_max, "Requests that may wait."),
+    };
+    used.then_some(Decode { service, throughput_bytes_s })
 }
 
 pub(super) fn run(reader: &mut Reader, base: &RunSettings) -> RunSettings {

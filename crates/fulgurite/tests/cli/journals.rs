@@ -1,0 +1,29 @@
+//! Journals of the twin: recorded, replayed, changed.
+
+use crate::support::Place;
+
+const SCENARIO: &str = "[library]\nplatters = 190\n\n[workload]\nrate = \"0.05 /s\"\n\n[workload.bursts]\ncount = 0\n\n\
+                        [run]\nwarm_up = \"0 s\"\nmeasured = \"10 min\"\n";
+
+#[test]
+fn a_recorded_run_is_the_same_again_and_a_changed_one_is_refused() {
+    let place = Place::empty();
+    place.write("small.toml", SCENARIO);
+    place.good(&["twin", "record", "small.toml", "run.journal", "--seed", "7"]);
+    place.good(&["twin", "record", "small.toml", "short.journal", "--seed", "7", "--digests", "100"]);
+    let report = place.good(&["--json", "twin", "replay", "run.journal"]).json();
+    assert_eq!(report["same"], true);
+    assert!(report["commands"].as_u64().is_some_and(|commands| commands > 100), "{report}");
+    assert_eq!(place.good(&["--json", "twin", "replay", "short.journal"]).json(), report);
+    assert!(place.read("short.journal").len() < place.read("run.journal").len());
+
+    let text = String::from_utf8(place.read("run.journal")).expect("text");
+    place.write("changed.journal", text.replacen(" switch 1 ", " switch 0 ", 1));
+    place.run(&["twin", "replay", "changed.journal"]).fails_with(2, "the line was changed, or lines before it are missing");
+    place.write("cut.journal", &text[..text.len() / 2]);
+    place.run(&["twin", "replay", "cut.journal"]).fails_with(2, "it was cut off, or the run that wrote it was");
+    place.run(&["twin", "replay", "small.toml"]).fails_with(2, "`fulgurite journal 1` is expected");
+    // Nothing that is there is written over.
+    place.run(&["twin", "record", "small.toml", "run.journal"]).fails_with(1, "can't be made");
+    assert_eq!(place.read("run.journal"), text.as_bytes());
+}

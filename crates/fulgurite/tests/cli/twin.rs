@@ -1,0 +1,97 @@
+//! The digital twin's commands.
+
+use crate::support::Place;
+
+/// A library so small that a run of it takes no time.
+const SMALL: &str = "\
+title = \"A small library\"
+
+[library]
+platters = 190
+
+[workload.bursts]
+period = \"20 min\"
+count = 1
+arrivals = 50
+
+[run]
+warm_up = \"5 min\"
+measured = \"20 min\"
+seeds = 2
+";
+
+fn place() -> Place {
+    let place = Place::empty();
+    place.write("small.toml", SMALL);
+    place
+}
+
+#[test]
+fn a_run_says_what_it_was_and_what_came_out() {
+    let place = place();
+    let shown = place.good(&["twin", "run", "small.toml"]).text();
+    for says in ["small, seed 1, policy fulgurite, fulgurite ", "A small library", "tail_s", "99.9th percentile of completion times."] {
+        assert!(shown.contains(says), "{says:?} is not in {shown}");
+    }
+    let of = |arguments: &[&str]| place.good(arguments).json();
+    let json = of(&["twin", "run", "small.toml", "--json", "--seed", "7"]);
+    assert_eq!((json["scenario"].as_str(), json["runs"][0]["seed"].as_u64()), (Some("small"), Some(7)));
+    assert!(json["runs"][0]["figures"]["requests"].as_u64().is_some_and(|requests| requests > 50), "{json}");
+    // What is printed is enough to run it again.
+    place.write("again.toml", json["settings"].as_str().unwrap());
+    assert_eq!(of(&["twin", "run", "again.toml", "--json"])["runs"], json["runs"]);
+    let other = of(&["twin", "run", "small.toml", "--json", "--seed", "7", "--set", "drives.throughput=30 MB/s"]);
+    assert_ne!(other["runs"], json["runs"]);
+}
+
+#[test]
+fn a_sweep_gives_the_same_files_with_one_thread_and_with_three() {
+    let place = place();
+    let sweep = |out: &str, threads: &str| {
+        place
+            .good(&[
+                "twin",
+                "sweep",
+                "small.toml",
+                "--vary",
+                "shuttles.count=8,20",
+                "--vary=policy.name=partitioned,no-shuttles",
+                "--out",
+                out,
+                "--threads",
+                threads,
+            ])
+            .text()
+    };
+    let shown = sweep("one", "1");
+    assert!(shown.contains("small, 8 runs, ") && shown.contains("bound_tail_s"), "{shown}");
+    sweep("three", "3");
+    for file in ["runs.csv", "runs.columns.csv", "runs.parquet", "means.csv", "means.parquet", "scenario-3.toml"] {
+        assert!(place.read(&format!("one/{file}")) == place.read(&format!("three/{file}")), "{file}");
+    }
+    let runs = String::from_utf8(place.read("one/runs.csv")).unwrap();
+    assert_eq!(runs.lines().count(), 1 + 8);
+    assert!(runs.starts_with("scenario,shuttles.count,policy.name,seed,requests,"), "{runs}");
+}
+
+#[test]
+fn what_is_not_as_expected_ends_with_1_and_what_can_not_be_with_2() {
+    let place = place();
+    let ran = place.run(&["twin", "run", "small.toml", "--set", "expect.tail=1 s"]);
+    ran.fails_with(1, "small, seed 1: not as expected: the 99.9th percentile of completion times is ");
+    place.run(&["twin", "run", "small.toml", "--set", "run.cool_down=0 s"]).fails_with(1, "had not ended at");
+    place.run(&["twin", "run", "small.toml", "--set", "shuttles.cuont=1"]).fails_with(2, "did you mean `count`?");
+    place.run(&["twin", "run", "small.toml", "--set", "library.platters=9999"]).fails_with(2, "9999 platters in each library, but ");
+    place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,99"]).fails_with(2, "--vary shuttles.count=99");
+    place.run(&["twin", "run", "none.toml"]).fails_with(2, "none.toml");
+    place.run(&["twin", "run"]).fails_with(2, "SCENARIO");
+}
+
+#[test]
+fn the_reference_and_the_workload_are_printed() {
+    let place = place();
+    let reference = place.good(&["twin", "reference"]).text();
+    assert!(reference.starts_with("# Scenario files\n") && reference.contains("| `throughput` |"), "{reference}");
+    let checked = place.good(&["twin", "check-workload", "small.toml", "--set", "run.measured=12 h"]).text();
+    assert!(checked.contains("reads up to 4 MiB, of all reads") && checked.contains("0.587"), "{checked}");
+}
