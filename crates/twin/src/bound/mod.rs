@@ -31,6 +31,7 @@
 //! good for as many visits as make a tail. All of the hardware works all of the time; requests for platters that can't be used are left away.
 
 mod servers;
+mod unforeseen;
 mod windows;
 
 use fulgurite_domain::Micros;
@@ -46,6 +47,9 @@ pub struct Bound {
     pub tail: Micros,
     /// The longest completion time is at least this.
     pub longest: Micros,
+    /// What the expected tail is at least under a policy that doesn't know what will be asked for, by shuttles alone. Only where requests fall on
+    /// platters evenly and independently.
+    pub unforeseen: Option<Micros>,
     /// What each kind of server alone says of the tail.
     pub tails: ByServer<Micros>,
     /// Platters a second that each kind can do at most, in a long time: for shuttles with the mean way of all platters to their nearest
@@ -108,6 +112,8 @@ impl Bound {
                 by_library[usize::from(stock.sets.places[arrival.platter.0 as usize].0.0)].push(arrival);
             }
         }
+        let is_even = scenario.workload.trace.is_none() && scenario.workload.zipf == 0.0;
+        let mut unforeseen = Micros::ZERO;
         let mut capacity = ByServer { shuttles: 0.0, drives: 0.0, platter: f64::INFINITY };
         for (index, arrivals) in by_library.iter().enumerate() {
             let servers = Servers::of(scenario, stock, Library(index as u16));
@@ -124,6 +130,7 @@ impl Bound {
             let jobs: Vec<Job> = arrivals.iter().map(job).collect();
             let work = windows::Work::new(&servers, &jobs);
             // Requests left out may all be of one library.
+            unforeseen = unforeseen.max(unforeseen::least(&servers, &jobs, left_out));
             let (tails, longest) = (work.least(left_out), work.least(0));
             let largest = |of: &ByServer<Micros>| of.shuttles.max(of.drives).max(of.platter);
             bound.tails.shuttles = bound.tails.shuttles.max(tails.shuttles);
@@ -136,6 +143,7 @@ impl Bound {
             capacity.shuttles = f64::INFINITY;
         }
         bound.longest = bound.longest.max(bound.tail);
+        bound.unforeseen = is_even.then(|| unforeseen.max(bound.tail));
         bound.platters_per_second = capacity;
         bound
     }
