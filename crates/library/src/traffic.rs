@@ -14,7 +14,8 @@
 //! multi-agent schedules in warehouses", RA-L 4 (2), 2019.)
 //!
 //! What is left are shuttles that rest in each other's way. Who has nothing to do makes room; of two that wait themselves, the lower number
-//! does. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The paper doesn't say how.)
+//! does. Where all are busy, somebody always rests in a long way. So who has waited for half a minute claims one: nobody else plans through it
+//! for a minute, and who rests in it leaves it before anything else. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The paper doesn't say how.)
 
 use fulgurite_domain::Micros;
 
@@ -24,6 +25,8 @@ use crate::{Layout, Pace, Position, Shuttle};
 const PATIENCE: Micros = Micros(1_500_000);
 /// After this long, somebody who waits asks everybody who doesn't work just now.
 const URGENCY: Micros = Micros(30_000_000);
+/// How long somebody who waited so long has one of its ways to itself. After as long a pause, it is the next way's turn.
+const CLAIM: Micros = Micros(60_000_000);
 /// How often those who wait look again, if nothing happens meanwhile.
 const GLANCE: Micros = Micros(1_000_000);
 /// How often a plan is put off before another path is tried.
@@ -127,10 +130,18 @@ impl Path {
         Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
     }
 
-    fn meets(&self, region: &Region, spacing_um: i64) -> bool {
+    /// Up or down, along, up or down.
+    fn regions(&self) -> [Region; 3] {
         let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
-        let regions = [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)];
-        regions.iter().any(|part| part.meets(region, spacing_um))
+        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
+    }
+
+    fn meets(&self, region: &Region, spacing_um: i64) -> bool {
+        self.regions().iter().any(|part| part.meets(region, spacing_um))
+    }
+
+    fn touches(&self, other: &Self, spacing_um: i64) -> bool {
+        other.regions().iter().any(|part| self.meets(part, spacing_um))
     }
 }
 
@@ -391,8 +402,12 @@ impl Traffic {
         if motion.stance == Stance::Lost {
             return;
         }
-        if motion.yields_to.is_none()
-            && let Some(plan) = self.best_plan(shuttle, goal)
+        let claim = self.claim();
+        let claims = claim.is_some_and(|(claimer, _)| claimer == shuttle);
+        let claim = claim.filter(|_| !claims);
+        let yields = motion.yields_to.is_some() && !claims;
+        if !yields
+            && let Some(plan) = self.best_plan(shuttle, goal, claim.map(|(_, path)| path).as_ref())
         {
             self.set_off(shuttle, plan, legs);
             return;
@@ -401,7 +416,11 @@ impl Traffic {
             self.waiting += 1;
             self.motion_mut(shuttle).waits_since = Some(self.now);
         }
-        if motion.yields_to.is_none() {
+        if let Some((claimer, path)) = claim
+            && path.meets(&motion.place(), self.spacing_um)
+        {
+            self.make_room(shuttle, claimer, &path, legs);
+        } else if !yields {
             let waited = motion.waits_since.map_or(Micros::ZERO, |since| self.now.since(since));
             let path = self.wanted(motion.at, goal);
             self.ask_for_room(shuttle, &path, waited, legs);
@@ -498,11 +517,31 @@ impl Traffic {
         rests.into_iter().chain(stands).chain(parts).chain(end)
     }
 
-    /// The plan that brings a shuttle to a place soonest.
-    fn best_plan(&self, shuttle: Shuttle, goal: Position) -> Option<Plan> {
+    /// Who has waited longest, if that is too long, and the way that nobody else should plan through just now.
+    fn claim(&self) -> Option<(Shuttle, Path)> {
+        if self.waiting == 0 {
+            return None;
+        }
+        let waits = |(index, motion): (usize, &Motion)| {
+            let since = motion.waits_since.filter(|_| motion.plan.is_none() && motion.stance != Stance::Lost)?;
+            Some((since, Shuttle(index as u16), motion.at, motion.goal?))
+        };
+        let (since, shuttle, at, goal) = self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
+        let claimed = self.now.since(since).0.checked_sub(URGENCY.0)?;
+        let turn = claimed / CLAIM.0;
+        let open = self.paths(at, goal).filter(|path| self.is_open(path)).count();
+        let path = self.paths(at, goal).filter(|path| self.is_open(path)).nth((turn / 2) as usize % open.max(1))?;
+        (turn % 2 == 0).then_some((shuttle, path))
+    }
+
+    /// The plan that brings a shuttle to a place soonest, without touching what is claimed.
+    fn best_plan(&self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
         let mut best: Option<Plan> = None;
         for path in self.paths(at, goal) {
+            if claimed.is_some_and(|claimed| claimed.touches(&path, self.spacing_um)) {
+                continue;
+            }
             let fastest = Plan::new(path, self.now, &self.pace);
             if best.is_some_and(|best| best.end() <= fastest.end()) {
                 // Paths come in order of what they take at least.
@@ -607,12 +646,14 @@ impl Traffic {
 
     /// The path that a shuttle would take if nobody but the lost were there.
     fn wanted(&self, from: Position, to: Position) -> Path {
-        let is_open = |path: &Path| {
-            let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
-            self.lost == 0 || lost.all(|motion| self.holds(motion).all(|hold| !path.meets(&hold.region, self.spacing_um)))
-        };
         let shortest = self.paths(from, to).next().expect("there is always a way");
-        self.paths(from, to).find(is_open).unwrap_or(shortest)
+        self.paths(from, to).find(|path| self.is_open(path)).unwrap_or(shortest)
+    }
+
+    /// Whether no shuttle that is lost is in a path.
+    fn is_open(&self, path: &Path) -> bool {
+        let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
+        self.lost == 0 || lost.all(|motion| self.holds(motion).all(|hold| !path.meets(&hold.region, self.spacing_um)))
     }
 
     fn set_off(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {

@@ -97,7 +97,6 @@ runs! {
     fulgurite_passes_while_platters_are_written: Fulgurite, platters_are_written;
     shortest_paths_passes_when_batteries_run_low: ShortestPaths, batteries_run_low;
     partitioned_passes_when_batteries_run_low: Partitioned, batteries_run_low;
-    #[ignore = "with two shuttles for each drive and batteries this small, a few requests hang: a fault that is still open"]
     fulgurite_passes_when_batteries_run_low: Fulgurite, batteries_run_low;
 }
 
