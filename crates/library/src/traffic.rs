@@ -239,6 +239,8 @@ pub(crate) struct Traffic {
     looked: Micros,
     congestion: Congestion,
     now: Micros,
+    /// What others have, while a plan is looked for; kept for its memory.
+    holds: Vec<Hold>,
 }
 
 impl Traffic {
@@ -269,6 +271,7 @@ impl Traffic {
             looked: Micros::ZERO,
             congestion: Congestion::default(),
             now: Micros::ZERO,
+            holds: Vec::new(),
         }
     }
 
@@ -491,30 +494,27 @@ impl Traffic {
     }
 
     /// What another shuttle has from now on, until when.
-    fn holds<'a>(&self, motion: &'a Motion) -> impl Iterator<Item = Hold> + use<'a> {
-        let (now, never) = (self.now, Micros::NEVER);
-        let place = motion.place();
-        let plan = motion.plan.as_ref();
-        let rests = plan.is_none().then_some(Hold { region: place, since: Micros::ZERO, until: never, ride: None });
-        let parts = plan.into_iter().flat_map(move |plan| {
-            let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
-            // What is late ends later, and so does all that follows. It begins no later for that: others that were planned behind it stay so.
-            let soonest = if plan.is_under_way { now } else { now + (until - since) };
-            let late = soonest.since(until);
-            (plan.part..plan.parts).map(move |part| Hold {
-                region: plan.path.part(part),
-                since: if part == plan.part && plan.is_under_way { Micros::ZERO } else { plan.time(part) },
-                until: plan.time(part + 1) + late + MARGIN,
-                ride: plan.path.ride(part),
-            })
-        });
-        // Until it goes on, it stands where it is.
-        let stands = plan.filter(|plan| !plan.is_under_way).map(|plan| {
-            let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
-            Hold { region: place, since: Micros::ZERO, until: until.max(now + (until - since)) + MARGIN, ride: None }
-        });
-        let end = plan.map(|plan| Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
-        rests.into_iter().chain(stands).chain(parts).chain(end)
+    fn add_holds(&self, motion: &Motion, holds: &mut Vec<Hold>) {
+        let (now, never, place) = (self.now, Micros::NEVER, motion.place());
+        let Some(plan) = &motion.plan else {
+            holds.push(Hold { region: place, since: Micros::ZERO, until: never, ride: None });
+            return;
+        };
+        let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
+        // What is late ends later, and so does all that follows. It begins no later for that: others that were planned behind it stay so.
+        let soonest = if plan.is_under_way { now } else { now + (until - since) };
+        let late = soonest.since(until);
+        if !plan.is_under_way {
+            // Until it goes on, it stands where it is.
+            holds.push(Hold { region: place, since: Micros::ZERO, until: until.max(soonest) + MARGIN, ride: None });
+        }
+        holds.extend((plan.part..plan.parts).map(|part| Hold {
+            region: plan.path.part(part),
+            since: if part == plan.part && plan.is_under_way { Micros::ZERO } else { plan.time(part) },
+            until: plan.time(part + 1) + late + MARGIN,
+            ride: plan.path.ride(part),
+        }));
+        holds.push(Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
     }
 
     /// Who has waited longest, if that is too long, and the way that nobody else should plan through just now.
@@ -535,8 +535,9 @@ impl Traffic {
     }
 
     /// The plan that brings a shuttle to a place soonest, without touching what is claimed.
-    fn best_plan(&self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
+    fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
+        let holds = self.holds_of_others(shuttle);
         let mut best: Option<Plan> = None;
         for path in self.paths(at, goal) {
             if claimed.is_some_and(|claimed| claimed.touches(&path, self.spacing_um)) {
@@ -547,53 +548,42 @@ impl Traffic {
                 // Paths come in order of what they take at least.
                 break;
             }
-            if let Some(plan) = self.fit(shuttle, path)
+            if let Some(plan) = self.fit(path, &holds)
                 && best.is_none_or(|best| plan.end() < best.end())
             {
                 best = Some(plan);
             }
         }
+        self.holds = holds;
         best
     }
 
-    /// The earliest plan along a path that leaves alone what others have planned; none if somebody rests in it for good.
-    fn fit(&self, shuttle: Shuttle, path: Path) -> Option<Plan> {
-        let near: Vec<&Motion> = self.others_near(shuttle, &path).collect();
-        // Who rests in it is there for good, as far as anybody knows.
-        let rests = |other: &&&Motion| other.plan.is_none();
-        if near.iter().filter(rests).any(|other| path.meets(&other.place(), self.spacing_um)) {
-            return None;
+    /// What all others have, in the vector that is kept for it.
+    fn holds_of_others(&mut self, shuttle: Shuttle) -> Vec<Hold> {
+        let mut holds = std::mem::take(&mut self.holds);
+        holds.clear();
+        for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
+            self.add_holds(other, &mut holds);
         }
-        let near: Vec<&Motion> = near.into_iter().filter(|other| other.plan.is_some()).collect();
+        holds
+    }
+
+    /// The earliest plan along a path that leaves alone what others have; none if somebody rests in it for good, as far as anybody knows.
+    fn fit(&self, path: Path, holds: &[Hold]) -> Option<Plan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
         'again: for _ in 0..ATTEMPTS {
-            for other in &near {
-                for hold in self.holds(other) {
-                    let Some(part) = self.conflict(&plan, &hold) else { continue };
-                    if hold.until == Micros::NEVER {
-                        return None;
-                    }
-                    let until = if part < plan.parts { self.leaves(&hold, &plan.path.part(part)) } else { hold.until };
-                    plan.start += until.since(plan.time(part)).max(Micros(1));
-                    continue 'again;
+            for hold in holds {
+                let Some(part) = self.conflict(&plan, hold) else { continue };
+                if hold.until == Micros::NEVER {
+                    return None;
                 }
+                let until = if part < plan.parts { self.leaves(hold, &plan.path.part(part)) } else { hold.until };
+                plan.start += until.since(plan.time(part)).max(Micros(1));
+                continue 'again;
             }
             return Some(plan);
         }
         None
-    }
-
-    /// Others that have anything within the bounds of a path.
-    fn others_near(&self, shuttle: Shuttle, path: &Path) -> impl Iterator<Item = &Motion> {
-        let bounds = path.bounds();
-        let others = self.motions.iter().enumerate().filter(move |(index, _)| *index != usize::from(shuttle.0)).map(|(_, motion)| motion);
-        others.filter(move |other| {
-            let own = match other.plan {
-                Some(plan) => plan.path.bounds(),
-                None => other.place(),
-            };
-            own.meets(&bounds, self.spacing_um)
-        })
     }
 
     /// When a hold no longer touches a region: at its end, or when a ride has passed it.
@@ -653,7 +643,7 @@ impl Traffic {
     /// Whether no shuttle that is lost is in a path.
     fn is_open(&self, path: &Path) -> bool {
         let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
-        self.lost == 0 || lost.all(|motion| self.holds(motion).all(|hold| !path.meets(&hold.region, self.spacing_um)))
+        self.lost == 0 || lost.all(|motion| !path.meets(&motion.place(), self.spacing_um))
     }
 
     fn set_off(&mut self, shuttle: Shuttle, plan: Plan, legs: &mut Vec<(Shuttle, Position)>) {
@@ -698,6 +688,7 @@ impl Traffic {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
         let mut best: Option<Plan> = None;
+        let holds = self.holds_of_others(shuttle);
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
             for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
@@ -708,11 +699,12 @@ impl Traffic {
                 }
                 // Up or down first, or along first.
                 for via in [shelf, at.shelf] {
-                    let plan = self.fit(shuttle, Path { from: at, via, to });
+                    let plan = self.fit(Path { from: at, via, to }, &holds);
                     best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);
                 }
             }
         }
+        self.holds = holds;
         if let Some(plan) = best {
             self.congestion.evasions += 1;
             let motion = self.motion_mut(shuttle);
