@@ -3,7 +3,8 @@
 //!
 //! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or comes again for it. If the drive's second bay is
 //!   free too, it leaves one platter, takes the one that was read meanwhile, and waits for nothing. So while many platters are waited for,
-//!   what is under verification is set aside in a slot, and brought back afterwards. ([`Ideas::exchanges`])
+//!   what is under verification is set aside in a slot, and brought back afterwards. Whoever wants some drives to go on verifying can say so.
+//!   ([`Ideas::exchanges`], [`Ideas::one_verifies_of`])
 //! - **Empty ways.** From where a shuttle left a platter to where it takes the next. The oldest platter can be anywhere; one of the oldest
 //!   few is near. ([`Ideas::window`])
 //! - **Standing by** while others have too much. Who has nothing to do in its own rectangle helps where most is waiting, and a platter goes to
@@ -36,6 +37,8 @@ pub struct Ideas {
     pub help_above: u32,
     /// Platters waiting in a rectangle, for each of its drives, above which verification is set aside.
     pub set_aside_above: u32,
+    /// Of so many drives, one keeps at verification whoever waits, so that it never stops; 0 for none.
+    pub one_verifies_of: u32,
     /// How long nobody waited when it is brought back.
     pub brought_back_after: Micros,
 }
@@ -50,6 +53,7 @@ impl Default for Ideas {
             reads_by_track: true,
             help_above: 16,
             set_aside_above: 12,
+            one_verifies_of: 0,
             brought_back_after: Micros(120_000_000),
         }
     }
@@ -122,7 +126,10 @@ impl Fulgurite {
             if waiting > 0 {
                 *waited = panel.now();
             }
-            for drive in &rectangle.drives {
+            let every = self.ideas.one_verifies_of;
+            // The last of each so many.
+            let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
+            for drive in rectangle.drives.iter().filter(|drive| !keeps(drive)) {
                 let clears = &mut self.clears[usize::from(drive.0)];
                 *clears = if *clears {
                     panel.now().since(*waited) < self.ideas.brought_back_after

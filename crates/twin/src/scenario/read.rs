@@ -371,6 +371,12 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
             base.ideas.help_above,
             "Platters waiting in a half of a shelf above which a shuttle helps there that has nothing to do at home.",
         ),
+        one_verifies_of: section.setting_or(
+            "one_verifies_of",
+            count(0..=100_000),
+            base.ideas.one_verifies_of,
+            "Of so many drives, one goes on verifying whoever waits, and exchanges no platters; 0 for none.",
+        ),
         set_aside_above: section.setting_or(
             "set_aside_above",
             count(0..=100_000),
