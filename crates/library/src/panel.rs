@@ -176,11 +176,15 @@ pub struct Panel {
     pub(crate) platters: Vec<PlatterState>,
     /// Who is at home in each slot, or a guest there.
     pub(crate) tenants: Vec<Option<Platter>>,
+    /// Slots without one.
+    spare: u32,
     pub(crate) shuttles: Vec<ShuttleState>,
     pub(crate) drives: Vec<DriveState>,
     pub(crate) traffic: Traffic,
     /// How many failures make each cell unreachable.
     pub(crate) blocked: Vec<u16>,
+    /// Cells that some failure makes unreachable.
+    pub(crate) blocked_cells: u32,
     pub(crate) verification: Verification,
     /// The set of each platter, if they belong to sets.
     pub(crate) sets: Vec<u32>,
@@ -221,8 +225,10 @@ impl Panel {
             now: Micros::ZERO,
             queue: Queue::new(platters.len(), lanes),
             traffic: Traffic::new(&layout, pace, rests.into_iter()),
+            blocked_cells: 0,
             blocked: vec![0; usize::from(layout.racks()) * usize::from(layout.shelves)],
             platters,
+            spare: tenants.iter().filter(|tenant| tenant.is_none()).count() as u32,
             tenants,
             shuttles: vec![shuttle; count],
             drives: vec![drive; usize::from(layout.drive_count())],
@@ -366,7 +372,9 @@ impl Panel {
     /// Whether a drive works and can be reached.
     #[must_use]
     pub fn is_reachable(&self, drive: Drive) -> bool {
-        !self.drives[usize::from(drive.0)].down && !self.is_blocked(self.layout.cell_at(self.layout.drive_position(drive)))
+        // Where the drive is takes longer to find out than that nothing is blocked, which is so nearly always.
+        let is_blocked = || self.is_blocked(self.layout.cell_at(self.layout.drive_position(drive)));
+        !self.drives[usize::from(drive.0)].down && (self.blocked_cells == 0 || !is_blocked())
     }
 
     /// What a drive is doing.
@@ -405,17 +413,19 @@ impl Panel {
         self.empty_bay(drive).or_else(|| self.bays(drive).iter().position(leaves).map(|index| Bay(index as u8)))
     }
 
-    /// The bay of a drive whose platter can be taken away, and nobody comes for.
+    /// The bay of a drive whose platter can be taken away, and nobody comes for. What has no home can be taken away where there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
-        let is_released = |bay: &BayState| bay.held.is_some_and(|held| held.stage == Stage::Released && held.taker.is_none());
+        let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
+        let is_released =
+            |bay: &BayState| bay.held.is_some_and(|held| held.stage == Stage::Released && held.taker.is_none() && has_room(held));
         self.bays(drive).iter().position(is_released).map(|index| Bay(index as u8))
     }
 
     /// Whether a failure keeps shuttles from a shelf of a rack.
     #[must_use]
     pub fn is_blocked(&self, cell: Cell) -> bool {
-        self.blocked[usize::from(cell.rack) * usize::from(self.layout.shelves) + usize::from(cell.shelf)] > 0
+        self.blocked_cells > 0 && self.blocked[usize::from(cell.rack) * usize::from(self.layout.shelves) + usize::from(cell.shelf)] > 0
     }
 
     /// Whether a platter can be brought to a drive, or is in one.
@@ -444,6 +454,24 @@ impl Panel {
         self.traffic.congestion()
     }
 
+    /// Slots that are nobody's home and hold nothing.
+    #[must_use]
+    pub fn spare_slots(&self) -> u32 {
+        self.spare
+    }
+
+    /// A slot without a tenant gets one.
+    pub(crate) fn move_in(&mut self, slot: Slot, platter: Platter) {
+        self.tenants[slot.0 as usize] = Some(platter);
+        self.spare -= 1;
+    }
+
+    /// A slot's tenant, who is a guest, leaves it.
+    pub(crate) fn move_out(&mut self, slot: Slot) {
+        self.tenants[slot.0 as usize] = None;
+        self.spare += 1;
+    }
+
     /// The nearest slot to a place on its shelf, or else on others, that is nobody's home, holds nothing, and can be reached.
     #[must_use]
     pub fn spare_slot(&self, near: Position) -> Option<Slot> {
@@ -469,6 +497,9 @@ impl Panel {
 
     fn spare_slot_where(&self, near: Position, is_allowed: impl Fn(Cell) -> bool) -> Option<Slot> {
         let (layout, slots) = (&self.layout, u32::from(self.layout.slots));
+        if self.spare == 0 {
+            return None;
+        }
         let mut best = None;
         for row in 0..self.tenants.len() as u32 / slots {
             let cell = layout.cell_of(Slot(row * slots));

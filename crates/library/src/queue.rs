@@ -43,10 +43,14 @@ struct Node {
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
+    /// In order of arrival, or of what a head passes first that went by the last one taken.
     first: u32,
     last: u32,
     tracks: u32,
     requests: u32,
+    is_by_track: bool,
+    /// When the oldest one was asked, if that is known.
+    oldest: Option<Micros>,
     lane: Option<Lane>,
     before: u32,
     behind: u32,
@@ -74,14 +78,34 @@ impl Queue {
     /// Nobody waits for any of so many platters in so many lanes.
     #[must_use]
     pub fn new(platters: usize, lanes: usize) -> Self {
-        let place = Place { first: NONE, last: NONE, tracks: 0, requests: 0, lane: None, before: NONE, behind: NONE };
+        let place = Place {
+            first: NONE,
+            last: NONE,
+            tracks: 0,
+            requests: 0,
+            is_by_track: false,
+            oldest: None,
+            lane: None,
+            before: NONE,
+            behind: NONE,
+        };
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
         Self { nodes: Vec::new(), free: NONE, places: vec![place; platters], lines: vec![line; lanes], requests: 0 }
     }
 
     /// Makes room for one platter more.
     pub(crate) fn add_platter(&mut self) {
-        self.places.push(Place { first: NONE, last: NONE, tracks: 0, requests: 0, lane: None, before: NONE, behind: NONE });
+        self.places.push(Place {
+            first: NONE,
+            last: NONE,
+            tracks: 0,
+            requests: 0,
+            is_by_track: false,
+            oldest: None,
+            lane: None,
+            before: NONE,
+            behind: NONE,
+        });
     }
 
     /// Requests that wait, whatever for.
@@ -115,8 +139,18 @@ impl Queue {
     /// When the oldest request for a platter was asked.
     #[must_use]
     pub fn oldest(&self, platter: Platter) -> Option<Micros> {
-        let first = self.places[platter.0 as usize].first;
-        (first != NONE).then(|| self.nodes[first as usize].request.arrived)
+        let place = &self.places[platter.0 as usize];
+        place.oldest.or_else(|| self.waiting(platter).map(|(_, request)| request.arrived).min())
+    }
+
+    fn waiting(&self, platter: Platter) -> impl Iterator<Item = (u32, Waiting)> + '_ {
+        let mut next = self.places[platter.0 as usize].first;
+        std::iter::from_fn(move || {
+            let index = (next != NONE).then_some(next)?;
+            let node = self.nodes[index as usize];
+            next = node.next;
+            Some((index, node.request))
+        })
     }
 
     /// Requests that wait for a platter.
@@ -152,11 +186,12 @@ impl Queue {
         };
         let place = &mut self.places[request.platter.0 as usize];
         if place.first == NONE {
-            place.first = index;
+            (place.first, place.oldest) = (index, Some(now));
         } else {
             self.nodes[place.last as usize].next = index;
         }
         place.last = index;
+        place.is_by_track = false;
         place.tracks = place.tracks.saturating_add(request.tracks.count);
         place.requests += 1;
         self.requests += 1;
@@ -165,37 +200,25 @@ impl Queue {
         }
     }
 
-    /// Takes the next request for a platter: the oldest, or the one that begins nearest behind `at` if a track is given.
+    /// Takes the next request for a platter: the oldest, or the one that a head passes first that is at a track and goes on from there.
     pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<Waiting> {
-        let mut chosen = (NONE, self.places[platter.0 as usize].first);
-        if chosen.1 == NONE {
+        if let Some(track) = at
+            && !self.places[platter.0 as usize].is_by_track
+        {
+            self.sort(platter, track);
+        }
+        let index = self.places[platter.0 as usize].first;
+        if index == NONE {
             return None;
         }
-        if let Some(track) = at {
-            let distance = |index: u32| self.nodes[index as usize].request.tracks.first.wrapping_sub(track);
-            let mut before = chosen.1;
-            let mut next = self.nodes[before as usize].next;
-            while next != NONE {
-                if distance(next) < distance(chosen.1) {
-                    chosen = (before, next);
-                }
-                before = next;
-                next = self.nodes[next as usize].next;
-            }
-        }
-        Some(self.unlink(platter, chosen.0, chosen.1))
-    }
-
-    fn unlink(&mut self, platter: Platter, before: u32, index: u32) -> Waiting {
         let Node { request, next } = self.nodes[index as usize];
         let place = &mut self.places[platter.0 as usize];
-        if before == NONE {
-            place.first = next;
-        } else {
-            self.nodes[before as usize].next = next;
-        }
-        if place.last == index {
-            place.last = before;
+        place.first = next;
+        if next == NONE {
+            (place.last, place.oldest) = (NONE, None);
+        } else if place.oldest == Some(request.arrived) {
+            // In order of arrival the next one is the oldest now; otherwise whoever asks has to look.
+            place.oldest = (!place.is_by_track).then(|| self.nodes[next as usize].request.arrived);
         }
         // Saturated sums would go wrong here; 2^32 tracks on one platter don't wait in any library.
         place.tracks = place.tracks.saturating_sub(request.tracks.count);
@@ -207,7 +230,36 @@ impl Queue {
         }
         self.nodes[index as usize].next = self.free;
         self.free = index;
-        request
+        Some(request)
+    }
+
+    /// Once for all that wait: what follows is then taken from the front. The head goes up from where it is, and then again and again from
+    /// the first track; what it could only read by going back waits for the next time.
+    fn sort(&mut self, platter: Platter, track: u32) {
+        let mut rest: Vec<(Tracks, u32)> = self.waiting(platter).map(|(index, request)| (request.tracks, index)).collect();
+        // Equal ones stay in order of arrival.
+        rest.sort_by_key(|(tracks, _)| tracks.first);
+        let mut order = Vec::with_capacity(rest.len());
+        let mut head = track;
+        while !rest.is_empty() {
+            rest.retain(|(tracks, index)| {
+                let is_passed = tracks.first >= head;
+                if is_passed {
+                    head = tracks.end();
+                    order.push(*index);
+                }
+                !is_passed
+            });
+            head = 0;
+        }
+        let mut next = NONE;
+        for index in order.iter().rev() {
+            self.nodes[*index as usize].next = next;
+            next = *index;
+        }
+        let place = &mut self.places[platter.0 as usize];
+        (place.first, place.last) = (next, order.last().copied().unwrap_or(NONE));
+        place.is_by_track = true;
     }
 
     /// Puts a platter that is waited for into a lane's line, at its age; nothing if it stands there or nobody waits.
@@ -218,6 +270,7 @@ impl Queue {
             return;
         }
         self.leave(platter);
+        self.places[index as usize].oldest = Some(oldest);
         let mut before = self.lines[usize::from(lane.0)].last;
         while before != NONE && self.oldest(Platter(before)).is_some_and(|other| other > oldest) {
             before = self.places[before as usize].before;
@@ -308,6 +361,43 @@ mod tests {
         assert_eq!(next(Some(12)), None);
         ask(&mut queue, 9, 5, 0, 0);
         assert_eq!((queue.requests(), queue.requests_for(Platter(0)), queue.tracks_for(Platter(0)), queue.nodes.len()), (1, 1, 2, 4));
+    }
+
+    #[test]
+    fn what_a_head_has_gone_past_waits_until_it_comes_again() {
+        let mut queue = Queue::new(1, 1);
+        // Two ask for the same tracks, a third for some of them, and a fourth for what follows.
+        for (now, id, first) in [(5, 1, 10), (6, 2, 10), (7, 3, 11), (8, 4, 12), (9, 5, 3)] {
+            ask(&mut queue, now, id, 0, first);
+        }
+        let mut next = |at| queue.pop(Platter(0), Some(at)).map(|waiting| (waiting.id.0, waiting.tracks.end()));
+        let (mut order, mut at) = (Vec::new(), 9);
+        while let Some((id, end)) = next(at) {
+            order.push(id);
+            at = end;
+        }
+        assert_eq!(order, [1, 4, 5, 2, 3]);
+    }
+
+    #[test]
+    fn the_oldest_is_known_whatever_was_taken_and_came_meanwhile() {
+        let mut queue = Queue::new(1, 1);
+        for (now, id, first) in [(5, 1, 30), (6, 2, 10), (7, 3, 20)] {
+            ask(&mut queue, now, id, 0, first);
+        }
+        let pop = |queue: &mut Queue, at| queue.pop(Platter(0), at).map(|waiting| waiting.id.0);
+        assert_eq!((pop(&mut queue, Some(0)), queue.oldest(Platter(0))), (Some(2), Some(Micros(5))));
+        assert_eq!(
+            (pop(&mut queue, Some(25)), queue.oldest(Platter(0))),
+            (Some(3), Some(Micros(5))),
+            "it was sorted once, for where the head was"
+        );
+        ask(&mut queue, 8, 4, 0, 40);
+        assert_eq!((pop(&mut queue, Some(22)), queue.oldest(Platter(0))), (Some(1), Some(Micros(8))));
+        ask(&mut queue, 9, 5, 0, 50);
+        queue.enter(Platter(0), Lane(0));
+        assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(4), Some(Micros(9))));
+        assert_eq!((pop(&mut queue, None), queue.oldest(Platter(0))), (Some(5), None));
     }
 
     #[test]

@@ -409,9 +409,7 @@ impl Traffic {
         let claims = claim.is_some_and(|(claimer, _)| claimer == shuttle);
         let claim = claim.filter(|_| !claims);
         let yields = motion.yields_to.is_some() && !claims;
-        if !yields
-            && let Some(plan) = self.best_plan(shuttle, goal, claim.map(|(_, path)| path).as_ref())
-        {
+        if !yields && let Some(plan) = self.best_plan(shuttle, goal, claim.map(|(_, path)| path).as_ref()) {
             self.set_off(shuttle, plan, legs);
             return;
         }
@@ -526,7 +524,8 @@ impl Traffic {
             let since = motion.waits_since.filter(|_| motion.plan.is_none() && motion.stance != Stance::Lost)?;
             Some((since, Shuttle(index as u16), motion.at, motion.goal?))
         };
-        let (since, shuttle, at, goal) = self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
+        let (since, shuttle, at, goal) =
+            self.motions.iter().enumerate().filter_map(waits).min_by_key(|(since, shuttle, ..)| (*since, *shuttle))?;
         let claimed = self.now.since(since).0.checked_sub(URGENCY.0)?;
         let turn = claimed / CLAIM.0;
         let open = self.paths(at, goal).filter(|path| self.is_open(path)).count();

@@ -7,7 +7,7 @@ use fulgurite_library::Verification;
 use fulgurite_mechanics::{Battery, Breakdown};
 use fulgurite_twin::checks::{Checks, Station};
 use fulgurite_twin::scenario::{Ingest, LibraryFault, PolicyName, Scenario, Workload, WorkloadKind};
-use fulgurite_twin::simulation::run_with;
+use fulgurite_twin::simulation::{run, run_with};
 
 use support::{checked, minutes, named, scenario};
 
@@ -98,6 +98,18 @@ runs! {
     shortest_paths_passes_when_batteries_run_low: ShortestPaths, batteries_run_low;
     partitioned_passes_when_batteries_run_low: Partitioned, batteries_run_low;
     fulgurite_passes_when_batteries_run_low: Fulgurite, batteries_run_low;
+}
+
+#[test]
+fn in_full_libraries_drives_verify_on_where_there_is_no_slot_to_set_anything_aside() {
+    let mut scenario = Scenario { libraries: 3, platters: 0, ..Scenario::default() };
+    scenario.workload.rate = 20.0;
+    scenario.workload.bursts.count = 0;
+    (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, minutes(3));
+    // With 24,000 platters, the checks that look at all of them take longer than the run.
+    let run = run(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
+    assert!(run.requests > 3_000 && run.outcomes.read == run.requests, "{:?}", run.outcomes);
+    assert!(run.drives.tracks_verified > 0, "some drives found no slot");
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Controller {
         let index = self.cell_index(cell);
         self.panel.blocked[index] += 1;
         if self.panel.blocked[index] == 1 {
+            self.panel.blocked_cells += 1;
             for platter in self.platters_in(cell) {
                 self.end_requests(platter, commands);
             }
@@ -73,6 +74,7 @@ impl Controller {
         let index = self.cell_index(cell);
         self.panel.blocked[index] -= 1;
         if self.panel.blocked[index] == 0 {
+            self.panel.blocked_cells -= 1;
             for platter in self.platters_in(cell) {
                 self.line_up(platter);
             }

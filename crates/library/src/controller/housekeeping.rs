@@ -122,7 +122,7 @@ impl Controller {
         }
         match self.panel.spare_slot_for(platter) {
             Some(slot) => {
-                self.panel.tenants[slot.0 as usize] = Some(platter);
+                self.panel.move_in(slot, platter);
                 if state.home.is_some() && !self.panel.strays.contains(&platter) {
                     self.panel.strays.push(platter);
                 }

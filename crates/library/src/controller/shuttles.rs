@@ -137,7 +137,7 @@ impl Controller {
     /// A guest leaves a slot that is not its home; a home stays its platter's while it is away.
     fn vacate(&mut self, slot: Slot, platter: Platter) {
         if self.panel.platters[platter.0 as usize].home != Some(slot) {
-            self.panel.tenants[slot.0 as usize] = None;
+            self.panel.move_out(slot);
         }
     }
 
@@ -223,7 +223,7 @@ impl Controller {
         if let Berth::Slot(slot) = carry.to
             && self.panel.platters[carry.platter.0 as usize].home != Some(slot)
         {
-            self.panel.tenants[slot.0 as usize] = None;
+            self.panel.move_out(slot);
         }
     }
 

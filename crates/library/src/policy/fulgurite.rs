@@ -118,6 +118,9 @@ impl Fulgurite {
         if !self.ideas.exchanges {
             return;
         }
+        // What was not set aside yet has its slot counted already.
+        let due = panel.drives().filter(|drive| self.clears[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
+        let mut spare = panel.spare_slots().saturating_sub(due);
         for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
             let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
@@ -135,7 +138,9 @@ impl Fulgurite {
                     panel.now().since(*waited) < self.ideas.brought_back_after
                 } else {
                     // Without a spare slot there is nowhere to set anything aside.
-                    gains && waiting >= many && panel.spare_slot(panel.layout().drive_position(*drive)).is_some()
+                    let begins = gains && waiting >= many && spare > 0;
+                    spare -= u32::from(begins);
+                    begins
                 };
             }
         }

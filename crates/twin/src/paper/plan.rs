@@ -2,13 +2,12 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use super::aggregate::{Measured, Sample};
 use super::jobs::{self, Job};
 use super::{PaperError, Settings};
 use crate::scenario::{PolicyName, Scenario};
-use crate::simulation;
+use crate::simulation::{Repeated, RunError};
 
 /// A scenario that is run with several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +29,7 @@ type Answer = Result<Box<dyn Any + Send>, PaperError>;
 
 struct Planned {
     chapter: &'static str,
-    scenario: Arc<Scenario>,
+    scenario: Repeated,
     seeds: u32,
 }
 
@@ -71,11 +70,11 @@ impl Plan {
 
     /// The same with so many seeds.
     pub(super) fn point_with(&mut self, scenario: &Scenario, seeds: u32) -> Point {
-        if let Some(index) = self.points.iter().position(|point| *point.scenario == *scenario) {
+        if let Some(index) = self.points.iter().position(|point| *point.scenario.scenario() == *scenario) {
             self.points[index].seeds = self.points[index].seeds.max(seeds);
             return Point(index);
         }
-        self.points.push(Planned { chapter: self.chapter, scenario: Arc::new(scenario.clone()), seeds });
+        self.points.push(Planned { chapter: self.chapter, scenario: Repeated::new(scenario.clone()), seeds });
         Point(self.points.len() - 1)
     }
 
@@ -90,7 +89,7 @@ impl Plan {
     }
 
     /// The error of a run.
-    pub(super) fn failed(chapter: &'static str, scenario: &Scenario, seed: u64, source: simulation::RunError) -> PaperError {
+    pub(super) fn failed(chapter: &'static str, scenario: &Scenario, seed: u64, source: RunError) -> PaperError {
         let scenario = format!("{} under {}", scenario.name, scenario.policy.name.text());
         PaperError::Run { chapter, scenario, seed, source: Box::new(source) }
     }
@@ -101,10 +100,10 @@ impl Plan {
         let task_count = all.len();
         for point in &points {
             for seed in settings.first_seed..settings.first_seed + u64::from(point.seeds) {
-                let (chapter, scenario) = (point.chapter, Arc::clone(&point.scenario));
-                let cost = cost(&scenario);
+                let (chapter, scenario) = (point.chapter, point.scenario.clone());
+                let cost = cost(scenario.scenario());
                 let work = move || -> Answer {
-                    let run = simulation::run(&scenario, seed).map_err(|source| Self::failed(chapter, &scenario, seed, source))?;
+                    let run = scenario.run(seed).map_err(|source| Self::failed(chapter, scenario.scenario(), seed, source))?;
                     Ok(Box::new(Measured::of(run)))
                 };
                 all.push(Job { cost, work: Box::new(work) });
@@ -141,7 +140,7 @@ fn cost(scenario: &Scenario) -> f64 {
 pub(super) struct Results {
     tasks: Vec<Option<Box<dyn Any + Send>>>,
     samples: Vec<Sample>,
-    scenarios: Vec<Arc<Scenario>>,
+    scenarios: Vec<Repeated>,
 }
 
 impl Results {
@@ -150,7 +149,7 @@ impl Results {
     }
 
     pub(super) fn scenario(&self, point: Point) -> &Scenario {
-        &self.scenarios[point.0]
+        self.scenarios[point.0].scenario()
     }
 
     pub(super) fn task<T: 'static>(&self, task: Task<T>) -> &T {

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::{Figure, figures};
-use crate::scenario::{Scenario, Stock};
+use crate::scenario::Scenario;
 use crate::settings::{Override, SettingErrors, Sweep};
-use crate::simulation::{Run, RunError, run, run_on};
+use crate::simulation::{Repeated, Run, RunError};
 use crate::statistics::confidence;
 use crate::table::{Column, Kind, Table, Value};
 
@@ -64,19 +64,10 @@ pub fn run_points(
         .collect();
     let results: Mutex<Vec<Option<Result<Run, RunError>>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // Platters are placed once for all seeds of a point, by whoever comes first.
-    let stocks: Vec<OnceLock<Option<Stock>>> = points.iter().map(|_| OnceLock::new()).collect();
-    let run = |point: usize, seed: u64| -> Result<Run, RunError> {
-        let scenario = &points[point].scenario;
-        match stocks[point].get_or_init(|| scenario.check().and_then(|()| scenario.stock(seed)).ok()) {
-            Some(stock) => Ok(run_on(scenario, &stock.for_seed(scenario, seed), seed, (), |_| ())?.run),
-            // It fails again, and says why.
-            None => run(scenario, seed),
-        }
-    };
+    let repeated: Vec<Repeated> = points.iter().map(|point| Repeated::new(point.scenario.clone())).collect();
     let work = || {
         while let Some((index, (point, seed))) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, *jobs.get(at)?))) {
-            let result = run(point, seed);
+            let result = repeated[point].run(seed);
             if result.is_err() {
                 // The rest would be thrown away.
                 next.store(jobs.len(), Ordering::Relaxed);

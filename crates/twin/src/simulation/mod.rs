@@ -18,6 +18,7 @@ mod figures;
 mod ingest;
 mod measuring;
 mod observer;
+mod repeated;
 mod requests;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use fulgurite_workload::TraceError;
 pub use decoding::DecodeFigures;
 pub use figures::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 pub use observer::{Ended, Observer, Request};
+pub use repeated::Repeated;
 
 use crate::kernel::Queue;
 use crate::scenario::{Scenario, ScenarioError, Stock};
