@@ -124,6 +124,8 @@ pub struct Region {
     recoveries: Slab<Recovery>,
     /// Commands of the step under way.
     scratch: Vec<Command>,
+    /// The libraries whose controllers were told something.
+    changed: Vec<Library>,
     /// Parts that a library ended without their bytes, and still have to be dealt with.
     failed: Vec<Part>,
     recovered: u64,
@@ -145,6 +147,7 @@ impl Region {
             parts: Slab::EMPTY,
             recoveries: Slab::EMPTY,
             scratch: Vec::new(),
+            changed: Vec::new(),
             failed: Vec::new(),
             recovered: 0,
         }
@@ -184,6 +187,7 @@ impl Region {
         commands: &mut Vec<(Library, Command)>,
         ended: &mut Vec<(RequestId, RegionOutcome)>,
     ) {
+        self.changed.clear();
         let is_known = |shard: &Shard| (shard.platter.0 as usize) < self.sets.places.len();
         if shards.is_empty() || !shards.iter().all(is_known) {
             ended.push((request, RegionOutcome::Refused));
@@ -205,9 +209,18 @@ impl Region {
         commands: &mut Vec<(Library, Command)>,
         ended: &mut Vec<(RequestId, RegionOutcome)>,
     ) {
+        self.changed.clear();
+        self.changed.push(library);
         self.controllers[usize::from(library.0)].step(now, event, &mut self.scratch);
         self.sort_out(library, commands, ended);
         self.deal_with_failed(now, commands, ended);
+    }
+
+    /// The libraries whose controllers the last request or step told something, in ascending order: theirs alone may have other deadlines now.
+    pub fn changed(&mut self) -> &[Library] {
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        &self.changed
     }
 
     fn ask(&mut self, now: Micros, part: Part, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
@@ -215,6 +228,7 @@ impl Region {
         let deadline = self.open.at(part.open).deadline;
         let id = RequestId(self.parts.insert(part).into());
         let request = ReadRequest { id, platter, tracks: part.tracks, deadline };
+        self.changed.push(library);
         self.controllers[usize::from(library.0)].step(now, Event::ReadRequested(request), &mut self.scratch);
         self.sort_out(library, commands, ended);
     }

@@ -210,8 +210,6 @@ struct Simulation<'s, O, L> {
     ingesting: Option<Ingesting>,
     /// When each library's controller will be woken, [`Micros::NEVER`] if it isn't to be.
     wakes: Vec<Micros>,
-    /// Whether a read in one library may become reads in others.
-    recovers: bool,
     observer: O,
     measuring: Measuring,
     now: Micros,
@@ -248,8 +246,6 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             }
             machines
         });
-        let faults = &scenario.mechanics.faults;
-        let may_fail = faults.shuttle_hours.is_finite() || faults.drive_hours.is_finite() || !faults.planned.is_empty();
         Ok(Self {
             mechanics: mechanics.collect(),
             queue: Queue::new(),
@@ -257,7 +253,6 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             open: OpenRequests::default(),
             ingesting: Ingesting::new(scenario, stock, seed)?,
             wakes: vec![Micros::NEVER; scenario.libraries.into()],
-            recovers: !stock.unavailable.is_empty() || !scenario.faults.is_empty() || may_fail,
             observer,
             measuring: Measuring::new(&scenario.run),
             now: Micros::ZERO,
@@ -331,14 +326,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.observer.request(&Request { id, at, shards, bytes, deadline, counts });
         self.region.request(at, id, shards, deadline, &mut self.commands, &mut self.ended);
         self.carry_out();
-        if self.recovers {
-            self.look_after_all();
-        } else {
-            for index in 0..self.requests.shards.len() {
-                let platter = self.requests.shards[index].platter;
-                self.look_after(self.stock.sets.places[platter.0 as usize].0);
-            }
-        }
+        self.look_after_changed();
         Ok(())
     }
 
@@ -378,7 +366,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.observer.event(self.now, library, &event);
         self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
         self.carry_out();
-        if self.recovers { self.look_after_all() } else { self.look_after(library) }
+        self.look_after_changed();
     }
 
     /// Hands commands to the machines, and lets those requests go that have ended.
@@ -421,10 +409,11 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         }
     }
 
-    /// A read that became others may have changed any library.
-    fn look_after_all(&mut self) {
-        for index in 0..self.mechanics.len() {
-            self.look_after(Library(index as u16));
+    /// A request for several shards, or a read that became others, may have changed several libraries.
+    fn look_after_changed(&mut self) {
+        for index in 0..self.region.changed().len() {
+            let library = self.region.changed()[index];
+            self.look_after(library);
         }
     }
 
