@@ -24,6 +24,8 @@ pub struct Measured {
     pub longest_s: f64,
     /// Tail that no policy can beat with the same hardware; none where it isn't known.
     pub bound_s: Option<f64>,
+    /// The same for policies that don't know what will be asked for.
+    pub unforeseen_s: Option<f64>,
     /// How requests ended.
     pub outcomes: Outcomes,
     /// Shards that were read from others of their set.
@@ -50,6 +52,7 @@ impl Measured {
             mean_s: run.mean_s(),
             longest_s: run.longest_s(),
             bound_s: run.bound.map(|bound| bound.tail.seconds()),
+            unforeseen_s: run.bound.and_then(|bound| bound.unforeseen).map(|tail| tail.seconds()),
             outcomes: run.outcomes,
             recoveries: run.recoveries,
             events: run.events,
@@ -75,6 +78,9 @@ pub struct Estimate {
     pub interval: Option<Interval>,
 }
 
+/// With fewer seeds an interval says more of chance than of the mean.
+const SEEDS_FOR_AN_INTERVAL: u64 = 5;
+
 impl Estimate {
     /// Of these values, one or more.
     #[must_use]
@@ -83,10 +89,16 @@ impl Estimate {
         Self { mean, interval: confidence(values, 0.95) }
     }
 
-    /// Half the width of the interval.
+    /// The interval, if there are seeds enough for one that is worth being shown.
+    #[must_use]
+    pub fn shown(&self) -> Option<Interval> {
+        self.interval.filter(|interval| interval.count >= SEEDS_FOR_AN_INTERVAL)
+    }
+
+    /// Half its width.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
-        self.interval.map(|interval| interval.half_width)
+        self.shown().map(|interval| interval.half_width)
     }
 }
 
@@ -126,8 +138,18 @@ impl Sample {
     /// The mean tail that no policy can beat; none unless all runs know it.
     #[must_use]
     pub fn bound(&self) -> Option<f64> {
-        let bounds: Option<Vec<f64>> = self.0.iter().map(|run| run.bound_s).collect();
-        bounds.map(|bounds| Estimate::of(&bounds).mean)
+        self.mean_if_known(|run| run.bound_s)
+    }
+
+    /// The same for policies that don't know what will be asked for.
+    #[must_use]
+    pub fn unforeseen(&self) -> Option<f64> {
+        self.mean_if_known(|run| run.unforeseen_s)
+    }
+
+    fn mean_if_known(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
+        let values: Option<Vec<f64>> = self.0.iter().map(of).collect();
+        values.map(|values| Estimate::of(&values).mean)
     }
 
     /// The mean ratio of something to the same of another scenario, seed by seed: both had the same requests, so that it is surer than the
@@ -138,10 +160,10 @@ impl Sample {
         Estimate::of(&ratios)
     }
 
-    /// The mean ratio of the tail to the bound.
+    /// The mean ratio of the tail to a bound, where it is known and not 0.
     #[must_use]
-    pub fn over_bound(&self) -> Option<Estimate> {
-        let ratios: Option<Vec<f64>> = self.0.iter().map(|run| Some(run.tail_s / run.bound_s?)).collect();
+    pub fn over(&self, bound: impl Fn(&Measured) -> Option<f64>) -> Option<Estimate> {
+        let ratios: Option<Vec<f64>> = self.0.iter().map(|run| Some(run.tail_s / bound(run).filter(|bound_s| *bound_s > 0.0)?)).collect();
         ratios.map(|ratios| Estimate::of(&ratios))
     }
 }

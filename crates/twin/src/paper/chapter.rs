@@ -122,6 +122,12 @@ impl Runs {
             Column::new("tail_low", Kind::F64, "s", "Lower end of the 95 % confidence interval of the tail."),
             Column::new("tail_high", Kind::F64, "s", "Upper end of the 95 % confidence interval of the tail."),
             Column::new("bound", Kind::F64, "s", "Tail that no policy can beat with the same hardware."),
+            Column::new(
+                "bound_unforeseen",
+                Kind::F64,
+                "s",
+                "Tail that no policy can expect to beat that doesn't know what will be asked for.",
+            ),
         ];
         let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::new(name, Kind::F64, unit, description));
         Self(Table::new(varied.into_iter().chain(tail).chain(measured)))
@@ -130,12 +136,13 @@ impl Runs {
     pub(super) fn row(&mut self, varied: impl IntoIterator<Item = Value>, sample: &Sample) -> Result<(), TableError> {
         let tail = sample.tail();
         let end = |of: fn(&crate::statistics::Interval) -> f64| Value::from(tail.interval.as_ref().map(of));
-        let fixed: [Value; 5] = [
+        let fixed: [Value; 6] = [
             (sample.runs().len() as u32).into(),
             tail.mean.into(),
             end(crate::statistics::Interval::low),
             end(crate::statistics::Interval::high),
             sample.bound().into(),
+            sample.unforeseen().into(),
         ];
         let measured = MEASURED.iter().map(|(.., of)| Value::from(sample.mean(of)));
         self.0.push(varied.into_iter().chain(fixed).chain(measured))
@@ -190,7 +197,9 @@ fn digits_like(value: f64, like: f64) -> String {
 pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     let decimals = if value.abs() >= 9.995 || value == 0.0 { 0 } else { 1 };
-    format!("{value:.decimals$} %")
+    let text = format!("{value:.decimals$} %");
+    // What is less than nothing by less than can be seen is nothing.
+    if text == "-0.0 %" { "0.0 %".to_owned() } else { text }
 }
 
 /// How much less one thing is than another, in words: "31 % below", "4 % above".
@@ -211,7 +220,8 @@ mod tests {
     fn times_are_said_in_the_unit_that_suits_them() {
         let said: Vec<String> = [0.5, 59.0, 100.0, 1_332.0, 5_399.0, 16_560.0].iter().map(|&seconds| time(seconds)).collect();
         assert_eq!(said, ["0.500 s", "59.0 s", "1.67 min", "22.2 min", "90.0 min", "4.60 h"]);
-        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 ± 12.7 min");
+        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 min", "two seeds make no interval");
+        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_260.0, 1_260.0, 1_260.0, 1_320.0])), "21.0 ± 0.9 min");
         assert_eq!(time_within(&Estimate::of(&[7_200.0])), "2.00 h");
     }
 

@@ -35,7 +35,7 @@ pub struct Settings {
     /// Seeds of the points that conclusions are drawn from: the default library under each policy, and the ablation. They are given with
     /// confidence intervals.
     pub seeds: u32,
-    /// Seeds of all other points, which are there to show how something goes on along an axis.
+    /// Seeds of all other points, which are there to show how something goes on along an axis; with 5 or more they are given with intervals too.
     pub sweep_seeds: u32,
     /// The first seed.
     pub first_seed: u64,
@@ -146,6 +146,5 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper
 
 /// A point of a figure, with its interval if there are seeds enough for one.
 fn plot_point(x: f64, estimate: &Estimate) -> crate::plot::Point {
-    let interval = estimate.interval.filter(|interval| interval.count >= 5);
-    crate::plot::Point { x, y: estimate.mean, within: interval.map(|interval| (interval.low(), interval.high())) }
+    crate::plot::Point { x, y: estimate.mean, within: estimate.shown().map(|interval| (interval.low(), interval.high())) }
 }

@@ -30,7 +30,7 @@ Ways and handling decide what a shuttle can carry, so that absolute tails of pol
 ## How it is run
 
 Completion time is from a request's arrival to its last byte leaving the library, decoding not counted; the *tail* is its 99.9th percentile. Requests count that arrive in 12 hours after 6 of warm-up; unless said otherwise. \
-All policies get the same requests for each seed. What follows ± is half of the 95 % confidence interval of the mean over seeds (Student's t); comparisons of policies are means of ratios seed by seed.
+All policies get the same requests for each seed. What follows ± is half of the 95 % confidence interval of the mean over seeds (Student's t), where there are five of them or more; so are the whiskers of figures. Comparisons of policies are means of ratios seed by seed.
 ";
 
 impl Paper {
@@ -48,7 +48,7 @@ impl Paper {
         line(
             &mut page,
             &format!(
-                "\nSeeds {seeds} for the default library under each policy and for the ablation; {} for all other points, which are there to show how something goes on, and whose intervals are not drawn. Version {}; {} runs with {} million events.{quick}",
+                "\nSeeds {seeds} for the default library under each policy and for the ablation; {} for all other points (`--seeds`, `--sweep-seeds`), and one for 100 libraries. Version {}; {} runs with {} million events.{quick}",
                 self.settings.sweep_seeds,
                 env!("CARGO_PKG_VERSION"),
                 self.runs,

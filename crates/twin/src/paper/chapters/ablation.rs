@@ -38,6 +38,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         without(&mut ideas);
         ours(plan, format!("all but {name}"), ideas);
     }
+    ours(plan, "one drive of 20 verifies".into(), Ideas { one_verifies_of: 20, ..Ideas::default() });
     ours(plan, "fulgurite".into(), Ideas::default());
     Box::new(move |results| {
         let mut chapter = Chapter::new("ablation", "What each idea contributes");
@@ -61,19 +62,31 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 name.clone(),
                 time_within(&sample.tail()),
                 compared(sample.ratio_to(theirs, |run| run.tail_s).mean),
-                sample.over_bound().map_or("–".into(), |ratio| digits(ratio.mean)),
+                sample.over(|run| run.bound_s).map_or("–".into(), |ratio| digits(ratio.mean)),
+                sample.over(|run| run.unforeseen_s).map_or("–".into(), |ratio| digits(ratio.mean)),
                 digits(sample.mean(|run| run.shuttles.joules_per_operation())),
                 sample.mean(|run| run.shuttles.operations as f64 / 1e3).round().to_string(),
                 digits(sample.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
                 percent(sample.mean(|run| run.shuttles.congestion_overhead())),
             ]
         });
-        let head = ["", "tail", "to partitioned", "tail / bound", "J/operation", "operations, thousands", "verified, TB", "congestion"];
+        let head = [
+            "",
+            "tail",
+            "to partitioned",
+            "/ bound",
+            "/ bound, nothing foreseen",
+            "J/operation",
+            "operations, thousands",
+            "verified, TB",
+            "congestion",
+        ];
         chapter.list(head, rows.collect());
         if let Some(bound) = all.bound() {
             chapter.say(format!(
-                "The bound is {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
+                "The bound is {}, and {} for who doesn't know what will be asked for. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
                 time(bound),
+                all.unforeseen().map_or("unknown".to_owned(), time),
                 digits(all.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
                 digits(theirs.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
             ));

@@ -8,7 +8,7 @@ use crate::paper::chapter::percent;
 use crate::placement_program::{largest_set, table_1};
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind, Table, Value};
-use fulgurite_library::placement::Zones;
+use fulgurite_library::placement::{ZoneShape, Zones};
 
 const SHELVES: u8 = 10;
 /// Information sectors of the tracks that are drawn.
@@ -24,8 +24,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             rows.iter().map(|row| Ok(largest_set(row.racks - 1, SHELVES, &zones)?.len())).collect::<Result<Vec<_>, PaperError>>()?;
         Ok((rows, smaller))
     });
-    let shapes =
-        zones.shapes.iter().map(|shape| format!("{} shelves of {} racks", shape.shelves, shape.racks)).collect::<Vec<_>>().join(", or ");
+    let counted = |count: u8, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
+    let said = |shape: &ZoneShape| format!("{} of {}", counted(shape.shelves, "shelf", "shelves"), counted(shape.racks, "rack", "racks"));
+    let shapes = zones.shapes.iter().map(said).collect::<Vec<_>>().join(", or ");
     Box::new(move |results| {
         let (sets, smaller) = results.task(sets);
         let mut chapter = Chapter::new("overheads", "Table 1, overheads and failures of tracks");

@@ -53,7 +53,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 time_within(&sample.tail()),
                 time_within(&sample.estimate(|run| run.median_s)),
                 percent(sample.mean(|run| run.outcomes.recovered as f64 / run.outcomes.total().max(1) as f64)),
-                digits(sample.mean(|run| run.outcomes.unavailable as f64)),
+                format!("{:.0}", sample.mean(|run| run.outcomes.unavailable as f64)),
             ]
         });
         chapter.list(["libraries", "unavailable", "requests", "tail", "median", "recovered", "lost"], rows.collect());

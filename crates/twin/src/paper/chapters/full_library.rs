@@ -55,11 +55,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             }
             figure = figure.panel(panel);
         }
-        chapter.draw(
-            "full-library",
-            figure.one_scale(),
-            "Tail of a full library against the rate of reads of 100 MB, with 95 % confidence intervals.",
-        );
+        chapter.draw("full-library", figure.one_scale(), "Tail of a full library against the rate of reads of 100 MB.");
         let mut rows = Vec::new();
         for &mb_s in &throughputs {
             for point in of(PolicyName::Fulgurite, mb_s) {

@@ -40,11 +40,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         if !bound.is_empty() {
             panel = panel.bound(BOUND, bound);
         }
-        chapter.draw(
-            "skew",
-            Figure::new("").panel(panel),
-            "Tail on IOPS against the exponent of Zipf's law, with 95 % confidence intervals.",
-        );
+        chapter.draw("skew", Figure::new("").panel(panel), "Tail on IOPS against the exponent of Zipf's law.");
         let exponents: Vec<f64> = of("fulgurite").map(|point| point.1).collect();
         let find = |variant: &'static str, exponent: f64| {
             let point = of(variant).find(|point| point.1 == exponent).expect("every variant has every exponent");

@@ -46,11 +46,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             }
             figure = figure.panel(panel);
         }
-        chapter.draw(
-            "unavailable",
-            figure.one_scale(),
-            "Tail on Typical against the share of platters that can't be used, with 95 % confidence intervals.",
-        );
+        chapter.draw("unavailable", figure.one_scale(), "Tail on Typical against the share of platters that can't be used.");
         let mut rows = Vec::new();
         for &mb_s in &throughputs {
             for point in of(PolicyName::Fulgurite, mb_s) {
