@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::Paper;
+use super::{Paper, Settings};
 use super::chapter::{Block, Chapter};
 use super::write::FIGURES;
 use crate::scenario::Scenario;
@@ -11,7 +11,7 @@ const INTRODUCTION: &str = "\
 # The evaluation, run again
 
 Every figure and table of the evaluation of Project Silica (Anderson et al., SOSP '23, [doi:10.1145/3600006.3613208](https://doi.org/10.1145/3600006.3613208)) that is about the system, and some of ours. \
-This page is made by `fulgurite twin paper --docs docs`; numbers, tables and figures come from the run, and the text around them from the program. The data are written as CSV and Parquet, the figures as SVG and PNG.
+This page is made by `{command}`; numbers, tables and figures come from the run, and the text around them from the program. The data are written as CSV and Parquet, the figures as SVG and PNG.
 
 ## What is calibrated, and what is predicted
 
@@ -37,7 +37,8 @@ impl Paper {
     /// The page, as Markdown. Its figures are in a folder beside it.
     #[must_use]
     pub fn page(&self) -> String {
-        let mut page = String::from(INTRODUCTION);
+        let Settings { seeds, sweep_seeds, .. } = self.settings;
+        let mut page = INTRODUCTION.replace("{command}", &format!("fulgurite twin paper --seeds {seeds} --sweep-seeds {sweep_seeds} --docs docs"));
         let line = |page: &mut String, text: &str| {
             page.push_str(text);
             page.push('\n');

@@ -170,7 +170,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("throughput", "Tail against drive throughput");
         chapter.say(
-            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives are never short of a platter. \
+            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives are never short of a platter. It reads the requests for a platter in order of arrival and keeps verifying, so that a policy that does neither can be below it where drives are the limit, as on Volume. \
              The bound (dashed) is ours: what no policy can beat with these shuttles and drives, not even one that knows what will be asked for, and so leaves alone during a burst what will be wanted again before its end. \
              In the tables is also what no policy can expect to beat that doesn't know it.",
         );
