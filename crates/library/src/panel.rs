@@ -406,13 +406,6 @@ impl Panel {
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
     }
 
-    /// A bay that a shuttle may take a platter to: an empty one, or one whose platter will have left by the time.
-    #[must_use]
-    pub fn coming_bay(&self, drive: Drive) -> Option<Bay> {
-        let leaves = |bay: &BayState| bay.promised.is_none() && bay.held.is_some_and(|held| held.purpose == Purpose::Customer);
-        self.empty_bay(drive).or_else(|| self.bays(drive).iter().position(leaves).map(|index| Bay(index as u8)))
-    }
-
     /// The bay of a drive whose platter can be taken away, and nobody comes for. What has no home can be taken away where there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {

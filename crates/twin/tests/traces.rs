@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use fulgurite_twin::results::figures;
 use fulgurite_twin::scenario::Scenario;
 use fulgurite_twin::settings::Override;
 use fulgurite_twin::simulation::{RunError, run, workload_statistics};
+use fulgurite_twin::table::{Column, Kind, Table, Value};
 
 fn scenario(trace: &str) -> (tempfile::TempDir, Scenario) {
     let folder = tempfile::tempdir().unwrap();
@@ -38,6 +40,57 @@ fn what_is_wrong_with_a_trace_ends_the_run_with_its_line() {
     let error = run(&scenario, 1).map(drop).unwrap_err();
     assert!(matches!(error, RunError::Trace { .. }), "{error}");
     assert!(error.to_string().contains("line 3, column platter: found \"160\", expected a whole number from 0 to 159"), "{error}");
+}
+
+/// The same rows as Parquet: whole numbers, numbers or text as they come.
+fn parquet(rows: &[(f64, i64, &str, Option<i64>)]) -> Vec<u8> {
+    let columns = [
+        Column::new("arrival", Kind::F64, "s", "When."),
+        Column::new("bytes", Kind::I64, "B", "How much."),
+        Column::new("file", Kind::Text, "", "What."),
+        Column::new("platter", Kind::I64, "", "Where."),
+    ];
+    let mut table = Table::new(columns);
+    for (arrival, bytes, file, platter) in rows {
+        let platter = platter.map_or(Value::Missing, Value::I64);
+        table.push([Value::F64(*arrival), Value::I64(*bytes), Value::Text((*file).to_owned()), platter]).unwrap();
+    }
+    let mut bytes = Vec::new();
+    table.write_parquet(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_parquet_file_gives_the_same_run_as_csv() {
+    let rows: Vec<(f64, i64, String, Option<i64>)> = (0..600)
+        .map(|row| {
+            (
+                f64::from(row) * 1.5,
+                1 + i64::from(row) * 5_000_000,
+                format!("file {}", row % 400),
+                (row % 3 == 0).then_some(i64::from(row) % 160),
+            )
+        })
+        .collect();
+    let mut csv = String::from("arrival,bytes,file,platter\n");
+    for (arrival, bytes, file, platter) in &rows {
+        writeln!(csv, "{arrival},{bytes},{file},{}", platter.map_or(String::new(), |platter| platter.to_string())).unwrap();
+    }
+    let (folder, scenario) = scenario(&csv);
+    let read = |scenario: &Scenario| format!("{:?}", figures(&run(scenario, 1).unwrap_or_else(|error| panic!("{error}"))));
+    let from_csv = read(&scenario);
+    let rows: Vec<(f64, i64, &str, Option<i64>)> =
+        rows.iter().map(|(at, bytes, file, platter)| (*at, *bytes, file.as_str(), *platter)).collect();
+    std::fs::write(folder.path().join("reads.csv"), parquet(&rows)).unwrap();
+    assert!(read(&scenario) == from_csv, "what the file is called says nothing about what it is");
+    let mut bytes = parquet(&[(1.0, 5, "a", None), (0.5, 5, "b", None)]);
+    std::fs::write(folder.path().join("reads.csv"), &bytes).unwrap();
+    let error = run(&scenario, 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains("reads.csv: line 2, column arrival: found \"0.5\", 0.5 s before the row above"), "{error}");
+    bytes.truncate(bytes.len() - 20);
+    std::fs::write(folder.path().join("reads.csv"), &bytes).unwrap();
+    let error = run(&scenario, 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains("reads.csv: this is no Parquet file that can be read"), "{error}");
 }
 
 #[test]

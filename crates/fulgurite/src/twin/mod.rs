@@ -168,7 +168,7 @@ fn misused(errors: &SettingErrors) -> Outcome {
 fn failed(error: RunError) -> Result<Outcome> {
     match error {
         RunError::Unfinished { .. } => Err(error.into()),
-        RunError::Scenario(_) | RunError::TraceFile { .. } | RunError::Trace { .. } => {
+        RunError::Scenario(_) | RunError::TraceFile { .. } | RunError::TraceRows { .. } | RunError::Trace { .. } => {
             eprintln!("fulgurite: {}", text::harmless(&error.to_string()));
             Ok(Outcome::Misused)
         }

@@ -148,7 +148,7 @@ impl Controller {
                 };
                 assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which nobody waits for");
                 let bay =
-                    self.panel.coming_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
+                    self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
                 self.panel.queue.leave(platter);
                 self.panel.platters[platter.0 as usize].claimed = true;
                 self.drive(drive).bays[usize::from(bay.0)].promised = Some(platter);

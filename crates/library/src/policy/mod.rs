@@ -18,7 +18,7 @@ use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
 /// What a shuttle is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Bring a platter that is waited for from its slot to a drive. A bay of the drive must be empty, or be left by the time.
+    /// Bring a platter that is waited for from its slot to a drive. A bay of the drive must be empty and promised to nobody.
     Fetch {
         /// A platter that stands in a line.
         platter: Platter,

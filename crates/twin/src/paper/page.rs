@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Paper, Settings};
 use super::chapter::{Block, Chapter};
 use super::write::FIGURES;
+use super::{Paper, Settings};
 use crate::scenario::Scenario;
 
 const INTRODUCTION: &str = "\
@@ -38,7 +38,8 @@ impl Paper {
     #[must_use]
     pub fn page(&self) -> String {
         let Settings { seeds, sweep_seeds, .. } = self.settings;
-        let mut page = INTRODUCTION.replace("{command}", &format!("fulgurite twin paper --seeds {seeds} --sweep-seeds {sweep_seeds} --docs docs"));
+        let mut page =
+            INTRODUCTION.replace("{command}", &format!("fulgurite twin paper --seeds {seeds} --sweep-seeds {sweep_seeds} --docs docs"));
         let line = |page: &mut String, text: &str| {
             page.push_str(text);
             page.push('\n');

@@ -20,6 +20,7 @@ mod measuring;
 mod observer;
 mod repeated;
 mod requests;
+mod traced;
 
 use std::path::PathBuf;
 
@@ -64,6 +65,14 @@ pub enum RunError {
         path: PathBuf,
         /// What is wrong with it.
         source: TraceError,
+    },
+    /// A trace that is a Parquet file can't be read.
+    #[error("the trace {}: {source}", path.display())]
+    TraceRows {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: crate::table::RowsError,
     },
     /// Requests that count did not end (I6).
     #[error(
@@ -317,7 +326,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
     /// The next request arrives.
     fn arrive(&mut self) -> Result<(), RunError> {
         let at = self.now;
-        let Some(bytes) = self.requests.take(self.scenario, self.stock)? else { return Ok(()) };
+        let Some(bytes) = self.requests.take(self.stock)? else { return Ok(()) };
         let deadline = self.scenario.workload.deadline.map_or(Micros::NEVER, |within| at + within);
         let counts = at >= self.scenario.run.warm_up && at < self.scenario.run.measured_until();
         let id = self.open.insert(Open { arrived: at, bytes, deadline, counts });

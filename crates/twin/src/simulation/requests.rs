@@ -1,20 +1,20 @@
 //! The requests of a run: where they come from, and those that are under way.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::BufReader;
+use std::path::PathBuf;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{RequestId, Shard, Tracks};
-use fulgurite_workload::{Demand, Read, Statistics, Trace, TraceSettings};
+use fulgurite_workload::{Demand, Read, Statistics, TraceSettings};
 
 use super::RunError;
+use super::traced::Traced;
 use crate::scenario::{Scenario, Stock, WorkloadKind};
 
 /// Where reads come from.
 enum Reads {
     Generated(Box<Demand>),
-    Traced(Box<Trace<BufReader<File>>>),
+    Traced(Box<Traced>, PathBuf),
 }
 
 /// Requests one after another, each with its shards. It holds one at a time.
@@ -31,17 +31,15 @@ impl Requests {
         let platters = stock.readable;
         let reads = match (scenario.workload.kind, &scenario.workload.trace) {
             (WorkloadKind::Trace, Some(path)) => {
-                let unreadable = |source| RunError::TraceFile { path: path.clone(), source };
-                let file = BufReader::new(File::open(path).map_err(unreadable)?);
                 let settings = TraceSettings { platters, shard_bytes: scenario.workload.shard_bytes, seed };
-                Reads::Traced(Box::new(Trace::new(file, &settings).map_err(|source| RunError::Trace { path: path.clone(), source })?))
+                Reads::Traced(Box::new(Traced::open(path, &settings)?), path.clone())
             }
             _ => Reads::Generated(Box::new(
                 Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?,
             )),
         };
         let mut requests = Self { reads, ahead: None, shards: Vec::new() };
-        requests.ahead = requests.read(scenario)?;
+        requests.ahead = requests.read()?;
         Ok(requests)
     }
 
@@ -51,7 +49,7 @@ impl Requests {
     }
 
     /// Takes the next request: its shards are in `shards`, and its bytes are returned. Nothing if there is none.
-    pub(super) fn take(&mut self, scenario: &Scenario, stock: &Stock) -> Result<Option<u64>, RunError> {
+    pub(super) fn take(&mut self, stock: &Stock) -> Result<Option<u64>, RunError> {
         let Some(first) = self.ahead else { return Ok(None) };
         self.shards.clear();
         let mut next = Some(first);
@@ -60,19 +58,16 @@ impl Requests {
         {
             let tracks = Tracks { first: read.first_track, count: read.tracks };
             self.shards.push(Shard { platter: stock.region_platter(read.platter), tracks });
-            next = self.read(scenario)?;
+            next = self.read()?;
         }
         self.ahead = next;
         Ok(Some(first.file_bytes))
     }
 
-    fn read(&mut self, scenario: &Scenario) -> Result<Option<Read>, RunError> {
+    fn read(&mut self) -> Result<Option<Read>, RunError> {
         match &mut self.reads {
             Reads::Generated(demand) => Ok(demand.next()),
-            Reads::Traced(trace) => trace.next().transpose().map_err(|source| {
-                let path = scenario.workload.trace.clone().unwrap_or_default();
-                RunError::Trace { path, source }
-            }),
+            Reads::Traced(trace, path) => trace.next(path),
         }
     }
 }
@@ -91,7 +86,7 @@ pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics,
         && read.at < scenario.run.measured_until()
     {
         statistics.observe(&read);
-        next = requests.read(scenario)?;
+        next = requests.read()?;
     }
     Ok(statistics)
 }

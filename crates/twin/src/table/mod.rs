@@ -17,7 +17,7 @@ mod terminal;
 
 use std::io;
 
-pub use rows::{ParquetRows, Row, RowsError, Wanted};
+pub use rows::{ParquetRows, Row, RowsError, Stored, Wanted, stored};
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

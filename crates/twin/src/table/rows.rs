@@ -4,7 +4,7 @@
 //! columns are read, some thousand rows of one row group at a time.
 
 use super::{Kind, Value};
-use parquet::basic::{Compression, LogicalType, Type as PhysicalType};
+use parquet::basic::{Compression, LogicalType, TimeUnit, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
@@ -34,6 +34,40 @@ impl Wanted {
     pub fn optional(name: &str, kind: Kind) -> Self {
         Self { name: name.into(), kind, required: false }
     }
+}
+
+/// A column of a Parquet file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name.
+    pub name: String,
+    /// What its values are read as; nothing if they are of none of these kinds.
+    pub kind: Option<Kind>,
+    /// Of a column of times: how many nanoseconds one of its whole numbers is, counted from 1970.
+    pub nanoseconds: Option<i64>,
+}
+
+/// The columns of a Parquet file.
+///
+/// # Errors
+/// If it is none.
+pub fn stored<R: ChunkReader + 'static>(source: R) -> Result<Vec<Stored>, RowsError> {
+    let file = SerializedFileReader::new(source).map_err(RowsError::NotParquet)?;
+    let column = |column: &std::sync::Arc<ColumnDescriptor>| {
+        let name = column.path().string();
+        let kinds = [Kind::I64, Kind::F64, Kind::Text, Kind::Bool];
+        let kind = kinds.into_iter().find(|kind| check(&Wanted::required(&name, *kind), column).is_ok());
+        let nanoseconds = match column.logical_type_ref() {
+            Some(LogicalType::Timestamp(time)) => Some(match time.unit {
+                TimeUnit::MILLIS => 1_000_000,
+                TimeUnit::MICROS => 1_000,
+                TimeUnit::NANOS => 1,
+            }),
+            _ => None,
+        };
+        Stored { name, kind, nanoseconds }
+    };
+    Ok(file.metadata().file_metadata().schema_descr().columns().iter().map(column).collect())
 }
 
 /// One row of a Parquet file.
@@ -196,12 +230,15 @@ fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> 
     let logical = column.logical_type_ref();
     let plain = matches!(logical, None | Some(LogicalType::Integer(_) | LogicalType::String | LogicalType::Enum | LogicalType::Json));
     let fits = match wanted.kind {
+        // Times are whole numbers of their unit.
+        Kind::I64 if matches!(logical, Some(LogicalType::Timestamp(_))) => physical == PhysicalType::INT64,
         Kind::I64 => matches!(physical, PhysicalType::INT32 | PhysicalType::INT64),
         Kind::F64 => matches!(physical, PhysicalType::DOUBLE | PhysicalType::FLOAT | PhysicalType::INT32 | PhysicalType::INT64),
         Kind::Text => physical == PhysicalType::BYTE_ARRAY,
         Kind::Bool => physical == PhysicalType::BOOLEAN,
     };
-    if fits && plain && column.max_rep_level() == 0 && column.path().parts().len() == 1 {
+    let is_time = wanted.kind == Kind::I64 && matches!(logical, Some(LogicalType::Timestamp(_)));
+    if fits && (plain || is_time) && column.max_rep_level() == 0 && column.path().parts().len() == 1 {
         return Ok(matches!(logical, Some(LogicalType::Integer(integer)) if !integer.is_signed));
     }
     let found = logical.map_or_else(|| physical.to_string(), |logical| format!("{physical} as {logical:?}"));

@@ -21,8 +21,12 @@ pub(super) fn workload(reader: &mut Reader, base: &Workload) -> Workload {
     );
     let kind = section.setting_or("preset", choice(&WorkloadKind::ALL), base.kind, "Whose numbers to begin with, or `trace`.");
     let base = if kind == base.kind { base.clone() } else { Workload::preset(kind) };
-    let trace =
-        section.optional_or("trace", file(), base.trace, "A CSV file, where `preset` is `trace`; nothing else here is then of effect.");
+    let trace = section.optional_or(
+        "trace",
+        file(),
+        base.trace,
+        "A CSV or Parquet file, where `preset` is `trace`; nothing else here is then of effect.",
+    );
     let rate = section.setting_or(
         "rate",
         frequency(..="1000000 /s"),

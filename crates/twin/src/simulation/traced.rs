@@ -1,0 +1,109 @@
+//! A trace as a run reads it: CSV, or Parquet, which its first bytes tell apart.
+
+use std::fs::File;
+use std::io::{BufReader, Read as _, Seek as _};
+use std::path::Path;
+
+use fulgurite_workload::{Cell, Header, Read, Trace, TraceError, TraceRows, TraceSettings};
+
+use super::RunError;
+use crate::table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
+
+/// The reads of a trace, one after another, in memory that doesn't grow with it.
+pub(super) enum Traced {
+    Csv(Trace<BufReader<File>>),
+    Parquet(ParquetTrace),
+}
+
+pub(super) struct ParquetTrace {
+    rows: ParquetRows<File>,
+    reads: TraceRows,
+    /// By column: nanoseconds of a unit, where a column holds times.
+    units: Vec<Option<i64>>,
+}
+
+impl Traced {
+    pub(super) fn open(path: &Path, settings: &TraceSettings) -> Result<Self, RunError> {
+        let unreadable = |source| RunError::TraceFile { path: path.into(), source };
+        let mut file = File::open(path).map_err(unreadable)?;
+        let mut magic = Vec::new();
+        (&file).take(4).read_to_end(&mut magic).map_err(unreadable)?;
+        file.rewind().map_err(unreadable)?;
+        if magic != b"PAR1" {
+            let trace = Trace::new(BufReader::new(file), settings).map_err(|source| RunError::Trace { path: path.into(), source })?;
+            return Ok(Self::Csv(trace));
+        }
+        let copy = file.try_clone().map_err(unreadable)?;
+        Ok(Self::Parquet(ParquetTrace::new(copy, file, settings).map_err(|error| error.of(path))?))
+    }
+
+    pub(super) fn next(&mut self, path: &Path) -> Result<Option<Read>, RunError> {
+        match self {
+            Self::Csv(trace) => trace.next().transpose().map_err(|source| RunError::Trace { path: path.into(), source }),
+            Self::Parquet(trace) => trace.next().map_err(|error| error.of(path)),
+        }
+    }
+}
+
+enum Fault {
+    Rows(RowsError),
+    Trace(TraceError),
+}
+
+impl Fault {
+    fn of(self, path: &Path) -> RunError {
+        match self {
+            Self::Rows(source) => RunError::TraceRows { path: path.into(), source },
+            Self::Trace(source) => RunError::Trace { path: path.into(), source },
+        }
+    }
+}
+
+impl From<RowsError> for Fault {
+    fn from(error: RowsError) -> Self {
+        Self::Rows(error)
+    }
+}
+
+impl From<TraceError> for Fault {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl ParquetTrace {
+    fn new(schema: File, file: File, settings: &TraceSettings) -> Result<Self, Fault> {
+        let columns = stored(schema)?;
+        let header = Header::new(columns.iter().map(|column| column.name.as_str()))?;
+        // What can't be read as anything is refused as what most columns are.
+        let wanted = columns.iter().map(|Stored { name, kind, .. }| Wanted::required(name, kind.unwrap_or(Kind::I64)));
+        let rows = ParquetRows::new(file, wanted)?;
+        Ok(Self { rows, reads: TraceRows::new(header, settings)?, units: columns.iter().map(|column| column.nanoseconds).collect() })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, Fault> {
+        loop {
+            if let Some(read) = self.reads.next_read() {
+                return Ok(Some(read));
+            }
+            let Some(row) = self.rows.next().transpose()? else {
+                return if self.reads.is_empty() { Err(TraceError::NoRows.into()) } else { Ok(None) };
+            };
+            let cells: Vec<Cell<'_>> = row.values.iter().zip(&self.units).map(|(value, unit)| cell(value, *unit)).collect();
+            self.reads.take(row.number + 1, &cells)?;
+        }
+    }
+}
+
+fn cell(value: &Value, nanoseconds: Option<i64>) -> Cell<'_> {
+    match value {
+        Value::I64(number) => match nanoseconds {
+            Some(unit) => i64::try_from(i128::from(*number) * i128::from(unit) / 1_000).map_or(Cell::Missing, Cell::Instant),
+            None => Cell::Whole(*number),
+        },
+        Value::F64(number) => Cell::Real(*number),
+        Value::Text(text) => Cell::Text(text),
+        Value::Bool(yes) => Cell::Text(if *yes { "true" } else { "false" }),
+        Value::Missing => Cell::Missing,
+    }
+}
