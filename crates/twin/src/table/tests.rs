@@ -238,3 +238,45 @@ SP              -     1.500e-7         3  -
 ";
     assert_eq!(format!("\n{table}"), wanted);
 }
+
+#[test]
+fn columns_of_times_are_whole_numbers_of_their_unit() {
+    use parquet::data_type::Int64Type;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let schema = "message m { required int64 ms (TIMESTAMP(MILLIS,true)); required int64 ns (TIMESTAMP(NANOS,false)); required int64 n; required binary odd; }";
+    let schema = std::sync::Arc::new(parse_message_type(schema).unwrap());
+    let mut file = tempfile::tempfile().unwrap();
+    let properties = std::sync::Arc::new(WriterProperties::builder().build());
+    let mut writer = SerializedFileWriter::new(&mut file, schema, properties).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for value in [1_500, 2_000_000_000, 7] {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[value], None, None).unwrap();
+        column.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<parquet::data_type::ByteArrayType>().write_batch(&["a".into()], None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let columns = stored(file.try_clone().unwrap()).unwrap();
+    let said: Vec<_> = columns.iter().map(|column| (column.name.as_str(), column.kind, column.nanoseconds)).collect();
+    assert_eq!(
+        said,
+        [
+            ("ms", Some(Kind::I64), Some(1_000_000)),
+            ("ns", Some(Kind::I64), Some(1)),
+            ("n", Some(Kind::I64), None),
+            ("odd", Some(Kind::Text), None)
+        ]
+    );
+    let read = rows(file.try_clone().unwrap(), columns.iter().map(|column| Wanted::required(&column.name, column.kind.unwrap())).collect());
+    assert_eq!(read[0].values, [1_500_i64.into(), 2_000_000_000_i64.into(), 7_i64.into(), Value::from("a")]);
+    // As a number, a time is refused: nobody could tell its unit.
+    let error = ParquetRows::new(file, [Wanted::required("ms", Kind::F64)]).unwrap_err().to_string();
+    assert!(error.starts_with("column `ms` holds INT64 as Timestamp"), "{error}");
+}
