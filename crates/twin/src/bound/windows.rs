@@ -24,21 +24,22 @@ impl<'a> Work<'a> {
 
     /// The bound of each kind of server, if so many requests may be left out.
     pub(super) fn least(&self, left_out: u64) -> ByServer<Micros> {
-        let shared = |work: &Shared<'_>| longest_infeasible(|time_s| work.is_infeasible(time_s, left_out));
+        let shared = |work: &Shared<'_>| longest_infeasible(work.most_s, |time_s| work.is_infeasible(time_s, left_out));
+        let waits_most_s = self.rows.iter().map(|row| row.waiting_s).fold(0.0, f64::max);
         ByServer {
             shuttles: self.shuttles.as_ref().map_or(Micros::ZERO, shared),
             drives: shared(&self.drives),
-            platter: longest_infeasible(|time_s| self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out),
+            platter: longest_infeasible(waits_most_s, |time_s| self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out),
         }
     }
 }
 
-/// The largest time found to be infeasible, to a thousandth; 0 if none is.
-fn longest_infeasible(is_infeasible: impl Fn(f64) -> bool) -> Micros {
+/// The largest time found to be infeasible, to a thousandth; 0 if none is. All above `most_s` are feasible.
+fn longest_infeasible(most_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micros {
     /// 2^27 s are four years.
     const DOUBLINGS: i32 = 27;
     // Windows depend on the time, so that a longer one may be seen to be infeasible where a shorter one is not.
-    let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent));
+    let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent)).filter(|power| *power <= most_s);
     let Some(mut low) = powers.find(|time_s| is_infeasible(*time_s)) else { return Micros::ZERO };
     let mut high = 2.0 * low;
     while high - low > low * 1e-3 {
@@ -63,6 +64,8 @@ struct Shared<'a> {
     kind: Kind,
     /// Busy periods in which each platter is visited once.
     once: Vec<Window>,
+    /// The longest that anybody waits if each request has a visit of its own.
+    most_s: f64,
     /// By platter, until when a job needs no visit of its own: kept for its memory.
     hit_until: RefCell<Vec<f64>>,
 }
@@ -113,8 +116,9 @@ impl Busy {
 impl<'a> Shared<'a> {
     fn new(servers: &'a Servers, jobs: &'a [Job], rate: f64, kind: Kind) -> Self {
         let hit_until = RefCell::new(vec![f64::NEG_INFINITY; servers.handling_s.len()]);
-        let mut shared = Self { servers, jobs, rate, kind, once: Vec::new(), hit_until };
+        let mut shared = Self { servers, jobs, rate, kind, once: Vec::new(), most_s: 0.0, hit_until };
         shared.once = shared.windows(None);
+        shared.most_s = shared.windows(Some(0.0)).iter().map(|window| window.waiting_s / rate).fold(0.0, f64::max);
         shared
     }
 
