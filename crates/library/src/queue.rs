@@ -56,6 +56,12 @@ struct Place {
     behind: u32,
 }
 
+impl Place {
+    /// Nobody waits for it.
+    const NOBODY: Self =
+        Self { first: NONE, last: NONE, tracks: 0, requests: 0, is_by_track: false, oldest: None, lane: None, before: NONE, behind: NONE };
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Line {
     first: u32,
@@ -78,34 +84,13 @@ impl Queue {
     /// Nobody waits for any of so many platters in so many lanes.
     #[must_use]
     pub fn new(platters: usize, lanes: usize) -> Self {
-        let place = Place {
-            first: NONE,
-            last: NONE,
-            tracks: 0,
-            requests: 0,
-            is_by_track: false,
-            oldest: None,
-            lane: None,
-            before: NONE,
-            behind: NONE,
-        };
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
-        Self { nodes: Vec::new(), free: NONE, places: vec![place; platters], lines: vec![line; lanes], requests: 0 }
+        Self { nodes: Vec::new(), free: NONE, places: vec![Place::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
     }
 
     /// Makes room for one platter more.
     pub(crate) fn add_platter(&mut self) {
-        self.places.push(Place {
-            first: NONE,
-            last: NONE,
-            tracks: 0,
-            requests: 0,
-            is_by_track: false,
-            oldest: None,
-            lane: None,
-            before: NONE,
-            behind: NONE,
-        });
+        self.places.push(Place::NOBODY);
     }
 
     /// Requests that wait, whatever for.

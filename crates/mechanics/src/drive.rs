@@ -11,7 +11,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Platter};
 
 use crate::health::{Health, Trouble};
-use crate::mechanics::{Site, impossible};
+use crate::site::{Site, impossible};
 use crate::{DriveState, DriveStatistics, Service, Whereabouts};
 
 /// One read drive.

@@ -22,6 +22,7 @@ mod motion_log;
 mod no_two_shuttles_meet;
 mod settings;
 mod shuttle;
+mod site;
 mod statistics;
 mod trajectory;
 

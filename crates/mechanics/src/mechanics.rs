@@ -1,15 +1,14 @@
 //! All machines of a library, behind one door: commands in, events out, each event at an instant of its own.
 
-use std::fmt;
-
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
-use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Layout, Platter, Position, Shuttle, Slot};
+use fulgurite_library::{Action, Actor, Bay, Berth, CommandId, Drive, Event, Fault, Layout, Platter, Position, Shuttle};
 
 use crate::drive::DriveMachine;
 use crate::health::{Health, Trouble};
 use crate::inventory::Inventory;
 use crate::shuttle::ShuttleMachine;
+use crate::site::Site;
 use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, Trajectory, Whereabouts};
 
 /// The emulated shuttles and drives of one library.
@@ -28,50 +27,6 @@ pub struct Mechanics<L = ()> {
     drives: Vec<DriveMachine>,
     trouble: Stream,
     log: L,
-}
-
-/// What all machines share: the building and the platters in it.
-#[derive(Debug, Clone)]
-pub(crate) struct Site {
-    pub(crate) layout: Layout,
-    pub(crate) settings: Settings,
-    pub(crate) inventory: Inventory,
-    /// What is mounted, by drive.
-    clamps: Vec<[Option<Platter>; 2]>,
-    track_s: f64,
-}
-
-impl Site {
-    pub(crate) fn has(&self, berth: Berth) -> bool {
-        match berth {
-            Berth::Slot(Slot(slot)) => slot < self.layout.slot_count(),
-            Berth::Bay(Drive(drive), Bay(bay)) => drive < self.layout.drive_count() && bay < 2,
-            Berth::Port => true,
-        }
-    }
-
-    pub(crate) fn clamped(&self, drive: Drive, bay: Bay) -> Option<Platter> {
-        self.clamps[usize::from(drive.0)][usize::from(bay.0)]
-    }
-
-    pub(crate) fn clamp(&mut self, drive: Drive, bay: Bay, platter: Option<Platter>) {
-        self.clamps[usize::from(drive.0)][usize::from(bay.0)] = platter;
-    }
-
-    pub(crate) fn is_clamped(&self, berth: Berth) -> bool {
-        matches!(berth, Berth::Bay(drive, bay) if self.clamped(drive, bay).is_some())
-    }
-
-    /// Seconds to read this many tracks one after another.
-    pub(crate) fn read_s(&self, tracks: u32) -> f64 {
-        f64::from(tracks) * self.track_s
-    }
-}
-
-/// Stops the run: the controller has lost track of the library.
-#[cold]
-pub(crate) fn impossible(now: Micros, id: CommandId, action: Action, why: fmt::Arguments<'_>) -> ! {
-    panic!("a programmer's error at {now}: command {} to {:?} is {action:?}, but {why}", id.number, id.actor)
 }
 
 impl Mechanics<()> {

@@ -5,7 +5,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Position, Shuttle, Side};
 
 use crate::health::{Health, Trouble};
-use crate::mechanics::{Site, impossible};
+use crate::site::{Site, impossible};
 use crate::{Energy, MotionLog, Place, Profile, ShuttleState, ShuttleStatistics, Trajectory};
 
 /// One shuttle.

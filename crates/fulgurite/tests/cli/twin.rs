@@ -67,7 +67,7 @@ fn a_sweep_gives_the_same_files_with_one_thread_and_with_three() {
     assert!(shown.contains("small, 8 runs, ") && shown.contains("bound_tail_s"), "{shown}");
     sweep("three", "3");
     for file in ["runs.csv", "runs.columns.csv", "runs.parquet", "means.csv", "means.parquet", "scenario-3.toml"] {
-        assert!(place.read(&format!("one/{file}")) == place.read(&format!("three/{file}")), "{file}");
+        assert!(place.read(format!("one/{file}")) == place.read(format!("three/{file}")), "{file}");
     }
     let runs = String::from_utf8(place.read("one/runs.csv")).unwrap();
     assert_eq!(runs.lines().count(), 1 + 8);

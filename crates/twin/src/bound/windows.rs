@@ -29,7 +29,9 @@ impl<'a> Work<'a> {
         ByServer {
             shuttles: self.shuttles.as_ref().map_or(Micros::ZERO, shared),
             drives: shared(&self.drives),
-            platter: longest_infeasible(waits_most_s, |time_s| self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out),
+            platter: longest_infeasible(waits_most_s, |time_s| {
+                self.rows.iter().map(|row| row.left_out_at_least(time_s)).sum::<u64>() > left_out
+            }),
         }
     }
 }

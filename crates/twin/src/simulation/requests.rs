@@ -14,7 +14,7 @@ use crate::scenario::{Scenario, Stock, WorkloadKind};
 /// Where reads come from.
 enum Reads {
     Generated(Box<Demand>),
-    Traced(Box<Traced>, PathBuf),
+    Traced(Traced, PathBuf),
 }
 
 /// Requests one after another, each with its shards. It holds one at a time.
@@ -32,7 +32,7 @@ impl Requests {
         let reads = match (scenario.workload.kind, &scenario.workload.trace) {
             (WorkloadKind::Trace, Some(path)) => {
                 let settings = TraceSettings { platters, shard_bytes: scenario.workload.shard_bytes, seed };
-                Reads::Traced(Box::new(Traced::open(path, &settings)?), path.clone())
+                Reads::Traced(Traced::open(path, &settings)?, path.clone())
             }
             _ => Reads::Generated(Box::new(
                 Demand::new(&scenario.workload.spec(platters)?, seed).map_err(crate::scenario::ScenarioError::from)?,

@@ -11,8 +11,8 @@ use crate::table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
 
 /// The reads of a trace, one after another, in memory that doesn't grow with it.
 pub(super) enum Traced {
-    Csv(Trace<BufReader<File>>),
-    Parquet(ParquetTrace),
+    Csv(Box<Trace<BufReader<File>>>),
+    Parquet(Box<ParquetTrace>),
 }
 
 pub(super) struct ParquetTrace {
@@ -31,10 +31,10 @@ impl Traced {
         file.rewind().map_err(unreadable)?;
         if magic != b"PAR1" {
             let trace = Trace::new(BufReader::new(file), settings).map_err(|source| RunError::Trace { path: path.into(), source })?;
-            return Ok(Self::Csv(trace));
+            return Ok(Self::Csv(Box::new(trace)));
         }
         let copy = file.try_clone().map_err(unreadable)?;
-        Ok(Self::Parquet(ParquetTrace::new(copy, file, settings).map_err(|error| error.of(path))?))
+        Ok(Self::Parquet(Box::new(ParquetTrace::new(copy, file, settings).map_err(|error| error.of(path))?)))
     }
 
     pub(super) fn next(&mut self, path: &Path) -> Result<Option<Read>, RunError> {

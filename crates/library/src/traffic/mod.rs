@@ -17,8 +17,11 @@
 //! does. Where all are busy, somebody always rests in a long way. So who has waited for half a minute claims one: nobody else plans through it
 //! for a minute, and who rests in it leaves it before anything else. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The paper doesn't say how.)
 
+mod plan;
+
 use fulgurite_domain::Micros;
 
+use self::plan::{Hold, Path, Plan, Region};
 use crate::{Layout, Pace, Position, Shuttle};
 
 /// After this long, somebody who waits asks others that wait to make room.
@@ -58,141 +61,6 @@ pub struct Congestion {
     pub unhindered: Micros,
     /// How often a shuttle made room for another.
     pub evasions: u64,
-}
-
-/// A stretch of a shelf, or a column over shelves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Region {
-    low_um: i64,
-    high_um: i64,
-    bottom: u8,
-    top: u8,
-}
-
-impl Region {
-    fn of(from: Position, to: Position) -> Self {
-        Self {
-            low_um: from.x_um.min(to.x_um),
-            high_um: from.x_um.max(to.x_um),
-            bottom: from.shelf.min(to.shelf),
-            top: from.shelf.max(to.shelf),
-        }
-    }
-
-    fn meets(&self, other: &Self, spacing_um: i64) -> bool {
-        self.bottom <= other.top
-            && other.bottom <= self.top
-            && self.low_um - other.high_um < spacing_um
-            && other.low_um - self.high_um < spacing_um
-    }
-}
-
-/// Shelf by shelf up or down at the first place, along a shelf, shelf by shelf up or down at the last. Each of these is a *part*.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Path {
-    from: Position,
-    via: u8,
-    to: Position,
-}
-
-impl Path {
-    /// Parts before the one along the shelf, up to it, and in all.
-    fn counts(&self) -> (usize, usize, usize) {
-        let before = usize::from(self.from.shelf.abs_diff(self.via));
-        let along = before + usize::from(self.from.x_um != self.to.x_um);
-        (before, along, along + usize::from(self.via.abs_diff(self.to.shelf)))
-    }
-
-    /// The place where a part begins; behind the last one, where the path ends.
-    fn corner(&self, part: usize) -> Position {
-        let (before, along, _) = self.counts();
-        let step = |from: u8, to: u8, count: usize| if to > from { from + count as u8 } else { from - count as u8 };
-        if part <= before {
-            Position { shelf: step(self.from.shelf, self.via, part), ..self.from }
-        } else {
-            Position { shelf: step(self.via, self.to.shelf, part - along), ..self.to }
-        }
-    }
-
-    fn part(&self, part: usize) -> Region {
-        Region::of(self.corner(part), self.corner(part + 1))
-    }
-
-    /// From where to where a part goes along a shelf.
-    fn ride(&self, part: usize) -> Option<(i64, i64)> {
-        let (before, along, _) = self.counts();
-        (part == before && along > before).then_some((self.from.x_um, self.to.x_um))
-    }
-
-    /// The smallest rectangle around it.
-    fn bounds(&self) -> Region {
-        let all = Region::of(self.from, self.to);
-        Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
-    }
-
-    /// Up or down, along, up or down.
-    fn regions(&self) -> [Region; 3] {
-        let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
-        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
-    }
-
-    fn meets(&self, region: &Region, spacing_um: i64) -> bool {
-        self.regions().iter().any(|part| part.meets(region, spacing_um))
-    }
-
-    fn touches(&self, other: &Self, spacing_um: i64) -> bool {
-        other.regions().iter().any(|part| self.meets(part, spacing_um))
-    }
-}
-
-/// A path with the times at which its parts begin and end.
-#[derive(Debug, Clone, Copy)]
-struct Plan {
-    path: Path,
-    start: Micros,
-    /// What the way along the shelf takes, and one shelf up or down.
-    along: Micros,
-    crab: Micros,
-    /// Parts in all, and the one that is under way or comes next.
-    parts: usize,
-    part: usize,
-    is_under_way: bool,
-}
-
-impl Plan {
-    fn new(path: Path, start: Micros, pace: &Pace) -> Self {
-        let along = pace.along(path.to.x_um - path.from.x_um);
-        Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false }
-    }
-
-    /// When a part begins; behind the last one, when the path ends.
-    fn time(&self, part: usize) -> Micros {
-        let (before, along, _) = self.path.counts();
-        let crabs = part - usize::from(part > before && along > before);
-        let along = if part > before { self.along } else { Micros::ZERO };
-        self.start + along + Micros(crabs as u64 * self.crab.0)
-    }
-
-    fn end(&self) -> Micros {
-        self.time(self.parts)
-    }
-
-    /// Ends where the part ends that is under way.
-    fn only_this_part(self) -> Self {
-        let (from, to) = (self.path.corner(self.part), self.path.corner(self.part + 1));
-        let path = Path { from, via: to.shelf, to };
-        Self { path, start: self.time(self.part), parts: 1, part: 0, ..self }
-    }
-}
-
-/// Something that a shuttle has for a time.
-#[derive(Debug, Clone, Copy)]
-struct Hold {
-    region: Region,
-    since: Micros,
-    until: Micros,
-    /// Along a shelf: from where to where it goes. What lies behind it is free again before `until`.
-    ride: Option<(i64, i64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -530,7 +398,7 @@ impl Traffic {
         let turn = claimed / CLAIM.0;
         let open = self.paths(at, goal).filter(|path| self.is_open(path)).count();
         let path = self.paths(at, goal).filter(|path| self.is_open(path)).nth((turn / 2) as usize % open.max(1))?;
-        (turn % 2 == 0).then_some((shuttle, path))
+        turn.is_multiple_of(2).then_some((shuttle, path))
     }
 
     /// The plan that brings a shuttle to a place soonest, without touching what is claimed.
@@ -716,113 +584,4 @@ impl Traffic {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(shelf: u8, centimetres: i64) -> Position {
-        Position { shelf, x_um: centimetres * 10_000 }
-    }
-
-    fn traffic(places: &[Position]) -> Traffic {
-        Traffic::new(&Layout::default(), Pace::default(), places.iter().copied())
-    }
-
-    /// Ends the legs that were begun, in order, and lets everybody go on, until nobody moves.
-    fn run(traffic: &mut Traffic, mut legs: Vec<(Shuttle, Position)>) -> u32 {
-        let mut count = 0;
-        while !legs.is_empty() {
-            let (shuttle, to) = legs.remove(0);
-            count += 1;
-            assert!(count < 1_000, "nobody arrives");
-            let has_ended = traffic.leg_ended(shuttle, to, &mut legs);
-            traffic.retry(&mut legs);
-            if has_ended {
-                traffic.advance(shuttle, &mut legs);
-            }
-        }
-        count
-    }
-
-    fn send(traffic: &mut Traffic, shuttle: u16, goal: Position) -> Vec<(Shuttle, Position)> {
-        let mut legs = Vec::new();
-        traffic.set_stance(Shuttle(shuttle), Stance::Working);
-        traffic.set_goal(Shuttle(shuttle), goal);
-        traffic.advance(Shuttle(shuttle), &mut legs);
-        legs
-    }
-
-    #[test]
-    fn a_stretch_that_is_taken_is_waited_for() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let first = send(&mut traffic, 0, at(3, 400));
-        assert_eq!(first, [(Shuttle(0), at(3, 400))]);
-        assert_eq!(send(&mut traffic, 1, at(3, 430)), []);
-        traffic.leg_ended(Shuttle(0), at(3, 400), &mut Vec::new());
-        let legs = send(&mut traffic, 0, at(3, 300));
-        run(&mut traffic, legs);
-        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 300), at(3, 430)));
-    }
-
-    #[test]
-    fn who_has_nothing_to_do_makes_room() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let legs = send(&mut traffic, 0, at(3, 610));
-        assert_eq!(legs.len(), 1, "only the idle one moves at first");
-        assert_eq!(legs[0].0, Shuttle(1));
-        run(&mut traffic, legs);
-        assert_eq!(traffic.at(Shuttle(0)), at(3, 610));
-        assert_eq!(traffic.congestion().evasions, 1);
-    }
-
-    #[test]
-    fn who_rests_on_the_way_is_passed_on_another_shelf() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let legs = send(&mut traffic, 0, at(3, 900));
-        assert_eq!(run(&mut traffic, legs), 3);
-        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 900), at(3, 600)));
-    }
-
-    #[test]
-    fn two_that_meet_head_on_take_different_shelves() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let mut legs = send(&mut traffic, 0, at(3, 800));
-        legs.extend(send(&mut traffic, 1, at(3, 100)));
-        run(&mut traffic, legs);
-        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 800), at(3, 100)));
-    }
-
-    #[test]
-    fn two_that_want_each_others_place_get_it_the_lower_number_making_room() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        traffic.set_stance(Shuttle(1), Stance::Working);
-        let mut legs = send(&mut traffic, 0, at(3, 600));
-        legs.extend(send(&mut traffic, 1, at(3, 200)));
-        assert_eq!(legs, []);
-        traffic.set_now(PATIENCE);
-        traffic.retry(&mut legs);
-        assert!(legs.iter().all(|(shuttle, _)| *shuttle == Shuttle(0)), "{legs:?}");
-        run(&mut traffic, legs);
-        assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 600), at(3, 200)));
-    }
-
-    #[test]
-    fn a_lost_shuttle_is_passed_on_another_shelf() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        traffic.lose(Shuttle(1), 6_000_000);
-        let legs = send(&mut traffic, 0, at(3, 900));
-        assert_eq!(run(&mut traffic, legs), 3);
-        assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
-    }
-
-    #[test]
-    fn one_that_is_stuck_between_two_shelves_blocks_both() {
-        let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
-        let legs = send(&mut traffic, 1, at(2, 600));
-        assert_eq!(legs.len(), 1);
-        traffic.lose(Shuttle(1), 6_000_000);
-        assert_eq!(traffic.between(Shuttle(1)), Some(2));
-        let legs = send(&mut traffic, 0, at(3, 900));
-        run(&mut traffic, legs);
-        assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
-    }
-}
+mod tests;

@@ -1,0 +1,140 @@
+//! What a shuttle plans: a path, part by part, with the times at which each begins and ends; and what others have of the panel meanwhile.
+
+use fulgurite_domain::Micros;
+
+use crate::{Pace, Position};
+
+/// A stretch of a shelf, or a column over shelves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) low_um: i64,
+    pub(super) high_um: i64,
+    pub(super) bottom: u8,
+    pub(super) top: u8,
+}
+
+impl Region {
+    pub(super) fn of(from: Position, to: Position) -> Self {
+        Self {
+            low_um: from.x_um.min(to.x_um),
+            high_um: from.x_um.max(to.x_um),
+            bottom: from.shelf.min(to.shelf),
+            top: from.shelf.max(to.shelf),
+        }
+    }
+
+    pub(super) fn meets(&self, other: &Self, spacing_um: i64) -> bool {
+        self.bottom <= other.top
+            && other.bottom <= self.top
+            && self.low_um - other.high_um < spacing_um
+            && other.low_um - self.high_um < spacing_um
+    }
+}
+
+/// Shelf by shelf up or down at the first place, along a shelf, shelf by shelf up or down at the last. Each of these is a *part*.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Path {
+    pub(super) from: Position,
+    pub(super) via: u8,
+    pub(super) to: Position,
+}
+
+impl Path {
+    /// Parts before the one along the shelf, up to it, and in all.
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
+        let before = usize::from(self.from.shelf.abs_diff(self.via));
+        let along = before + usize::from(self.from.x_um != self.to.x_um);
+        (before, along, along + usize::from(self.via.abs_diff(self.to.shelf)))
+    }
+
+    /// The place where a part begins; behind the last one, where the path ends.
+    pub(super) fn corner(&self, part: usize) -> Position {
+        let (before, along, _) = self.counts();
+        let step = |from: u8, to: u8, count: usize| if to > from { from + count as u8 } else { from - count as u8 };
+        if part <= before {
+            Position { shelf: step(self.from.shelf, self.via, part), ..self.from }
+        } else {
+            Position { shelf: step(self.via, self.to.shelf, part - along), ..self.to }
+        }
+    }
+
+    pub(super) fn part(&self, part: usize) -> Region {
+        Region::of(self.corner(part), self.corner(part + 1))
+    }
+
+    /// From where to where a part goes along a shelf.
+    pub(super) fn ride(&self, part: usize) -> Option<(i64, i64)> {
+        let (before, along, _) = self.counts();
+        (part == before && along > before).then_some((self.from.x_um, self.to.x_um))
+    }
+
+    /// The smallest rectangle around it.
+    pub(super) fn bounds(&self) -> Region {
+        let all = Region::of(self.from, self.to);
+        Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
+    }
+
+    /// Up or down, along, up or down.
+    pub(super) fn regions(&self) -> [Region; 3] {
+        let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
+        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
+    }
+
+    pub(super) fn meets(&self, region: &Region, spacing_um: i64) -> bool {
+        self.regions().iter().any(|part| part.meets(region, spacing_um))
+    }
+
+    pub(super) fn touches(&self, other: &Self, spacing_um: i64) -> bool {
+        other.regions().iter().any(|part| self.meets(part, spacing_um))
+    }
+}
+
+/// A path with the times at which its parts begin and end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) path: Path,
+    pub(super) start: Micros,
+    /// What the way along the shelf takes, and one shelf up or down.
+    pub(super) along: Micros,
+    pub(super) crab: Micros,
+    /// Parts in all, and the one that is under way or comes next.
+    pub(super) parts: usize,
+    pub(super) part: usize,
+    pub(super) is_under_way: bool,
+}
+
+impl Plan {
+    pub(super) fn new(path: Path, start: Micros, pace: &Pace) -> Self {
+        let along = pace.along(path.to.x_um - path.from.x_um);
+        Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false }
+    }
+
+    /// When a part begins; behind the last one, when the path ends.
+    pub(super) fn time(&self, part: usize) -> Micros {
+        let (before, along, _) = self.path.counts();
+        let crabs = part - usize::from(part > before && along > before);
+        let along = if part > before { self.along } else { Micros::ZERO };
+        self.start + along + Micros(crabs as u64 * self.crab.0)
+    }
+
+    pub(super) fn end(&self) -> Micros {
+        self.time(self.parts)
+    }
+
+    /// Ends where the part ends that is under way.
+    pub(super) fn only_this_part(self) -> Self {
+        let (from, to) = (self.path.corner(self.part), self.path.corner(self.part + 1));
+        let path = Path { from, via: to.shelf, to };
+        Self { path, start: self.time(self.part), parts: 1, part: 0, ..self }
+    }
+}
+
+/// Something that a shuttle has for a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hold {
+    pub(super) region: Region,
+    pub(super) since: Micros,
+    pub(super) until: Micros,
+    /// Along a shelf: from where to where it goes. What lies behind it is free again before `until`.
+    pub(super) ride: Option<(i64, i64)>,
+}

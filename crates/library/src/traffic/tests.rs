@@ -1,0 +1,108 @@
+use super::*;
+
+fn at(shelf: u8, centimetres: i64) -> Position {
+    Position { shelf, x_um: centimetres * 10_000 }
+}
+
+fn traffic(places: &[Position]) -> Traffic {
+    Traffic::new(&Layout::default(), Pace::default(), places.iter().copied())
+}
+
+/// Ends the legs that were begun, in order, and lets everybody go on, until nobody moves.
+fn run(traffic: &mut Traffic, mut legs: Vec<(Shuttle, Position)>) -> u32 {
+    let mut count = 0;
+    while !legs.is_empty() {
+        let (shuttle, to) = legs.remove(0);
+        count += 1;
+        assert!(count < 1_000, "nobody arrives");
+        let has_ended = traffic.leg_ended(shuttle, to, &mut legs);
+        traffic.retry(&mut legs);
+        if has_ended {
+            traffic.advance(shuttle, &mut legs);
+        }
+    }
+    count
+}
+
+fn send(traffic: &mut Traffic, shuttle: u16, goal: Position) -> Vec<(Shuttle, Position)> {
+    let mut legs = Vec::new();
+    traffic.set_stance(Shuttle(shuttle), Stance::Working);
+    traffic.set_goal(Shuttle(shuttle), goal);
+    traffic.advance(Shuttle(shuttle), &mut legs);
+    legs
+}
+
+#[test]
+fn a_stretch_that_is_taken_is_waited_for() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    let first = send(&mut traffic, 0, at(3, 400));
+    assert_eq!(first, [(Shuttle(0), at(3, 400))]);
+    assert_eq!(send(&mut traffic, 1, at(3, 430)), []);
+    traffic.leg_ended(Shuttle(0), at(3, 400), &mut Vec::new());
+    let legs = send(&mut traffic, 0, at(3, 300));
+    run(&mut traffic, legs);
+    assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 300), at(3, 430)));
+}
+
+#[test]
+fn who_has_nothing_to_do_makes_room() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    let legs = send(&mut traffic, 0, at(3, 610));
+    assert_eq!(legs.len(), 1, "only the idle one moves at first");
+    assert_eq!(legs[0].0, Shuttle(1));
+    run(&mut traffic, legs);
+    assert_eq!(traffic.at(Shuttle(0)), at(3, 610));
+    assert_eq!(traffic.congestion().evasions, 1);
+}
+
+#[test]
+fn who_rests_on_the_way_is_passed_on_another_shelf() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    let legs = send(&mut traffic, 0, at(3, 900));
+    assert_eq!(run(&mut traffic, legs), 3);
+    assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 900), at(3, 600)));
+}
+
+#[test]
+fn two_that_meet_head_on_take_different_shelves() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    let mut legs = send(&mut traffic, 0, at(3, 800));
+    legs.extend(send(&mut traffic, 1, at(3, 100)));
+    run(&mut traffic, legs);
+    assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 800), at(3, 100)));
+}
+
+#[test]
+fn two_that_want_each_others_place_get_it_the_lower_number_making_room() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    traffic.set_stance(Shuttle(1), Stance::Working);
+    let mut legs = send(&mut traffic, 0, at(3, 600));
+    legs.extend(send(&mut traffic, 1, at(3, 200)));
+    assert_eq!(legs, []);
+    traffic.set_now(PATIENCE);
+    traffic.retry(&mut legs);
+    assert!(legs.iter().all(|(shuttle, _)| *shuttle == Shuttle(0)), "{legs:?}");
+    run(&mut traffic, legs);
+    assert_eq!((traffic.at(Shuttle(0)), traffic.at(Shuttle(1))), (at(3, 600), at(3, 200)));
+}
+
+#[test]
+fn a_lost_shuttle_is_passed_on_another_shelf() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    traffic.lose(Shuttle(1), 6_000_000);
+    let legs = send(&mut traffic, 0, at(3, 900));
+    assert_eq!(run(&mut traffic, legs), 3);
+    assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
+}
+
+#[test]
+fn one_that_is_stuck_between_two_shelves_blocks_both() {
+    let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
+    let legs = send(&mut traffic, 1, at(2, 600));
+    assert_eq!(legs.len(), 1);
+    traffic.lose(Shuttle(1), 6_000_000);
+    assert_eq!(traffic.between(Shuttle(1)), Some(2));
+    let legs = send(&mut traffic, 0, at(3, 900));
+    run(&mut traffic, legs);
+    assert_eq!(traffic.at(Shuttle(0)), at(3, 900));
+}
