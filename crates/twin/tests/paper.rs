@@ -1,7 +1,8 @@
 //! The evaluation, quickly: that every figure and table is there, that threads change nothing, and that the page in the documents is whole.
 
+use std::collections::BTreeSet;
 use std::fs;
-
+use std::path::Path;
 use std::sync::OnceLock;
 
 use fulgurite_twin::paper::{self, NAMES, Paper, PaperError, Settings};
@@ -42,7 +43,22 @@ fn every_figure_and_table_is_written_and_none_is_empty() {
             assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "{}", sheet.name);
         }
     }
-    assert!(!page.contains("NaN"), "{page}");
+    assert!(!page.contains("NaN") && !page.contains(" inf"), "{page}");
+}
+
+#[test]
+fn the_page_in_the_documents_names_every_figure_beside_it() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = fs::read_to_string(docs.join("paper.md")).expect("it is in the repository");
+    let named: BTreeSet<String> = page.split("](paper/").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect();
+    let there = fs::read_dir(docs.join("paper")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(there.collect::<BTreeSet<_>>(), named);
+    // It was made by this program, whole: a chapter more is a page made anew.
+    for (index, name) in paper::NAMES.iter().enumerate() {
+        assert!(page.contains(&format!("\n## {}. ", index + 1)), "no chapter {} for {name}", index + 1);
+    }
+    assert!(!page.contains(&format!("\n## {}. ", paper::NAMES.len() + 1)));
+    assert!(!page.contains("NaN") && !page.contains(" inf") && !page.contains("a quick look"));
 }
 
 #[test]

@@ -94,6 +94,27 @@ fn a_parquet_file_gives_the_same_run_as_csv() {
 }
 
 #[test]
+fn what_is_wrong_behind_the_measured_interval_is_refused_too() {
+    let rows: String = (0..2_000).fold("arrival,file,bytes\n".to_owned(), |mut rows, row| {
+        writeln!(rows, "{row},a,5").unwrap();
+        rows
+    });
+    let (_folder, scenario) = scenario(&(rows + "5,b,5\n"));
+    let error = run(&scenario, 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains("line 2002, column arrival"), "{error}");
+    let error = workload_statistics(&scenario, 1).map(drop).unwrap_err().to_string();
+    assert!(error.contains("line 2002, column arrival"), "{error}");
+}
+
+#[test]
+fn a_trace_of_which_nothing_is_measured_is_refused() {
+    let (_folder, scenario) = scenario("arrival,file,bytes\n1,a,5\n59,b,5\n660,c,5\n");
+    let error = run(&scenario, 1).map(drop).unwrap_err();
+    assert!(matches!(error, RunError::NothingMeasured { .. }), "{error}");
+    assert!(error.to_string().contains("no read arrives from 60.000000 s to 660.000000 s"), "{error}");
+}
+
+#[test]
 fn a_trace_that_is_not_there_is_told_by_its_path() {
     let (folder, scenario) = scenario("");
     std::fs::remove_file(folder.path().join("reads.csv")).unwrap();

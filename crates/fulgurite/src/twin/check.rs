@@ -15,7 +15,7 @@ pub(super) fn check(session: &Session, check: &CheckWorkload) -> Result<Outcome>
     let seed = check.seed.unwrap_or(scenario.run.seed);
     let statistics = match workload_statistics(&scenario, seed) {
         Ok(statistics) => statistics,
-        Err(error) => return failed(error),
+        Err(error) => return failed(&check.chosen.scenario, error),
     };
     if session.json {
         let figures: Map<String, Value> = statistics.rows().iter().map(|row| (row.name.to_owned(), json!(row.generated))).collect();

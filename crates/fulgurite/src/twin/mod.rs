@@ -11,7 +11,7 @@ mod run;
 mod sweep;
 mod write;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -165,11 +165,15 @@ fn misused(errors: &SettingErrors) -> Outcome {
 }
 
 /// What is wrong with a scenario is found while it runs too; that a run comes to no end is no misuse.
-fn failed(error: RunError) -> Result<Outcome> {
+fn failed(scenario: &Path, error: RunError) -> Result<Outcome> {
     match error {
         RunError::Unfinished { .. } => Err(error.into()),
-        RunError::Scenario(_) | RunError::TraceFile { .. } | RunError::TraceRows { .. } | RunError::Trace { .. } => {
-            eprintln!("fulgurite: {}", text::harmless(&error.to_string()));
+        RunError::Scenario(_)
+        | RunError::TraceFile { .. }
+        | RunError::TraceRows { .. }
+        | RunError::Trace { .. }
+        | RunError::NothingMeasured { .. } => {
+            eprintln!("{}", text::harmless(&format!("{}: {error}", scenario.display())));
             Ok(Outcome::Misused)
         }
     }

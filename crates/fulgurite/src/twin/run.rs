@@ -6,7 +6,7 @@ use fulgurite_twin::table::{Column, Table, Value};
 use serde_json::{Map, json};
 
 use super::{Run, VERSION, bar, failed, misused, report_missed, threads, write};
-use crate::{Outcome, Session};
+use crate::{Outcome, Session, text};
 
 pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     let mut scenario = match run.chosen.read() {
@@ -17,12 +17,15 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
         scenario.run.seed = seed;
     }
     scenario.run.seeds = run.seeds;
+    if let Some(folder) = &run.out {
+        write::prepare(folder)?;
+    }
     let bar = bar(session, run.seeds as usize);
     let points = run_points(vec![Point { varied: Vec::new(), scenario }], None, threads(), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
     let points = match points {
         Ok(points) => points,
-        Err(error) => return failed(error),
+        Err(error) => return failed(&run.chosen.scenario, error),
     };
     let point = &points[0];
     if session.json {
@@ -30,7 +33,7 @@ pub(super) fn run(session: &Session, run: &Run) -> Result<Outcome> {
     } else {
         let scenario = &point.point.scenario;
         session.say(&heading(point));
-        session.say(&scenario.title);
+        session.say(&text::harmless(&scenario.title));
         session.say(&shown(point).to_string());
     }
     if let Some(folder) = &run.out {

@@ -25,12 +25,15 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
         Err(errors) => return Ok(misused(&errors)),
     };
     let runs = points.iter().map(|point| sweep.seeds.unwrap_or(point.scenario.run.seeds) as usize).sum();
+    if let Some(folder) = &sweep.out {
+        write::prepare(folder)?;
+    }
     let bar = bar(session, runs);
     let results = run_points(points, sweep.seeds, sweep.threads.unwrap_or_else(threads), &|done| bar.set_position(done as u64));
     bar.finish_and_clear();
     let results = match results {
         Ok(results) => results,
-        Err(error) => return failed(error),
+        Err(error) => return failed(&sweep.chosen.scenario, error),
     };
     let table = summary(&results);
     if session.json {

@@ -4,15 +4,22 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fulgurite_twin::results::{PointRuns, summary, table};
 use fulgurite_twin::table::{Table, Value};
 
 use super::VERSION;
 use crate::Session;
 
-pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> Result<()> {
+/// Before anything is run: the folder can be made, and has no results of others in it.
+pub(super) fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let runs = folder.join("runs.csv");
+    ensure!(!runs.exists(), "{} is there already: results are not written over others", crate::text::path(&runs));
+    Ok(())
+}
+
+pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> Result<()> {
     let name = &points[0].point.scenario.name;
     let noted = |table: Table| table.note("scenario", name).note("version", VERSION);
     let (runs, means) = (noted(table(points)), noted(summary(points)));
@@ -24,7 +31,11 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
     for (index, point) in points.iter().enumerate() {
         let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
         let path = folder.join(file);
-        fs::write(&path, point.point.scenario.canonical()).with_context(|| path.display().to_string())?;
+        let mut scenario = point.point.scenario.clone();
+        // It stands in another folder than the one that it was read from.
+        scenario.workload.trace =
+            scenario.workload.trace.map(std::path::absolute).transpose().with_context(|| path.display().to_string())?;
+        fs::write(&path, scenario.canonical()).with_context(|| path.display().to_string())?;
     }
     session.say(&format!("Written to {}.", crate::text::path(folder)));
     Ok(())

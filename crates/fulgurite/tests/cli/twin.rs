@@ -88,6 +88,38 @@ fn what_is_not_as_expected_ends_with_1_and_what_can_not_be_with_2() {
 }
 
 #[test]
+fn results_are_not_written_over_others_and_can_be_run_again() {
+    let place = place();
+    place.write("reads.csv", (0..1_000).fold("arrival,file,bytes\n".to_owned(), |rows, row| format!("{rows}{row},{row},5\n")));
+    place.write(
+        "traced.toml",
+        "[library]\nplatters = 190\n[workload]\npreset = 'trace'\ntrace = 'reads.csv'\n[run]\nwarm_up = '0 s'\nmeasured = '5 min'\n",
+    );
+    place.good(&["twin", "run", "traced.toml", "--out", "results/one"]);
+    place.good(&["twin", "run", "results/one/scenario.toml", "--out", "results/two"]);
+    assert!(place.read("results/one/means.csv").len() > 100);
+    let row = |name: &str| String::from_utf8(place.read(name)).unwrap().split_once(',').unwrap().1.to_owned();
+    let figures = |name| row(name).lines().nth(1).unwrap().split_once(',').unwrap().1.to_owned();
+    assert_eq!(figures("results/one/runs.csv"), figures("results/two/runs.csv"));
+    place.run(&["twin", "run", "traced.toml", "--out", "results/one"]).fails_with(1, "runs.csv is there already");
+    place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,20", "--out", "results/one"]).fails_with(1, "runs.csv is there");
+}
+
+#[test]
+fn what_is_wrong_is_told_with_the_file_it_is_in() {
+    let place = place();
+    place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a scenario of at most 1024 KiB");
+    place.write("full.toml", "[library]\nslots = 1\n");
+    place.run(&["twin", "run", "full.toml"]).fails_with(2, "full.toml: ");
+    place.write("faulty.toml", "[[faults.planned]]\nat = '1 s'\nwhat = 'drive-down'\nnumber = 3\nlibrary = 4\n");
+    place.run(&["twin", "run", "faulty.toml"]).fails_with(2, "faulty.toml:5:11: `faults.planned.0.library`: expected one of the libraries");
+    place.write("faulty.toml", "[[faults.planned]]\nat = '1 s'\nwhat = 'drive-down'\nnumber = 500\n");
+    place
+        .run(&["twin", "run", "faulty.toml"])
+        .fails_with(2, "faulty.toml:4:10: `faults.planned.0.number`: expected a shuttle or drive that is there");
+}
+
+#[test]
 fn the_reference_and_the_workload_are_printed() {
     let place = place();
     let reference = place.good(&["twin", "reference"]).text();

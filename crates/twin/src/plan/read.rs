@@ -18,7 +18,7 @@ impl Plan {
     /// # Errors
     /// All settings that are wrong, unknown, missing or don't go together, each with its place.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let load = |path: &str| std::fs::read_to_string(path);
+        let load = crate::settings::read_file;
         let name = path.file_stem().map_or_else(|| "plan".to_owned(), |stem| stem.to_string_lossy().into_owned());
         Self::load(&path.to_string_lossy(), &load, &name, overrides)
     }

@@ -183,6 +183,24 @@ pub enum ScenarioError {
     /// The machines are none.
     #[error("mechanics: {0}")]
     Mechanics(#[from] SettingsError),
+    /// A planned fault is in a library that isn't there.
+    #[error("planned fault {index}: library {found} of {libraries}, counted from 0")]
+    FaultElsewhere {
+        /// Which fault, counted from 0.
+        index: usize,
+        /// The library that it names.
+        found: u16,
+        /// How many there are.
+        libraries: u16,
+    },
+    /// A planned fault is of a machine that isn't there.
+    #[error("planned fault {index}: {source}")]
+    Fault {
+        /// Which one, counted from 0.
+        index: usize,
+        /// Why.
+        source: SettingsError,
+    },
     /// The workload is none.
     #[error("workload: {0}")]
     Workload(#[from] SpecError),
@@ -252,9 +270,11 @@ impl Scenario {
             range("shuttles.count", false, &0, "1 or more, unless the policy is \"no-shuttles\"")?;
         }
         self.mechanics_of(Library(0)).check(&self.layout)?;
-        for fault in &self.faults {
-            range("faults.library", fault.library.0 < self.libraries, &fault.library.0, "one of the libraries, counted from 0")?;
-            self.mechanics_of(fault.library).check(&self.layout)?;
+        for (index, fault) in self.faults.iter().enumerate() {
+            if fault.library.0 >= self.libraries {
+                return Err(ScenarioError::FaultElsewhere { index, found: fault.library.0, libraries: self.libraries });
+            }
+            self.mechanics_of(fault.library).check(&self.layout).map_err(|source| ScenarioError::Fault { index, source })?;
         }
         range("run.measured", self.run.measured > Micros::ZERO, &self.run.measured, "more than nothing")?;
         range("run.seeds", self.run.seeds > 0, &self.run.seeds, "1 or more")?;

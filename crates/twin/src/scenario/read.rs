@@ -15,7 +15,7 @@ use super::{LibraryFault, PolicyChoice, PolicyName, Scenario, ScenarioError, Set
 use crate::settings::kind::{
     acceleration, bytes, choice, count, drag, duration, energy, flag, length, mass, number, power, rate, seconds, share, speed, text,
 };
-use crate::settings::{Document, Override, Reader, Section, SettingErrors};
+use crate::settings::{Document, Override, Reader, Section, SettingErrors, read_file};
 
 const VERIFICATIONS: [(&str, Verification); 3] =
     [("endless", Verification::Endless), ("written", Verification::Written), ("off", Verification::Off)];
@@ -47,9 +47,8 @@ impl Scenario {
     /// # Errors
     /// All settings that are wrong, unknown, missing or don't go together, each with its place.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
-        let load = |path: &str| std::fs::read_to_string(path);
         let name = path.file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Self::load(&path.to_string_lossy(), &load, &name, overrides)
+        Self::load(&path.to_string_lossy(), &read_file, &name, overrides)
     }
 
     /// Like [`Scenario::read`], of a text that is based on nothing.
@@ -117,6 +116,12 @@ fn refuse(reader: &mut Reader, error: &ScenarioError) {
             return reader.refuse(name, *expected);
         }
         ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::FaultElsewhere { index, .. } => {
+            return reader.refuse(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
+        }
+        ScenarioError::Fault { index, .. } => {
+            return reader.refuse(&format!("faults.planned.{index}.number"), format!("a shuttle or drive that is there ({error})"));
+        }
         ScenarioError::Mechanics(_) => ("faults.planned", "shuttles and drives that are there"),
         ScenarioError::Workload(_) => ("workload.preset", "a workload that can be asked for"),
         ScenarioError::Placement(_) => ("sets.zones", "zones that sets can be kept out of"),

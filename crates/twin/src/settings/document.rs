@@ -9,7 +9,8 @@
 //!
 //! Tables are merged key by key; lists, and arrays of tables, replace each other as a whole.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +34,16 @@ const BASE: &str = "base";
 
 /// Reads a file; a loader is handed in, so that this module touches no disk.
 pub type Loader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
+
+/// The text of a file, or a little more of it than is read anyway: what is a device and no file may have no end.
+///
+/// # Errors
+/// If it can't be read, or is no text.
+pub fn read_file(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(tree::BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    Ok(text)
+}
 
 impl Document {
     /// Nothing but defaults. `name` is what errors call it.

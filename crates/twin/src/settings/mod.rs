@@ -46,7 +46,7 @@ mod vary;
 #[cfg(test)]
 mod tests;
 
-pub use document::{Document, Loader, Override};
+pub use document::{Document, Loader, Override, read_file};
 pub use error::{Problem, SettingError, SettingErrors};
 pub use place::Place;
 pub use reader::Reader;

@@ -145,6 +145,11 @@ impl Measuring {
         }
     }
 
+    /// Requests that count, so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// The figures of the run, which ended at `now`; requests under way then have been there for so long altogether.
     pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
         let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");

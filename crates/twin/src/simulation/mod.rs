@@ -74,6 +74,16 @@ pub enum RunError {
         /// Why.
         source: crate::table::RowsError,
     },
+    /// No read of the trace falls into the measured interval, so that there is nothing to say.
+    #[error("the trace {}: no read arrives from {from} to {until}, which is what is measured (run.warm_up, run.measured)", path.display())]
+    NothingMeasured {
+        /// Its path.
+        path: PathBuf,
+        /// The end of the warm-up.
+        from: Micros,
+        /// The end of the measured interval.
+        until: Micros,
+    },
     /// Requests that count did not end (I6).
     #[error(
         "{requests} requests of the measured interval had not ended at {at}, {why}; the first of them, request {}, arrived at {arrived}",
@@ -303,6 +313,10 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
             }
         };
         self.measuring.mark(self.now.max(measured_until), &self.region, &self.mechanics);
+        self.requests.read_to_end()?;
+        if let Some(path) = self.scenario.workload.trace.clone().filter(|_| self.measuring.requests() == 0) {
+            return Err(RunError::NothingMeasured { path, from: self.scenario.run.warm_up, until: measured_until });
+        }
         self.finish(gave_up)
     }
 

@@ -72,6 +72,14 @@ impl Requests {
     }
 }
 
+impl Requests {
+    /// A trace is refused if anything in it is wrong, also behind what is asked for here.
+    pub(super) fn read_to_end(&mut self) -> Result<(), RunError> {
+        while matches!(self.reads, Reads::Traced(..)) && self.read()?.is_some() {}
+        Ok(())
+    }
+}
+
 /// What the reads of a scenario are like, from the start of the warm-up to the end of the measured interval.
 ///
 /// # Errors
@@ -88,6 +96,7 @@ pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics,
         statistics.observe(&read);
         next = requests.read()?;
     }
+    requests.read_to_end()?;
     Ok(statistics)
 }
 
