@@ -269,7 +269,7 @@ impl Scenario {
         if self.layout.shuttles == 0 && self.policy.name != PolicyName::NoShuttles {
             range("shuttles.count", false, &0, "1 or more, unless the policy is \"no-shuttles\"")?;
         }
-        self.mechanics_of(Library(0)).check(&self.layout)?;
+        Settings { no_shuttles: self.policy.name == PolicyName::NoShuttles, ..self.mechanics.clone() }.check(&self.layout)?;
         for (index, fault) in self.faults.iter().enumerate() {
             if fault.library.0 >= self.libraries {
                 return Err(ScenarioError::FaultElsewhere { index, found: fault.library.0, libraries: self.libraries });
