@@ -1,31 +1,38 @@
 //! Decode workers for a year: what is read is decoded before it is due, what is verified at leisure.
 //!
-//! The reads of one run are handed to the decode service as they left the library, gathered by five minutes, and again each interval until
+//! The reads of the first seed's run are handed to the decode service as they left the library, gathered by five minutes, and again each interval until
 //! two days are over. The workers that must be had are the fewest with which nothing is late and no more comes in than they can do.
 
 use fulgurite_domain::Micros;
 
 use super::load::Year;
-use super::trial::{Case, scenario};
-use super::{DecodeNeed, Plan, PlanError, Trial};
+use super::{DecodeNeed, Plan, Trial};
 use crate::decode::{DecodeService, Job, Settings, Totals};
-use crate::simulation::{Ended, Observer, RunError, run_with};
+use crate::scenario::Scenario;
+use crate::simulation::{Ended, Observer};
 
 const SLOT: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
 /// What left the library in a slot: bytes of whole tracks, and when the first of them is due, from when it left.
-#[derive(Debug, Clone, Copy, Default)]
-struct Left {
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Left {
     bytes: f64,
     due_within: Option<Micros>,
 }
 
 /// Gathers what leaves in the measured interval.
-struct Leaving {
+pub(super) struct Leaving {
     begin: Micros,
     track_bytes: u64,
-    slots: Vec<Left>,
+    pub(super) slots: Vec<Left>,
+}
+
+impl Leaving {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let slots = (scenario.run.measured.0 / SLOT.0).max(1) as usize;
+        Self { begin: scenario.run.warm_up, track_bytes: scenario.mechanics.drive.track_bytes, slots: vec![Left::default(); slots] }
+    }
 }
 
 impl Observer for Leaving {
@@ -40,21 +47,12 @@ impl Observer for Leaving {
     }
 }
 
-pub(super) fn need(plan: &Plan, racks: u8, year: &Year, trial: &Trial) -> Result<DecodeNeed, PlanError> {
-    let scenario = scenario(plan, racks, year, trial.size, Case::Nothing);
-    let slots = (scenario.run.measured.0 / SLOT.0).max(1) as usize;
-    let mut leaving =
-        Leaving { begin: scenario.run.warm_up, track_bytes: plan.like.mechanics.drive.track_bytes, slots: vec![Left::default(); slots] };
-    match run_with(&scenario, plan.seed, &mut leaving, |_| ()) {
-        // Reads that come too late in the library come too late here, whatever is decoded.
-        Ok(_) | Err(RunError::Unfinished { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let scale = f64::from(trial.size.libraries) / f64::from(scenario.libraries);
+pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
+    let scale = f64::from(trial.size.libraries) / f64::from(trial.simulated);
     let verification = year.written_bytes_s / plan.decode_bytes_s;
-    let read_bytes: f64 = leaving.slots.iter().map(|slot| slot.bytes * scale).sum();
-    let mean = verification + read_bytes / (slots as f64 * SLOT.seconds()) / plan.decode_bytes_s;
-    let day = |workers| day(plan, &leaving.slots, scale, year.written_bytes_s, workers);
+    let read_bytes: f64 = trial.left.iter().map(|slot| slot.bytes * scale).sum();
+    let mean = verification + read_bytes / (trial.left.len().max(1) as f64 * SLOT.seconds()) / plan.decode_bytes_s;
+    let day = |workers| day(plan, &trial.left, scale, year.written_bytes_s, workers);
     // With what is kept in reserve, the mean itself must fit.
     let reserve = Settings::default().reserve;
     let mut low = ((mean / (1.0 - reserve)).ceil() as u32).max(1);
@@ -69,7 +67,7 @@ pub(super) fn need(plan: &Plan, racks: u8, year: &Year, trial: &Trial) -> Result
     }
     let totals = day(high);
     let by_hour = std::array::from_fn(|hour| totals.workers.get(24 + hour).copied().unwrap_or(0.0));
-    Ok(DecodeNeed { mean, verification, must_have: high, by_hour })
+    DecodeNeed { mean, verification, must_have: high, by_hour }
 }
 
 /// Two days of decoding with so many workers at every hour.

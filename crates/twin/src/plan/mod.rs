@@ -17,10 +17,11 @@
 //! simulation. What was bought stays: no year has less than the one before.
 //!
 //! One assumption carries all of it: sets are spread evenly over the libraries of a year, so that all of them are alike and two of them,
-//! with their share of the load, stand for any number. Others are listed by [`Outcome::assumptions`].
+//! with their share of the load, stand for any number; without one of them, up to eight stand for those that are left. Others are listed by [`Outcome::assumptions`].
 
 mod decoding;
 mod error;
+mod failures;
 mod load;
 mod read;
 mod report;

@@ -1,12 +1,14 @@
 //! The smallest size that keeps the level, year after year.
 //!
 //! ```text
-//!   libraries   fewest whose slots hold all sets; more while none of the largest library's drives and shuttles are enough
-//!   drives      fewest, with as many shuttles as go with them
-//!   shuttles    fewest, with those drives
+//!   libraries   fewest whose slots hold all sets; more while none of the most drives that they can have are enough
+//!   drives      more while the drives are short of time, then fewer in halves
+//!   shuttles    more while the shuttles are short of time, or reads come too late; then fewer in halves
 //! ```
 //!
-//! Each is found by doubling steps from a guess and bisection, so that one fewer was tried and failed, or can't be by arithmetic.
+//! Drives and shuttles are looked for together, from last year's size or from what arithmetic says. More of one are no good for the other: the
+//! more shuttles, the more platters they bring, and the less time drives have to verify. In the end one drive fewer, and one shuttle fewer,
+//! was tried and failed, or can't be by arithmetic.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +16,9 @@ use fulgurite_library::placement::{Planner, Spread};
 use fulgurite_library::{Layout, Position};
 
 use super::load::{Year, tracks_per_request};
-use super::trial::trial;
-use super::{Case, DecodeNeed, Energy, FailureEffect, Outcome, Plan, PlanError, Size, Trial, Unmet, YearPlan};
-use super::{decoding, staging};
+use super::trial::Trials;
+use super::{DecodeNeed, Energy, Outcome, Plan, PlanError, Size, Trial, Unmet, YearPlan};
+use super::{decoding, failures, staging};
 
 /// What makes something as large as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,8 +71,18 @@ pub fn plan(plan: &Plan) -> Result<Outcome, PlanError> {
             }
         }
     }
-    let failures = years.last().map_or(Ok(Vec::new()), |last| planner.failures(last))?;
+    let failures = years.last().map_or(Ok(Vec::new()), |last| failures::effects(plan, &mut planner.trials, last))?;
     Ok(Outcome { plan: plan.clone(), racks: planner.racks, years, unmet, failures })
+}
+
+/// A size, and what one drive and one shuttle fewer are short of.
+type Machines = (Size, [Limit; 2]);
+
+/// A size that is not enough, and can't be larger with so many libraries.
+struct Short {
+    size: Size,
+    limit: Limit,
+    trial: Option<Trial>,
 }
 
 /// A size that is enough, with what made it so large.
@@ -85,176 +97,157 @@ pub(super) struct Search<'p> {
     pub(super) racks: u8,
     /// Platters that sets can have in each, by the number of libraries.
     capacities: BTreeMap<u16, u64>,
+    trials: Trials<'p>,
     /// What was tried of the year.
-    trials: BTreeMap<Size, Trial>,
+    tried: BTreeMap<Size, Trial>,
     last: Option<Chosen>,
 }
 
 impl<'p> Search<'p> {
     pub(super) fn new(plan: &'p Plan) -> Result<Self, PlanError> {
-        Ok(Self { plan, racks: racks(plan)?, capacities: BTreeMap::new(), trials: BTreeMap::new(), last: None })
+        let racks = racks(plan)?;
+        let trials = Trials::new(plan, racks);
+        Ok(Self { plan, racks, capacities: BTreeMap::new(), trials, tried: BTreeMap::new(), last: None })
     }
 
     /// The smallest size for a year that is not smaller than the last one, or what stands in the way.
     pub(super) fn choose(&mut self, year: &Year) -> Result<Result<Chosen, Box<Unmet>>, PlanError> {
-        self.trials.clear();
+        self.tried.clear();
         let last = self.last.as_ref().map(|chosen| (chosen.trial.size, chosen.limits));
-        let Limits { most_libraries, fewest_drives, fewest_shuttles } = self.limits();
-        let floor = last.map_or(Size { libraries: 1, drives: fewest_drives, shuttles: fewest_shuttles }, |(size, _)| size);
+        let limits = &self.plan.limits;
+        let floor = last.map_or(Size { libraries: 1, drives: limits.drives[0], shuttles: limits.shuttles[0] }, |(size, _)| size);
         let Some(for_slots) = self.for_slots(year, floor.libraries)? else {
-            let size = self.largest(most_libraries);
+            let size = Size { libraries: limits.libraries, drives: limits.drives[1], shuttles: self.most_shuttles(limits.drives[1]) };
             return Ok(Err(Box::new(Unmet { year: *year, size, limit: Limit::Slots, trial: None })));
         };
         let by_slots = if for_slots == 1 { Limit::Minimum } else { Limit::Slots };
-        // What was enough last year may be enough.
-        if let Some((size, mut limits)) = last {
-            let trial = self.tried(year, Size { libraries: for_slots, ..size })?;
-            if trial.short_of.is_none() {
-                if size.libraries != for_slots {
-                    limits[0] = by_slots;
-                }
-                let chosen = Chosen { limits, trial };
-                self.last = Some(chosen.clone());
-                return Ok(Ok(chosen));
-            }
-        }
-        let ((libraries, libraries_limit), (drives, drives_limit)) = match self.drives(year, for_slots, floor.drives)? {
-            Some(drives) => ((for_slots, by_slots), drives),
-            None => match self.more_libraries(year, for_slots)? {
-                Ok(libraries) => {
-                    let drives = self.drives(year, libraries.0, floor.drives)?;
-                    (libraries, drives.expect("the largest of so many libraries were enough"))
-                }
+        let mut found = self.machines(year, for_slots, floor)?;
+        let mut libraries_limit = by_slots;
+        if let Err(short) = found {
+            (found, libraries_limit) = match self.more_libraries(year, floor, short)? {
+                Ok((machines, limit)) => (Ok(machines), limit),
                 Err(short) => return Ok(Err(short)),
-            },
-        };
-        let (shuttles, shuttles_limit) = self.shuttles(year, libraries, drives, floor.shuttles)?;
-        let trial = self.tried(year, Size { libraries, drives, shuttles })?;
-        let mut limits = [libraries_limit, drives_limit, shuttles_limit];
-        if let Some((size, before)) = last {
-            // As many as last year, for the same reason.
-            let same = [size.libraries == libraries, size.drives == drives, size.shuttles == shuttles];
-            (0..3).filter(|&index| same[index]).for_each(|index| limits[index] = before[index]);
+            };
         }
-        let chosen = Chosen { limits, trial };
+        let Ok((size, [drives_limit, shuttles_limit])) = found else { unreachable!("more libraries are enough, or the year is unmet") };
+        let mut limits = [libraries_limit, drives_limit, shuttles_limit];
+        if let Some((before, limits_before)) = last {
+            // As many as last year, for the same reason.
+            let same = [before.libraries == size.libraries, before.drives == size.drives, before.shuttles == size.shuttles];
+            (0..3).filter(|&index| same[index]).for_each(|index| limits[index] = limits_before[index]);
+        }
+        let chosen = Chosen { limits, trial: self.tried(year, size)? };
         self.last = Some(chosen.clone());
         Ok(Ok(chosen))
     }
 
-    /// More libraries than `too_few`, so many that the largest of their kind are enough, with what fewer are short of.
-    fn more_libraries(&mut self, year: &Year, too_few: u16) -> Result<Result<(u16, Limit), Box<Unmet>>, PlanError> {
+    /// More libraries than were too few, with their machines, and what one fewer is short of.
+    fn more_libraries(&mut self, year: &Year, floor: Size, mut short: Short) -> Result<Result<(Machines, Limit), Box<Unmet>>, PlanError> {
         let most = self.plan.limits.libraries;
-        let (mut low, mut limit) = (too_few, Limit::Level);
-        let (mut best_s, mut in_vain) = (f64::INFINITY, 0);
-        let mut libraries = too_few;
-        let mut high = loop {
-            let (short_of, trial) = self.largest_is_short_of(year, libraries)?;
-            let Some(short_of) = short_of else { break libraries };
+        let (mut best_s, mut in_vain, mut step) = (f64::INFINITY, 0, 1_u16);
+        let (mut high, mut machines) = loop {
             // More libraries that don't help much will not do so later: what limits is not the load.
-            let tail_s = trial.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
-            if short_of == Limit::Level && tail_s.is_finite() {
+            let tail_s = short.trial.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
+            if short.limit == Limit::Level && tail_s.is_finite() {
                 in_vain = if tail_s > 0.9 * best_s { in_vain + 1 } else { 0 };
                 best_s = best_s.min(tail_s);
             }
-            if libraries >= most || in_vain >= 2 {
-                return Ok(Err(Box::new(Unmet { year: *year, size: self.largest(libraries), limit: short_of, trial })));
+            if short.size.libraries >= most || in_vain >= 3 {
+                return Ok(Err(Box::new(Unmet { year: *year, size: short.size, limit: short.limit, trial: short.trial })));
             }
-            (low, limit) = (libraries, short_of);
-            libraries = libraries.saturating_mul(2).min(most);
+            let libraries = short.size.libraries.saturating_add(step).min(most);
+            step = step.saturating_mul(2);
+            match self.machines(year, libraries, floor)? {
+                Ok(machines) => break (libraries, machines),
+                Err(still) => short = still,
+            }
         };
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match self.largest_is_short_of(year, middle)?.0 {
-                Some(short_of) => (low, limit) = (middle, short_of),
-                None => high = middle,
+        while high - short.size.libraries > 1 {
+            let middle = short.size.libraries + (high - short.size.libraries) / 2;
+            match self.machines(year, middle, floor)? {
+                Ok(enough) => (high, machines) = (middle, enough),
+                Err(still) => short = still,
             }
         }
-        Ok(Ok((high, limit)))
+        Ok(Ok((machines, short.limit)))
     }
 
-    /// What the largest libraries are short of; arithmetic may tell without a trial.
-    fn largest_is_short_of(&mut self, year: &Year, libraries: u16) -> Result<(Option<Limit>, Option<Trial>), PlanError> {
-        let size = self.largest(libraries);
-        if self.drives_for_written(year, libraries) > u32::from(size.drives) {
-            return Ok((Some(Limit::Verification), None));
-        }
-        let trial = self.tried(year, size)?;
-        Ok((trial.short_of, Some(trial)))
-    }
-
-    /// The fewest drives that are enough with as many shuttles as go with them, and what fewer are short of; none if the most are too few.
-    fn drives(&mut self, year: &Year, libraries: u16, floor: u16) -> Result<Option<(u16, Limit)>, PlanError> {
-        let most = self.largest(libraries).drives;
+    /// Drives and shuttles of so many libraries, none of which can be one fewer, with what fewer are short of; or what the most drives are
+    /// short of.
+    fn machines(&mut self, year: &Year, libraries: u16, floor: Size) -> Result<Result<Machines, Short>, PlanError> {
+        let most_drives = self.plan.limits.drives[1];
         let for_written = self.drives_for_written(year, libraries);
-        if for_written > u32::from(most) {
-            return Ok(None);
+        if for_written > u32::from(most_drives) {
+            let size = Size { libraries, drives: most_drives, shuttles: self.most_shuttles(most_drives) };
+            return Ok(Err(Short { size, limit: Limit::Verification, trial: None }));
         }
-        let low = floor.max(for_written as u16);
-        let at_floor = if for_written > u32::from(floor) { Limit::Verification } else { Limit::Minimum };
-        let guess = self.guess_drives(year, libraries).clamp(low, most);
-        let found = self.smallest(low, most, guess, |search, drives| {
-            let shuttles = search.most_shuttles(drives);
+        let low_drives = floor.drives.max(for_written as u16);
+        let drives_at_floor = if for_written > u32::from(floor.drives) { Limit::Verification } else { Limit::Minimum };
+        let (mut drives, mut shuttles) = (low_drives, floor.shuttles.min(self.most_shuttles(low_drives)));
+        if self.last.is_none() {
+            drives = self.guess_drives(year, libraries).clamp(low_drives, most_drives);
+            shuttles = self.guess_shuttles(year, libraries).clamp(shuttles, self.most_shuttles(drives));
+        }
+        // Too few, in what was tried so far.
+        let (mut few_drives, mut few_shuttles) = (low_drives - 1, floor.shuttles - 1);
+        let (mut more_drives, mut more_shuttles) = (1, 1);
+        loop {
+            let size = Size { libraries, drives, shuttles };
+            let trial = self.tried(year, size)?;
+            let Some(limit) = trial.short_of else { break };
+            let of_shuttles = matches!(limit, Limit::Level | Limit::ShuttleTime);
+            if of_shuttles && shuttles < self.most_shuttles(drives) {
+                few_shuttles = shuttles;
+                shuttles = (shuttles + more_shuttles).min(self.most_shuttles(drives));
+                more_shuttles *= 2;
+            } else if drives < most_drives {
+                few_drives = drives;
+                drives = (drives + more_drives).min(most_drives);
+                more_drives *= 2;
+            } else {
+                return Ok(Err(Short { size, limit, trial: Some(trial) }));
+            }
+        }
+        let short_of = |search: &mut Self, drives: u16, shuttles: u16| -> Result<Option<Limit>, PlanError> {
+            let shuttles = shuttles.min(search.most_shuttles(drives));
             Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of)
-        })?;
-        Ok(found.map(|(drives, short_of)| (drives, short_of.unwrap_or(at_floor))))
-    }
-
-    /// The fewest shuttles that are enough with these drives, and what fewer are short of. The most are enough.
-    fn shuttles(&mut self, year: &Year, libraries: u16, drives: u16, floor: u16) -> Result<(u16, Limit), PlanError> {
-        let most = self.most_shuttles(drives);
-        let low = floor.min(most);
-        let guess = self.guess_shuttles(year, libraries).clamp(low, most);
-        let found =
-            self.smallest(low, most, guess, |search, shuttles| Ok(search.tried(year, Size { libraries, drives, shuttles })?.short_of))?;
-        let (shuttles, short_of) = found.expect("as many shuttles as go with the drives were enough");
-        Ok((shuttles, short_of.unwrap_or(Limit::Minimum)))
-    }
-
-    /// The smallest of `low..=high` that is short of nothing, and what one fewer is short of, if there is one fewer; none if all are short
-    /// of something.
-    fn smallest(
-        &mut self,
-        low: u16,
-        high: u16,
-        guess: u16,
-        mut short_of: impl FnMut(&mut Self, u16) -> Result<Option<Limit>, PlanError>,
-    ) -> Result<Option<(u16, Option<Limit>)>, PlanError> {
-        // All up to `failed` are too small, and from `enough` on none is.
-        let (mut failed, mut enough) = (i32::from(low) - 1, i32::from(high) + 1);
-        let mut why = None;
-        let (mut next, mut step) = (i32::from(guess), 1);
-        while enough - failed > 1 {
-            next = next.clamp(failed + 1, enough - 1);
-            match short_of(self, next as u16)? {
-                Some(limit) => (failed, why, next) = (next, Some(limit), next + step),
-                None => (enough, next) = (next, next - step),
-            }
-            // Away from the guess in growing steps, and in halves once it is between two.
-            if failed >= i32::from(low) && enough <= i32::from(high) {
-                next = failed + (enough - failed) / 2;
-            }
-            step *= 2;
+        };
+        while drives - few_drives > 1 {
+            let middle = few_drives + (drives - few_drives) / 2;
+            if short_of(self, middle, shuttles)?.is_some() { few_drives = middle } else { drives = middle }
         }
-        Ok((enough <= i32::from(high)).then_some((enough as u16, why)))
+        shuttles = shuttles.min(self.most_shuttles(drives));
+        few_shuttles = few_shuttles.min(shuttles - 1);
+        while shuttles - few_shuttles > 1 {
+            let middle = few_shuttles + (shuttles - few_shuttles) / 2;
+            if short_of(self, drives, middle)?.is_some() { few_shuttles = middle } else { shuttles = middle }
+        }
+        // What failed may have failed with others.
+        loop {
+            let by_shuttles = if shuttles > floor.shuttles { short_of(self, drives, shuttles - 1)? } else { Some(Limit::Minimum) };
+            let Some(by_shuttles) = by_shuttles else {
+                shuttles -= 1;
+                continue;
+            };
+            let by_drives = if drives > low_drives { short_of(self, drives - 1, shuttles)? } else { Some(drives_at_floor) };
+            let Some(by_drives) = by_drives else {
+                drives -= 1;
+                shuttles = shuttles.min(self.most_shuttles(drives));
+                continue;
+            };
+            return Ok(Ok((Size { libraries, drives, shuttles }, [by_drives, by_shuttles])));
+        }
     }
 
     fn tried(&mut self, year: &Year, size: Size) -> Result<Trial, PlanError> {
-        if let Some(trial) = self.trials.get(&size) {
+        if let Some(trial) = self.tried.get(&size) {
             return Ok(trial.clone());
         }
-        let trial = trial(self.plan, self.racks, year, size, self.plan.failures.planned_for, true)?;
-        self.trials.insert(size, trial.clone());
+        // What was enough last year is likely to be enough.
+        let gives_up = self.last.is_none() || !self.tried.is_empty();
+        let trial = self.trials.run(year, size, self.plan.failures.planned_for, gives_up)?;
+        self.tried.insert(size, trial.clone());
         Ok(trial)
-    }
-
-    fn limits(&self) -> Limits {
-        let limits = &self.plan.limits;
-        Limits { most_libraries: limits.libraries, fewest_drives: limits.drives[0], fewest_shuttles: limits.shuttles[0] }
-    }
-
-    fn largest(&self, libraries: u16) -> Size {
-        let drives = self.plan.limits.drives[1];
-        Size { libraries, drives, shuttles: self.most_shuttles(drives) }
     }
 
     /// At most two a drive (P, section 4).
@@ -331,7 +324,7 @@ impl<'p> Search<'p> {
         let Chosen { limits, trial } = chosen;
         let size = trial.size;
         let capacity_platters = self.capacity(size.libraries)?;
-        let decode = decoding::need(self.plan, self.racks, &year, &trial)?;
+        let decode = decoding::need(self.plan, &year, &trial);
         let content = self.plan.platter_bytes() / self.plan.written_per_byte();
         Ok(YearPlan {
             staging_bytes: staging::bytes(self.plan, &year, &trial)?,
@@ -345,46 +338,6 @@ impl<'p> Search<'p> {
             capacity_platters,
         })
     }
-
-    /// What failures do to a year.
-    fn failures(&mut self, last: &YearPlan) -> Result<Vec<FailureEffect>, PlanError> {
-        let plan = self.plan;
-        let level_s = plan.service.in_library().seconds();
-        let mut effects = Vec::new();
-        for case in [Case::ByChance, Case::Machines, Case::Library] {
-            let (size, shape) = (last.size, plan.like.sets.shape);
-            if case == Case::Machines && (size.drives < 2 || size.shuttles < 2) {
-                let account = "with one drive or shuttle, nothing is read while it is down".to_owned();
-                effects.push(FailureEffect { case, trial: None, keeps_level: false, account });
-                continue;
-            }
-            if case == Case::Library {
-                let together = usize::from(shape.platters()).div_ceil(size.libraries.into());
-                if together > usize::from(shape.redundancy) {
-                    let needed = shape.platters().div_ceil(shape.redundancy.max(1));
-                    let account = format!(
-                        "{together} platters of each set are in it, and {} may be missing: what it holds waits until it is back; with \
-                         {needed} libraries it would not",
-                        shape.redundancy
-                    );
-                    effects.push(FailureEffect { case, trial: None, keeps_level: false, account });
-                    continue;
-                }
-            }
-            let trial = trial(plan, self.racks, &last.year, size, case, false)?;
-            let keeps_level = trial.worst_tail_s() <= level_s && trial.lost == 0.0;
-            let account = account(plan, case, last, &trial, keeps_level);
-            effects.push(FailureEffect { case, trial: Some(trial), keeps_level, account });
-        }
-        Ok(effects)
-    }
-}
-
-/// By the names that the search uses.
-struct Limits {
-    most_libraries: u16,
-    fewest_drives: u16,
-    fewest_shuttles: u16,
 }
 
 /// The racks that are set, or the fewest that hold a set.
@@ -405,7 +358,7 @@ fn racks(plan: &Plan) -> Result<u8, PlanError> {
     Err(PlanError::NoRacks { members, racks: MOST, most })
 }
 
-const YEAR_H: f64 = 365.25 * 24.0;
+pub(super) const YEAR_H: f64 = 365.25 * 24.0;
 
 /// Energy of a year. Drives verify what is written, and no more.
 fn energy(plan: &Plan, year: &Year, trial: &Trial, decode: &DecodeNeed) -> Energy {
@@ -419,27 +372,4 @@ fn energy(plan: &Plan, year: &Year, trial: &Trial, decode: &DecodeNeed) -> Energ
         drives: kwh(busy * plan.draws.drive_busy_w + (drives - busy) * plan.draws.drive_idle_w),
         decoding: kwh(decode.mean * plan.draws.worker_w),
     }
-}
-
-/// What a failure does, in a sentence.
-fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level: bool) -> String {
-    let (before, after) = (last.trial.worst_tail_s(), trial.worst_tail_s());
-    let verdict = if keeps_level { "the level is kept" } else { "the level is not kept" };
-    let ended = if after.is_finite() {
-        format!("the tail is {} instead of {}, {verdict}", super::report::time(after), super::report::time(before))
-    } else {
-        "not all reads end in time, the level is not kept".to_owned()
-    };
-    let verified = if trial.verification < 1.0 { ", and verification falls behind what is written" } else { "" };
-    let lost = if trial.lost > 0.0 { format!(", {:.3} % of the reads wait for a repair", 100.0 * trial.lost) } else { String::new() };
-    let often = if case == Case::ByChance {
-        let libraries = f64::from(last.size.libraries);
-        let drives = libraries * f64::from(last.size.drives) * YEAR_H / plan.failures.drive_hours;
-        let moving = libraries * f64::from(last.size.shuttles) * last.trial.shuttles_moving * YEAR_H;
-        let shuttles = moving / plan.failures.shuttle_hours;
-        format!("; {drives:.1} drives and {shuttles:.1} shuttles fail in a year")
-    } else {
-        String::new()
-    };
-    format!("{ended}{verified}{lost}{often}")
 }

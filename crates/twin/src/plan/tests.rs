@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::search::Search;
-use super::trial::trial;
+use super::trial::Trials;
 use super::{Case, Limit, Plan, Size, plan, reference};
 use crate::settings::Override;
 
@@ -80,7 +80,7 @@ fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
     let year = &outcome.years[0];
     let tried = |drives, shuttles| {
         let size = Size { drives, shuttles, ..year.size };
-        trial(&plan, outcome.racks, &year.year, size, Case::Nothing, false).unwrap()
+        Trials::new(&plan, outcome.racks).run(&year.year, size, Case::Nothing, false).unwrap()
     };
     let Size { drives, shuttles, .. } = year.size;
     let trial = tried(drives, shuttles);
@@ -89,8 +89,7 @@ fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
     assert!(trial.worst_tail_s() <= 0.8 * 3_600.0 && trial.verification >= 1.25 && trial.requests > 500, "{trial:?}");
     // What was found to be the limit is what one fewer is short of.
     assert!(drives > 2, "{}", year.size);
-    let most = plan.limits.shuttles[1].min(2 * (drives - 1));
-    assert_eq!(tried(drives - 1, most).short_of, Some(year.limits[1]));
+    assert_eq!(tried(drives - 1, shuttles.min(2 * (drives - 1))).short_of, Some(year.limits[1]));
     if year.limits[2] != Limit::Minimum {
         assert_eq!(tried(drives, shuttles - 1).short_of, Some(year.limits[2]));
     }

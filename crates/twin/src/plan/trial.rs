@@ -1,15 +1,18 @@
 //! A trial: a size under a year's load, simulated with several seeds.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, Library, Shuttle, Verification};
 use fulgurite_mechanics::{Breakdown, Faults};
 
+use super::decoding::{Leaving, Left};
 use super::load::{Year, at_rate, cool_down, share_of};
 use super::{Failures, Limit, Plan, PlanError, Size};
-use crate::scenario::{LibraryFault, RunSettings, Scenario, WorkloadKind};
-use crate::simulation::{self, Run, RunError};
+use crate::scenario::{LibraryFault, RunSettings, Scenario, Sets, WorkloadKind};
+use crate::simulation::{Repeated, Run, RunError};
 use crate::statistics::{Interval, confidence};
 
 /// What goes wrong in a trial.
@@ -74,6 +77,10 @@ pub struct Trial {
     pub motion_w: f64,
     /// What keeps it from being enough; nothing if it is.
     pub short_of: Option<Limit>,
+    /// Libraries that were simulated; they stand for all.
+    pub simulated: u16,
+    /// What left the simulated libraries in the first run that ended.
+    pub(super) left: Vec<Left>,
 }
 
 impl Trial {
@@ -90,60 +97,110 @@ impl Trial {
     }
 }
 
-/// Seeds that are run at once: always so many, whatever cores there are, so that a trial that is given up looks the same everywhere.
-const AT_ONCE: usize = 2;
+/// Tries sizes of one plan. Platters that lie where they lay in the last trial aren't placed again.
+pub(super) struct Trials<'p> {
+    plan: &'p Plan,
+    racks: u8,
+    last: Option<Repeated>,
+}
 
-/// Runs a size under a year's load. With `gives_up`, seeds are left out when an earlier one has shown that the size is not enough.
-pub(super) fn trial(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case, gives_up: bool) -> Result<Trial, PlanError> {
-    let scenario = scenario(plan, racks, year, size, case);
-    let scale = f64::from(size.libraries) / f64::from(scenario.libraries);
-    let mut sum = Sum::default();
-    let seeds: Vec<u64> = (0..u64::from(plan.seeds)).map(|index| plan.seed + index).collect();
-    for seeds in seeds.chunks(AT_ONCE) {
-        let runs: Vec<Result<Run, RunError>> = thread::scope(|scope| {
-            let started: Vec<_> = seeds
-                .iter()
-                .map(|&seed| {
-                    scope.spawn({
-                        let scenario = &scenario;
-                        move || simulation::run(scenario, seed)
-                    })
-                })
-                .collect();
-            started.into_iter().map(|run| run.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
-        for run in runs {
-            match run {
-                Ok(run) => sum.add(run, plan.service.share, &scenario),
-                // Slower than anything that is promised.
-                Err(RunError::Unfinished { .. }) => sum.tails_s.push(f64::INFINITY),
-                Err(error) => return Err(error.into()),
+/// Seeds after which a size may be given up: always so many, whatever cores there are, so that a trial that is given up looks the same everywhere.
+const BEFORE_GIVING_UP: usize = 2;
+
+impl<'p> Trials<'p> {
+    pub(super) fn new(plan: &'p Plan, racks: u8) -> Self {
+        Self { plan, racks, last: None }
+    }
+
+    /// Runs a size under a year's load. With `gives_up`, seeds are left out when the first ones have shown that the size is not enough.
+    pub(super) fn run(&mut self, year: &Year, size: Size, case: Case, gives_up: bool) -> Result<Trial, PlanError> {
+        let plan = self.plan;
+        let scenario = scenario(plan, self.racks, year, size, case);
+        let repeated = match &self.last {
+            Some(last) => last.followed_by(scenario),
+            None => Repeated::new(scenario),
+        };
+        self.last = Some(repeated.clone());
+        let seeds: Vec<u64> = (0..u64::from(plan.seeds)).map(|index| plan.seed + index).collect();
+        let mut sum = Sum { stand_for: stand_for(plan.reads.kind == WorkloadKind::Trace, size, case), ..Sum::default() };
+        let (first, others) = seeds.split_at(if gives_up { BEFORE_GIVING_UP.min(seeds.len()) } else { seeds.len() });
+        for seeds in [first, others] {
+            for run in runs(&repeated, seeds) {
+                match run {
+                    Ok((run, left)) => sum.add(run, left, plan.service.share, repeated.scenario()),
+                    // Slower than anything that is promised.
+                    Err(RunError::Unfinished { .. }) => sum.tails_s.push(f64::INFINITY),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if gives_up && sum.trial(plan, year, size, case).short_of.is_some() {
+                break;
             }
         }
-        if gives_up && sum.trial(plan, year, size, case, scale).short_of.is_some() {
-            break;
-        }
+        Ok(sum.trial(plan, year, size, case))
     }
-    Ok(sum.trial(plan, year, size, case, scale))
+}
+
+/// One run for each of the seeds, in their order, on as many cores as there are.
+fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Left>), RunError>> {
+    let next = AtomicUsize::new(0);
+    let done: Vec<_> = seeds.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        while let Some((&seed, done)) = seeds.iter().zip(&done).nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut leaving = Leaving::new(repeated.scenario());
+            let run = repeated.run_with(seed, &mut leaving).map(|run| (run, leaving.slots));
+            assert!(done.set(run).is_ok(), "each seed is run by one thread");
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(seeds.len());
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    done.into_iter().map(|done| done.into_inner().expect("all threads have ended")).collect()
+}
+
+/// The most libraries that are simulated to see what happens without one of them.
+pub(super) const SIMULATED_MOST: u16 = 8;
+
+/// How libraries that are simulated stand for those that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct StandFor {
+    /// Those that are simulated.
+    simulated: u16,
+    /// Of them away.
+    away: u16,
+    /// Those they stand for.
+    all: u16,
+    /// Share of their platters that is read from others.
+    unavailable: f64,
+}
+
+impl StandFor {
+    /// Share of all requests that they see.
+    fn part(&self) -> f64 {
+        f64::from(self.simulated) / f64::from(self.all)
+    }
 }
 
 /// Libraries that stand for all of them.
-fn simulated_libraries(plan: &Plan, size: Size) -> u16 {
+fn stand_for(is_trace: bool, size: Size, case: Case) -> StandFor {
+    let all = size.libraries;
+    if case == Case::Library && all > 1 {
+        return if is_trace || all <= SIMULATED_MOST {
+            StandFor { simulated: all, away: 1, all, unavailable: 0.0 }
+        } else {
+            // Of those that are left. What they see of requests for the one that is away falls on platters that can't be used.
+            StandFor { simulated: SIMULATED_MOST, away: 0, all: all - 1, unavailable: 1.0 / f64::from(all) }
+        };
+    }
     // A trace says which platters it wants, so it needs all of them.
-    if plan.reads.kind == WorkloadKind::Trace { size.libraries } else { size.libraries.min(2) }
+    let simulated = if is_trace { all } else { all.min(2) };
+    StandFor { simulated, away: 0, all, unavailable: 0.0 }
 }
 
 /// What is simulated.
 pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case) -> Scenario {
-    let libraries = simulated_libraries(plan, size);
-    let part = f64::from(libraries) / f64::from(size.libraries);
-    let like = plan.reads_like();
-    let mut workload = share_of(&at_rate(&like, year.reads_per_second), part);
-    if case == Case::Library && size.libraries > 1 {
-        // Each read of a platter that is away is read from as many others as a set has information platters.
-        let (all, reads) = (f64::from(size.libraries), f64::from(plan.like.sets.shape.information));
-        workload = at_rate(&workload, workload.rate * (all - 1.0 + reads) / (all - 1.0));
-    }
+    let stand_for = stand_for(plan.reads.kind == WorkloadKind::Trace, size, case);
+    let libraries = stand_for.simulated;
+    let workload = share_of(&at_rate(&plan.reads_like(), year.reads_per_second), stand_for.part());
     let mut mechanics = plan.like.mechanics.clone();
     let mut faults = Vec::new();
     let Failures { shuttle_hours, drive_hours, detection_s, repair_s, .. } = plan.failures;
@@ -172,6 +229,8 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
         name: plan.name.clone(),
         title: format!("Year {} of {}", year.number, plan.name),
         libraries,
+        away: stand_for.away,
+        sets: Sets { unavailable: plan.like.sets.unavailable + stand_for.unavailable, ..plan.like.sets.clone() },
         layout,
         platters: platters.max(members.div_ceil(u64::from(libraries))) as u32,
         verification: Verification::Endless,
@@ -187,6 +246,8 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
 /// Figures of several runs.
 #[derive(Default)]
 struct Sum {
+    stand_for: StandFor,
+    left: Option<Vec<Left>>,
     tails_s: Vec<f64>,
     runs: f64,
     requests: u64,
@@ -201,8 +262,9 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, mut run: Run, share: f64, scenario: &Scenario) {
+    fn add(&mut self, mut run: Run, left: Vec<Left>, share: f64, scenario: &Scenario) {
         let measured_s = scenario.run.measured.seconds();
+        self.left.get_or_insert(left);
         self.tails_s.push(run.percentile_s(share));
         self.runs += 1.0;
         self.requests += run.requests;
@@ -216,9 +278,9 @@ impl Sum {
         self.motion_w += run.shuttles.joules / measured_s;
     }
 
-    /// What the runs so far come to; `scale` is libraries over those that were simulated.
-    fn trial(&self, plan: &Plan, year: &Year, size: Size, case: Case, scale: f64) -> Trial {
-        let runs = self.runs.max(1.0);
+    /// What the runs so far come to.
+    fn trial(&self, plan: &Plan, year: &Year, size: Size, case: Case) -> Trial {
+        let (runs, scale) = (self.runs.max(1.0), 1.0 / self.stand_for.part());
         let verified_bytes_s = self.verified_bytes_s / runs * scale;
         let mut trial = Trial {
             size,
@@ -235,17 +297,19 @@ impl Sum {
             read_bytes_s: self.read_bytes_s / runs * scale,
             motion_w: self.motion_w / runs * scale,
             short_of: None,
+            simulated: self.stand_for.simulated,
+            left: self.left.clone().unwrap_or_default(),
         };
         let limit_s = (1.0 - plan.margin.service) * plan.service.in_library().seconds();
         // What a shuttle or drive has no time for may show in the tail only after more hours than are simulated.
         trial.short_of = if trial.worst_tail_s() > limit_s {
             Some(Limit::Level)
+        } else if trial.shuttles_idle < plan.margin.idle {
+            Some(Limit::ShuttleTime)
         } else if trial.verification < 1.0 + plan.margin.verification {
             Some(Limit::Verification)
         } else if trial.reading > 1.0 - plan.margin.idle {
             Some(Limit::DriveTime)
-        } else if trial.shuttles_idle < plan.margin.idle {
-            Some(Limit::ShuttleTime)
         } else {
             None
         };

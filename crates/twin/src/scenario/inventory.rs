@@ -2,7 +2,7 @@
 
 use fulgurite_chance::Stream;
 use fulgurite_library::placement::{Planner, Spread};
-use fulgurite_library::{Inventory, Library, Platter, RegionPlatter, Slot};
+use fulgurite_library::{Inventory, Library, Platter, RegionPlatter, Slot, Verification};
 use fulgurite_workload::Platters;
 
 use super::{Scenario, ScenarioError};
@@ -79,34 +79,43 @@ impl Scenario {
         places[..written].iter().for_each(|(library, _)| counts[usize::from(library.0)] += 1);
         let mut sets = vec![Vec::new(); self.libraries.into()];
         places.iter().enumerate().for_each(|(index, (library, _))| sets[usize::from(library.0)].push((index / members) as u32));
-        let inventory = |((homes, written), sets)| {
+        let inventory = |(library, ((homes, written), sets))| {
             let zones = self.sets.zones.clone();
-            Inventory { homes, written, tracks: self.tracks, verification: self.verification, sets, zones }
+            let verification = if library < usize::from(self.away) { Verification::Off } else { self.verification };
+            Inventory { homes, written, tracks: self.tracks, verification, sets, zones }
         };
         Ok(Stock {
-            inventories: homes.into_iter().zip(counts).zip(sets).map(inventory).collect(),
+            inventories: homes.into_iter().zip(counts).zip(sets).enumerate().map(inventory).collect(),
+            unavailable: self.unavailable(&places[..written], seed),
             sets: fulgurite_library::Sets { shape: self.sets.shape, places },
             written: written as u32,
             readable: self.readable_of(written_sets),
-            unavailable: self.unavailable(written as u32, seed),
         })
     }
 
-    /// Platters in an order drawn at random, each taken unless its set has lost as many as it can.
-    fn unavailable(&self, written: u32, seed: u64) -> Vec<RegionPlatter> {
-        let wanted = (self.sets.unavailable * f64::from(written) + 0.5) as usize;
+    /// All in libraries that are away; and of the others, in an order drawn at random, each unless its set has lost as many as it can.
+    fn unavailable(&self, written: &[(Library, Platter)], seed: u64) -> Vec<RegionPlatter> {
+        let is_away = |platter: u32| written[platter as usize].0.0 < self.away;
+        let written_count = written.len() as u32;
+        let mut chosen: Vec<RegionPlatter> = match self.away {
+            0 => Vec::new(),
+            _ => (0..written_count).filter(|&platter| is_away(platter)).map(RegionPlatter).collect(),
+        };
+        let wanted = (self.sets.unavailable * f64::from(written_count) + 0.5) as usize;
         if wanted == 0 {
-            return Vec::new();
+            return chosen;
         }
         let members = u32::from(self.sets.shape.platters());
         let mut stream = Stream::new(seed, "unavailable platters");
-        let mut order: Vec<u32> = (0..written).collect();
+        let mut order: Vec<u32> = (0..written_count).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, stream.below(last as u64 + 1) as usize);
         }
-        let mut lost = vec![0_u16; (written / members) as usize];
-        let mut chosen: Vec<RegionPlatter> = order
+        let mut lost = vec![0_u16; (written_count / members) as usize];
+        chosen.iter().for_each(|platter| lost[(platter.0 / members) as usize] += 1);
+        let others = order
             .into_iter()
+            .filter(|platter| !is_away(*platter))
             .filter(|platter| {
                 let lost = &mut lost[(platter / members) as usize];
                 let may = *lost < self.sets.shape.redundancy;
@@ -114,8 +123,8 @@ impl Scenario {
                 may
             })
             .map(RegionPlatter)
-            .take(wanted)
-            .collect();
+            .take(wanted);
+        chosen.extend(others);
         chosen.sort_unstable();
         chosen
     }
@@ -125,7 +134,7 @@ impl Stock {
     /// The same places for another seed, which can't use others of the platters.
     #[must_use]
     pub fn for_seed(&self, scenario: &Scenario, seed: u64) -> Self {
-        Self { unavailable: scenario.unavailable(self.written, seed), ..self.clone() }
+        Self { unavailable: scenario.unavailable(&self.sets.places[..self.written as usize], seed), ..self.clone() }
     }
 
     /// The platter that the workload means by its `index`th: information platters alone are read.

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub title: String,
     /// Libraries, all alike, over which sets are spread.
     pub libraries: u16,
+    /// The first so many of them are away all the time: nothing they hold can be read there, and their drives verify nothing.
+    pub away: u16,
     /// The panel of each.
     pub layout: Layout,
     /// Written platters in each library at the beginning, of which as many are there as make complete sets over all libraries; 0 for as
@@ -140,6 +142,7 @@ impl Default for Scenario {
             name: "default".to_owned(),
             title: "An early library under a typical load".to_owned(),
             libraries: 1,
+            away: 0,
             layout: Layout { storage_racks: 8, ..Layout::default() },
             platters: 3_800,
             tracks: 100_000,
@@ -258,6 +261,8 @@ impl Scenario {
         self.layout.clone().check()?;
         let members = self.sets.shape.platters();
         range("deployment.libraries", (1..=1_000).contains(&self.libraries), &self.libraries, "1 to 1000")?;
+        range("deployment.away", self.away < self.libraries, &self.away, "fewer than there are libraries")?;
+        range("deployment.away", self.away == 0 || self.ingest.is_none(), &self.away, "none where something is written")?;
         range("sets.information", self.sets.shape.information >= 1, &self.sets.shape.information, "1 or more")?;
         range("sets.redundancy", members <= 64, &self.sets.shape, "a set of 64 platters at most")?;
         self.sets.zones.check()?;

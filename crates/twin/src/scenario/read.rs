@@ -135,6 +135,13 @@ fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
     let title = reader.top().setting_or("title", text(), base.title.clone(), "What the scenario is about, in a line.");
     let mut section = reader.section("deployment", "Libraries that hold sets together.");
     let libraries = section.setting_or("libraries", count(1..=1_000), base.libraries, "How many there are, all alike.");
+    let away = section.setting_or(
+        "away",
+        count(0..=999),
+        base.away,
+        "Of them, those that are away all the time. A read of what they hold becomes reads of others of its set; where too many of a set are \
+         away, it ends without its bytes.",
+    );
     let (layout, platters) = library(reader, base);
     let (tracks, track_bytes) = platter(reader, base);
     let (motion, power, layout) = shuttles(reader, base, layout);
@@ -161,6 +168,7 @@ fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
         name,
         title,
         libraries,
+        away,
         layout,
         platters,
         tracks,

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Run, RunError, run, run_on};
+use fulgurite_library::Layout;
+
+use super::{Observer, Run, RunError, run_on};
 use crate::scenario::{Scenario, Stock};
 
 /// A scenario that is run with one seed after another, or with several at once. Its platters are placed once for all of them, by whoever comes first.
@@ -19,22 +21,78 @@ impl Repeated {
         Self { scenario: Arc::new(scenario), stock: Arc::default() }
     }
 
+    /// Another scenario, which takes over what is placed if its platters go to the same slots: other machines, another workload.
+    #[must_use]
+    pub fn followed_by(&self, scenario: Scenario) -> Self {
+        let stock = if has_same_places(&self.scenario, &scenario) { Arc::clone(&self.stock) } else { Arc::default() };
+        Self { scenario: Arc::new(scenario), stock }
+    }
+
     /// What is run.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// The same run as [`run`] with this seed.
+    /// The same run as [`run`](super::run) with this seed.
     ///
     /// # Errors
-    /// As [`run`].
+    /// As [`run`](super::run).
     pub fn run(&self, seed: u64) -> Result<Run, RunError> {
+        self.run_with(seed, ())
+    }
+
+    /// The same, with someone who watches.
+    ///
+    /// # Errors
+    /// As [`run`](super::run).
+    pub fn run_with<O: Observer>(&self, seed: u64, observer: O) -> Result<Run, RunError> {
         let scenario = &*self.scenario;
-        match self.stock.get_or_init(|| scenario.check().and_then(|()| scenario.stock(seed)).ok()) {
-            Some(stock) => Ok(run_on(scenario, &stock.for_seed(scenario, seed), seed, (), |_| ())?.run),
+        scenario.check()?;
+        let stock = match self.stock.get_or_init(|| scenario.stock(seed).ok()) {
+            Some(stock) => stock.for_seed(scenario, seed),
             // It fails again, and says why.
-            None => run(scenario, seed),
-        }
+            None => scenario.stock(seed)?,
+        };
+        Ok(run_on(scenario, &stock, seed, observer, |_| ())?.run)
+    }
+}
+
+/// Whether all that [`Scenario::stock`] looks at is the same; what can't be used is drawn for each seed anew.
+fn has_same_places(one: &Scenario, other: &Scenario) -> bool {
+    let panel = |scenario: &Scenario| Layout { drives: [0; 2], shuttles: 0, ..scenario.layout.clone() };
+    let counts = |of: &Scenario| (of.libraries, of.away, of.platters, of.tracks, of.mechanics.drive.track_bytes);
+    counts(one) == counts(other)
+        && panel(one) == panel(other)
+        && one.verification == other.verification
+        && one.sets == other.sets
+        && one.ingest == other.ingest
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Micros;
+
+    use super::*;
+    use crate::simulation::run;
+
+    #[test]
+    fn runs_on_platters_that_were_placed_before_are_the_same_runs() {
+        let mut scenario = Scenario { platters: 190, ..Scenario::default() };
+        (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, Micros::HOUR);
+        scenario.sets.unavailable = 0.02;
+        let first = Repeated::new(scenario.clone());
+        let facts = |run: Run| (run.events, run.requests, run.outcomes, run.ended_at);
+        let expected = |scenario: &Scenario, seed| facts(run(scenario, seed).unwrap());
+        assert_eq!(facts(first.run(1).unwrap()), expected(&scenario, 1));
+        assert_eq!(facts(first.run(2).unwrap()), expected(&scenario, 2));
+        scenario.layout.shuttles = 7;
+        let second = first.followed_by(scenario.clone());
+        assert!(Arc::ptr_eq(&first.stock, &second.stock));
+        assert_eq!(facts(second.run(2).unwrap()), expected(&scenario, 2));
+        scenario.platters = 380;
+        let third = second.followed_by(scenario.clone());
+        assert!(!Arc::ptr_eq(&first.stock, &third.stock));
+        assert_eq!(facts(third.run(2).unwrap()), expected(&scenario, 2));
     }
 }
