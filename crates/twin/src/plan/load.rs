@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// Years from the beginning until so many bytes of content are stored.
+    /// Years from the beginning until so many bytes of content are stored; infinite if it is more than a thousand.
     #[must_use]
     pub fn years_until(&self, stored_bytes: f64) -> f64 {
         /// Nobody plans for more.
@@ -89,13 +89,16 @@ impl Plan {
         let mut before = self.ingest.stored_bytes as f64;
         let mut ingest_bytes = self.ingest.bytes_per_month as f64 * 12.0;
         for year in 0..MOST {
+            if before >= stored_bytes {
+                return f64::from(year);
+            }
             if before + ingest_bytes >= stored_bytes {
                 return f64::from(year) + ((stored_bytes - before) / ingest_bytes).max(0.0);
             }
             before += ingest_bytes;
             ingest_bytes *= 1.0 + self.ingest.growth;
         }
-        f64::from(MOST)
+        f64::INFINITY
     }
 }
 

@@ -230,7 +230,7 @@ pub struct YearPlan {
     pub decode: DecodeNeed,
     /// Kilowatt-hours in a year.
     pub energy_kwh: Energy,
-    /// Years from the beginning until the slots of these libraries are taken, if ingest goes on growing.
+    /// Years from the beginning until the slots of these libraries are taken, if ingest goes on growing; infinite if they never are.
     pub full_after_years: f64,
     /// Platters that sets can have in these libraries.
     pub capacity_platters: u64,

@@ -51,13 +51,7 @@ impl Plan {
 /// The page of all settings of plan files.
 #[must_use]
 pub fn reference() -> String {
-    const INTRODUCTION: &str = "\
-# Plan files
-
-What `fulgurite twin plan PLAN.toml` reads: what comes in and is asked for over the years, and what is promised. It answers with the
-libraries, drives and shuttles of each year, and what goes with them. A plan is a TOML file with the rules of [scenario files](scenarios.md);
-what a library is like beside that is said by a scenario, `library.like`.
-";
+    const INTRODUCTION: &str = include_str!("introduction.md");
     let mut reader = Reader::new(Document::empty("reference"));
     // Nothing is given, so nothing can be wrong with a scenario.
     let _ = ask(&mut reader);
@@ -135,7 +129,11 @@ fn ask(reader: &mut Reader) -> Result<Plan, SettingErrors> {
 fn ingest(reader: &mut Reader) -> IngestPlan {
     let mut section = reader.section("ingest", "What comes in. Redundancy is written beside it.");
     IngestPlan {
-        bytes_per_month: section.required("per_month", bytes("1 B"..), "Content in a month of the first year, in the mean."),
+        bytes_per_month: section.required(
+            "per_month",
+            bytes("0 B"..),
+            "Content in a month of the first year, in the mean; nothing for an archive that is only read.",
+        ),
         growth: section.setting("growth", share("0 %"..="1000 %"), "0 %", "What each year has more than the one before."),
         stored_bytes: section.setting("stored", bytes("0 B"..), "0 B", "Content that is there at the beginning."),
         sigma: section.setting_or(
@@ -168,7 +166,7 @@ fn reads(reader: &mut Reader) -> Reads {
             "typical",
             "Whose sizes and bursts: a preset (see [the workload](workload.md)), or `trace`.",
         ),
-        trace: section.optional("trace", file(), "The trace, a CSV or Parquet file; it is asked for as it is in every year."),
+        trace: section.optional("trace", file(), "The trace, a CSV file (see [the workload](workload.md)); it is asked for as it is in every year."),
         per_second: section.optional(
             "per_second",
             frequency("0.000001 /s"..="100000 /s"),
@@ -243,6 +241,14 @@ fn check(plan: &Plan, reader: &mut Reader) {
     }
     if limits.shuttles[0] > 2 * limits.drives[0] {
         reader.refuse("library.shuttles_min", format!("{} at most, two for each of the fewest drives", 2 * limits.drives[0]));
+    }
+    if plan.ingest.bytes_per_month == 0 {
+        if plan.ingest.stored_bytes == 0 {
+            reader.refuse("ingest.stored", "more than nothing, where nothing comes in");
+        }
+        if reads.kind != WorkloadKind::Trace && reads.per_second.is_none() {
+            reader.refuse("reads.per_second", "a rate, where nothing is written by which it could be reckoned");
+        }
     }
     if service.in_library() == Micros::ZERO {
         reader.refuse("service.for_decoding", format!("less than the {} within which reads have to be there", service.within));

@@ -63,7 +63,7 @@ fn sizes() -> Vec<Given> {
         words("drives_by", "What makes drives so many.", |_, y| limit(1, y)),
         words("shuttles_by", "What makes shuttles so many.", |_, y| limit(2, y)),
         real("full_after", "years", "Years from the beginning until the slots of these libraries are taken.", |_, y| {
-            Value::F64(y.full_after_years)
+            finite(y.full_after_years)
         }),
     ]
 }
@@ -123,6 +123,8 @@ impl Outcome {
             real("could_verify_mb_s", "MB/s", "What drives could verify.", |_, y| Value::F64(y.trial.verified_bytes_s / 1e6)),
             real("read_mb_s", "MB/s", "Whole tracks read for customers.", |_, y| Value::F64(y.trial.read_bytes_s / 1e6)),
             whole("capacity_platters", "Platters that sets can have in these libraries.", |_, y| number(y.capacity_platters)),
+            whole("simulated", "Libraries that were simulated, to stand for all.", |_, y| number(y.trial.simulated.into())),
+            whole("requests", "Reads that counted, in the simulated libraries and all seeds.", |_, y| number(y.trial.requests)),
             real("decode_verification", "workers", "Decode workers at what is verified, in the mean.", |_, y| {
                 Value::F64(y.decode.verification)
             }),
@@ -189,7 +191,11 @@ impl Outcome {
             (None, None) => "No year was to be planned.".to_owned(),
         };
         if let Some(last) = self.years.last() {
-            write!(out, " These libraries are full after {:.1} years.", last.full_after_years).expect("writing to a string");
+            match last.full_after_years {
+                years if years.is_finite() => write!(out, " These libraries are full after {years:.1} years."),
+                _ => write!(out, " These libraries are never full."),
+            }
+            .expect("writing to a string");
         }
         for effect in &self.failures {
             let _ = write!(out, "\nIf {}: {}.", effect.case.text(), effect.account);
@@ -200,7 +206,12 @@ impl Outcome {
     fn why(&self, unmet: &Unmet) -> String {
         let Unmet { year, size, limit, trial } = unmet;
         let found = match (limit, trial) {
-            (Limit::Slots, _) => format!("{} platters need more slots than {} libraries have", year.platters, size.libraries),
+            (Limit::Slots, _) => format!(
+                "{} platters need more slots than {} {} have",
+                year.platters,
+                size.libraries,
+                if size.libraries == 1 { "library" } else { "libraries" }
+            ),
             (Limit::Level, Some(trial)) => {
                 let allowed = (1.0 - self.plan.margin.service) * self.plan.service.in_library().seconds();
                 format!("with {size} the tail is still {}, and the margin leaves {}", time(trial.worst_tail_s()), time(allowed))
@@ -230,7 +241,7 @@ impl Outcome {
         let plan = &self.plan;
         let mut all = vec![
             "Sets, and so reads and ingest, are spread evenly over the libraries of a year; when one is added, people carry platters over. \
-             Two libraries with their share of the load stand for more."
+             Two libraries with their share of the load stand for more. All are alike, and none has fewer drives or shuttles than the year before."
                 .to_owned(),
             format!(
                 "A platter holds {} TB of content; sets are {}; a library has {} storage racks of {} shelves with {} slots, and drives of {} MB/s.",
@@ -251,7 +262,11 @@ impl Outcome {
             "Watts and joules are proposals, and so is what a decode worker does: compare ratios.".to_owned(),
         ];
         match plan.reads.kind {
-            WorkloadKind::Trace => all.push("The trace is asked for as it is in every year.".to_owned()),
+            WorkloadKind::Trace => all.push(
+                "The trace is asked for as it is in every year, and of all libraries, which are all simulated. Its rows count from the end of \
+                 the warm-up to the end of the measured interval."
+                    .to_owned(),
+            ),
             kind => all.push(format!(
                 "Reads have the sizes and bursts of `{}`, at another rate; they fall on all platters alike, and each library sees a whole burst in \
                  a period at the least.",
@@ -260,6 +275,16 @@ impl Outcome {
         }
         if plan.reads.per_second.is_none() && plan.reads.kind != WorkloadKind::Trace {
             all.push("A byte is read for each 47 written in the first year.".to_owned());
+        }
+        if let Some(last) = self.years.last()
+            && (last.trial.requests as f64) < f64::from(plan.seeds) / (1.0 - plan.service.share)
+        {
+            all.push(format!(
+                "In the last year {} reads counted, in {} seeds: too few to tell {} % of them from all, so the tail is that of the slowest.",
+                last.trial.requests,
+                plan.seeds,
+                trimmed(100.0 * plan.service.share)
+            ));
         }
         if plan.failures.planned_for != super::Case::Nothing {
             all.push(format!("The level is planned for this: {}.", plan.failures.planned_for.text()));

@@ -122,7 +122,7 @@ fn what_nothing_can_keep_is_said_with_its_limit() {
     assert!(outcome.statement().contains("it is the service level that stands in the way"), "{}", outcome.statement());
     let outcome = plan_of(&small(&["library.most=1", "ingest.per_month=9 PB", "margin.slots=0 %"]));
     assert_eq!(outcome.unmet.as_ref().map(|unmet| unmet.limit), Some(Limit::Slots));
-    assert!(outcome.statement().contains("need more slots than 1 libraries have"), "{}", outcome.statement());
+    assert!(outcome.statement().contains("1 library have"), "{}", outcome.statement());
     let outcome = plan_of(&small(&["library.most=1", "library.drives_max=3"]));
     assert_eq!(outcome.unmet.as_ref().map(|unmet| unmet.limit), Some(Limit::Verification));
 }
@@ -145,6 +145,61 @@ fn settings_that_do_not_go_together_are_refused_by_name() {
     assert!(text(&["service.for_decoding=3 h"]).contains("service.for_decoding"));
     assert!(text(&["reads.like=trace"]).contains("reads.trace"));
     assert!(text(&["ingest.per_monht=1 TB"]).contains("did you mean `per_month`?"));
+}
+
+#[test]
+fn an_archive_that_is_only_read_can_be_planned() {
+    let plan = small(&["ingest.per_month=0 B", "ingest.stored=500 TB", "years=1"]);
+    let outcome = plan_of(&plan);
+    assert!(outcome.unmet.is_none() && outcome.years[0].staging_bytes == 0.0 && outcome.years[0].full_after_years.is_infinite());
+    assert!(outcome.statement().contains("never full"), "{}", outcome.statement());
+    let text = "[ingest]\nper_month = \"0 B\"\n";
+    let errors = Plan::parse("nothing", text, &[]).unwrap_err().to_string();
+    assert!(errors.contains("`ingest.stored`") && errors.contains("`reads.per_second`"), "{errors}");
+}
+
+#[test]
+fn without_a_library_its_reads_become_reads_of_the_others() {
+    let plan = small(&["run.measured=1 h", "reads.per_second=0.2 /s"]);
+    let year = plan.year(1);
+    let trial = |libraries, case| {
+        let size = Size { libraries, drives: 6, shuttles: 6 };
+        Trials::new(&plan, 7).run(&year, size, case, false).unwrap()
+    };
+    // 6 or 7 of the 19 platters of each set are in one of three libraries, and 3 may be missing: a third of all reads can't be done.
+    let lost = trial(3, Case::Library);
+    assert_eq!(lost.simulated, 3);
+    assert!((lost.lost - 1.0 / 3.0).abs() < 0.05, "{}", lost.lost);
+    // From 7 libraries on all can: 16 times as much is read for every 7th read, and for every 20th.
+    for (libraries, simulated, share) in [(7, 7, 7.0), (20, 8, 20.0)] {
+        let [all, without] = [Case::Nothing, Case::Library].map(|case| trial(libraries, case));
+        assert_eq!((without.simulated, without.lost), (simulated, 0.0));
+        let more = without.read_bytes_s / all.read_bytes_s;
+        let expected = 1.0 + 15.0 / share;
+        assert!((more / expected - 1.0).abs() < 0.2, "{libraries} libraries: {more} times as much is read, {expected} are expected");
+    }
+}
+
+#[test]
+fn a_trace_is_planned_for_if_it_asks_for_something_that_counts() {
+    let path = std::env::temp_dir().join(format!("fulgurite-plan-{}.csv", std::process::id()));
+    let rows: String = (0..360).map(|row| format!("{},{row},100000000\n", row * 10)).collect();
+    std::fs::write(&path, format!("arrival,file,bytes\n{rows}")).unwrap();
+    let settings = |warm_up: &str| {
+        let trace = format!("reads.trace={}", path.display());
+        let per_month = "ingest.per_month=100 TB";
+        [trace.as_str(), per_month, "reads.like=trace", "run.measured=30 min", &format!("run.warm_up={warm_up}")].map(str::to_owned)
+    };
+    let planned = |warm_up| {
+        let settings = settings(warm_up).map(|text| Override::parse("--set", &text).unwrap());
+        plan(&Plan::parse("traced", &SMALL.replace("per_second = \"0.08 /s\"", ""), &settings).unwrap_or_else(|errors| panic!("{errors}")))
+    };
+    let outcome = planned("20 min").unwrap();
+    // A row each 10 s for half an hour, with two seeds.
+    assert!(outcome.unmet.is_none() && outcome.years[0].trial.requests == 2 * 180, "{outcome:?}");
+    let refused = planned("2 h").unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(refused.contains("`run.warm_up`"), "{refused}");
 }
 
 #[test]

@@ -144,6 +144,10 @@ fn no_set_loses_more_platters_than_it_has_redundancy() {
         }
     }
     assert_ne!(scenario.stock(7).unwrap().sets.places.len(), 0);
+    let away = Scenario { libraries: 7, away: 1, platters: 190, ..Scenario::default() };
+    let stock = away.stock(1).unwrap();
+    assert_eq!(stock.unavailable.len(), 190);
+    assert!(stock.unavailable.iter().all(|platter| stock.sets.places[platter.0 as usize].0.0 == 0));
     scenario.sets.unavailable = 0.1;
     assert_ne!(scenario.stock(1).unwrap().unavailable, scenario.stock(2).unwrap().unavailable);
 }
