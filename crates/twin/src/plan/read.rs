@@ -6,6 +6,7 @@ use std::path::Path;
 use fulgurite_domain::Micros;
 use fulgurite_workload::IngestSpec;
 
+use super::report::time;
 use super::{Case, Draws, Failures, IngestPlan, Limits, Margin, Plan, Reads, Service};
 use crate::scenario::{Scenario, WorkloadKind};
 use crate::settings::kind::{bytes, choice, count, duration, file, frequency, number, power, rate, seconds, share, text};
@@ -251,7 +252,10 @@ fn check(plan: &Plan, reader: &mut Reader) {
         }
     }
     if service.in_library() == Micros::ZERO {
-        reader.refuse("service.for_decoding", format!("less than the {} within which reads have to be there", service.within));
+        reader.refuse(
+            "service.for_decoding",
+            format!("less than the {} within which reads have to be there", time(service.within.seconds())),
+        );
     }
     if (reads.kind == WorkloadKind::Trace) != reads.trace.is_some() {
         reader.refuse("reads.trace", "a path where reads are like \"trace\", and nothing otherwise");

@@ -183,6 +183,7 @@ impl Outcome {
         let service = &plan.service;
         let level = format!("{} % of the reads within {}", trimmed(100.0 * service.share), time(service.within.seconds()));
         let mut out = match (&self.unmet, self.years.last()) {
+            (None, Some(last)) if plan.horizon == 1 => format!("{level} is kept for a year: with {}.", last.size),
             (None, Some(last)) => format!("{level} is kept for {} years: with {} in the last.", plan.horizon, last.size),
             (Some(unmet), Some(last)) => {
                 format!("{level} is kept for {} of {} years, up to {}. {}", last.year.number, plan.horizon, last.size, self.why(unmet))
@@ -207,10 +208,10 @@ impl Outcome {
         let Unmet { year, size, limit, trial } = unmet;
         let found = match (limit, trial) {
             (Limit::Slots, _) => format!(
-                "{} platters need more slots than {} {} have",
+                "{} platters need more slots than {} {}",
                 year.platters,
                 size.libraries,
-                if size.libraries == 1 { "library" } else { "libraries" }
+                if size.libraries == 1 { "library has" } else { "libraries have" }
             ),
             (Limit::Level, Some(trial)) => {
                 let allowed = (1.0 - self.plan.margin.service) * self.plan.service.in_library().seconds();
