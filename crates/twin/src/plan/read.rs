@@ -167,7 +167,7 @@ fn reads(reader: &mut Reader) -> Reads {
             "typical",
             "Whose sizes and bursts: a preset (see [the workload](workload.md)), or `trace`.",
         ),
-        trace: section.optional("trace", file(), "The trace, a CSV file (see [the workload](workload.md)); it is asked for as it is in every year."),
+        trace: section.optional("trace", file(), "The trace, a CSV or Parquet file (see [the workload](workload.md)); it is asked for as it is in every year."),
         per_second: section.optional(
             "per_second",
             frequency("0.000001 /s"..="100000 /s"),
