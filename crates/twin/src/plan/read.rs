@@ -52,7 +52,7 @@ impl Plan {
 /// The page of all settings of plan files.
 #[must_use]
 pub fn reference() -> String {
-    const INTRODUCTION: &str = include_str!("introduction.md");
+    const INTRODUCTION: &str = include_str!("introduction.txt");
     let mut reader = Reader::new(Document::empty("reference"));
     // Nothing is given, so nothing can be wrong with a scenario.
     let _ = ask(&mut reader);
