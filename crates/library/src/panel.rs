@@ -438,7 +438,7 @@ impl Panel {
     /// Whether a shuttle is out of order.
     #[must_use]
     pub fn has_lost(&self) -> bool {
-        self.shuttles.iter().any(|state| state.lost)
+        self.traffic.has_lost()
     }
 
     /// How trips went so far.

@@ -22,7 +22,8 @@ impl Controller {
 
     /// Platters that were read back in full leave their drive.
     fn store_verified(&mut self) -> Option<Shuttle> {
-        if self.panel.verification == Verification::Off {
+        // What is verified without end is never done.
+        if self.panel.verification != Verification::Written {
             return None;
         }
         let drives = self.panel.drives().filter(|drive| self.panel.is_reachable(*drive));

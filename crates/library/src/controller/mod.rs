@@ -32,6 +32,7 @@ pub struct Controller {
     policy: Box<dyn Policy>,
     needs_no_shuttles: bool,
     reads_by_track: bool,
+    sets_aside: bool,
     commands: u64,
     /// Something changed that somebody could act on.
     is_changed: bool,
@@ -54,6 +55,7 @@ impl Controller {
             panel: Panel::new(layout, pace, inventory),
             needs_no_shuttles: policy.needs_no_shuttles(),
             reads_by_track: policy.reads_by_track(),
+            sets_aside: policy.sets_aside(),
             policy,
             commands: 0,
             is_changed: false,
@@ -122,8 +124,10 @@ impl Controller {
                     self.take_on(shuttle, task);
                     self.proceed(shuttle, commands);
                 }
-                for drive in self.panel.drives() {
-                    self.set_verifying(drive, commands);
+                if self.sets_aside {
+                    for drive in self.panel.drives() {
+                        self.set_verifying(drive, commands);
+                    }
                 }
                 while let Some(shuttle) = self.keep_house() {
                     self.proceed(shuttle, commands);

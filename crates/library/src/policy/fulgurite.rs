@@ -72,6 +72,8 @@ pub struct Fulgurite {
     waited: Vec<Micros>,
     /// The drives that should have both bays for customers.
     clears: Vec<bool>,
+    /// The platters that one is chosen from; kept for its memory.
+    candidates: Vec<Platter>,
 }
 
 impl Fulgurite {
@@ -87,10 +89,10 @@ impl Fulgurite {
         }
         let beside = rectangles.iter().map(|rectangle| beside(layout, rectangle)).collect();
         let waited = vec![Micros::ZERO; rectangles.len()];
-        Self { ideas, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())] }
+        Self { ideas, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())], candidates: Vec::new() }
     }
 
-    fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
+    fn task(&mut self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.own[usize::from(shuttle.0)];
         if !self.rectangles[own].working(panel).any(|other| other == shuttle) {
             return None;
@@ -105,9 +107,9 @@ impl Fulgurite {
     /// Takes home what a drive of the rectangle is done with: the nearest, or only one where the shuttle stands.
     fn collect(&self, panel: &Panel, own: usize, at: Position, only_here: bool) -> Option<Task> {
         let rectangle = &self.rectangles[own];
-        let released = rectangle.drives.iter().filter(|drive| panel.is_reachable(**drive)).filter_map(|drive| {
+        let released = rectangle.drives.iter().filter_map(|drive| {
+            let bay = panel.released_bay(*drive).filter(|_| panel.is_reachable(*drive))?;
             let place = panel.layout().drive_position(*drive);
-            let bay = panel.released_bay(*drive)?;
             (!only_here || place == at).then(|| (panel.pace().travel(at, place), *drive, bay))
         });
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
@@ -147,9 +149,14 @@ impl Fulgurite {
     }
 
     /// The next platter: of the shuttle's own rectangle, or of one beside it that has much more to do.
-    fn fetch(&self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
+    fn fetch(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
+        if !self.rectangles[own].drives.iter().any(|drive| self.has_room(panel, *drive)) {
+            return None;
+        }
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.clear();
         let rectangle = &self.rectangles[own];
-        let mut candidates = self.oldest(panel, &rectangle.lanes);
+        self.add_oldest(panel, &rectangle.lanes, &mut candidates);
         if self.ideas.shares {
             let has_own = !candidates.is_empty();
             for lane in &self.beside[own] {
@@ -158,54 +165,48 @@ impl Fulgurite {
                 }
             }
         }
-        self.best(panel, at, candidates, rectangle)
+        let best = self.best(panel, at, &candidates, rectangle);
+        self.candidates = candidates;
+        best
     }
 
     /// The oldest few of some lanes.
-    fn oldest(&self, panel: &Panel, lanes: &[Lane]) -> Vec<Platter> {
+    fn add_oldest(&self, panel: &Panel, lanes: &[Lane], candidates: &mut Vec<Platter>) {
         // Where few wait, strictly by age: the oldest would pay for what the others gain.
         let waiting: u32 = lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
         let window = (waiting / 4).clamp(1, self.ideas.window.max(1)) as usize;
-        if let [lane] = lanes {
-            return panel.queue().line(*lane).take(window).collect();
+        candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
+        if lanes.len() > 1 {
+            candidates.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
+            candidates.truncate(window);
         }
-        let all = lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window));
-        let mut all: Vec<Platter> = all.collect();
-        all.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
-        all.truncate(window);
-        all
     }
 
     /// The platter and drive that end soonest, the way home included.
-    fn best(&self, panel: &Panel, at: Position, platters: Vec<Platter>, rectangle: &Rectangle) -> Option<Task> {
-        let pace = panel.pace();
-        let room = |drive: Drive| {
-            panel.empty_bay(drive).is_some()
-                && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive))
-                && panel.is_reachable(drive)
-        };
-        let drives: Vec<(Drive, Position, Micros)> = rectangle
-            .drives
-            .iter()
-            .filter(|drive| room(**drive))
-            .map(|drive| (*drive, panel.layout().drive_position(*drive), busy_for(panel, *drive)))
-            .collect();
-        let now = panel.now();
-        let options = platters.into_iter().flat_map(|platter| {
-            let place = panel.place_of(platter);
-            let to_platter = pace.travel(at, place);
-            // Ways to the drive and home are due whenever this platter is fetched. What is compared is what comes on top, less something for age.
-            let least = pace.along(place.x_um - panel.layout().door_um(panel.layout().side_of(place.x_um))).0;
-            let age = panel.queue().oldest(platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
-            let credit = (age.seconds() * self.ideas.age_counts * 1e6) as i64;
-            drives.iter().map(move |(drive, door, busy)| {
-                let carry = pace.travel(place, *door);
+    fn best(&self, panel: &Panel, at: Position, platters: &[Platter], rectangle: &Rectangle) -> Option<Task> {
+        let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
+        let options = rectangle.drives.iter().copied().filter(|drive| self.has_room(panel, *drive)).flat_map(|drive| {
+            let (door, busy) = (layout.drive_position(drive), busy_for(panel, drive));
+            platters.iter().map(move |platter| {
+                let place = panel.place_of(*platter);
+                let to_platter = pace.travel(at, place);
+                // Ways to the drive and home are due whenever this platter is fetched. What is compared is what comes on top, less something for
+                // age.
+                let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
+                let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
+                let credit = (age.seconds() * self.ideas.age_counts * 1e6) as i64;
+                let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
-                ((to_platter.0 + waits.0 + BEYOND_COUNTS * carry.0.saturating_sub(least)) as i64 - credit, platter, *drive)
+                ((to_platter.0 + waits.0 + BEYOND_COUNTS * carry.0.saturating_sub(least)) as i64 - credit, *platter, drive)
             })
         });
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
+    }
+
+    /// Whether a platter more can be brought to a drive.
+    fn has_room(&self, panel: &Panel, drive: Drive) -> bool {
+        panel.empty_bay(drive).is_some() && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive)) && panel.is_reachable(drive)
     }
 
     /// Whether a drive has no verification in it, so that both bays serve customers.
@@ -223,6 +224,10 @@ impl Policy for Fulgurite {
 
     fn verifies(&self, _: &Panel, drive: Drive) -> bool {
         !self.clears[usize::from(drive.0)]
+    }
+
+    fn sets_aside(&self) -> bool {
+        self.ideas.exchanges
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {

@@ -41,10 +41,15 @@ pub trait Policy: Send {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
     /// Whether a drive should hold something to verify. Where it shouldn't any longer, what is in it is released. Asked after each
-    /// [`Policy::assign`] that had no more tasks.
+    /// [`Policy::assign`] that had no more tasks, if [`Policy::sets_aside`] says so.
     fn verifies(&self, panel: &Panel, drive: Drive) -> bool {
         let _ = (panel, drive);
         true
+    }
+
+    /// Whether [`Policy::verifies`] is ever false, and has to be asked.
+    fn sets_aside(&self) -> bool {
+        false
     }
 
     /// When the policy wants to be asked again, even if nothing happens until then.

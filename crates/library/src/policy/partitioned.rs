@@ -1,5 +1,7 @@
 //! The policy of the paper: each shuttle in a rectangle of its own.
 
+use std::cell::OnceCell;
+
 use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
@@ -46,14 +48,17 @@ impl Partitioned {
         (most - emptiest > threshold).then_some(fullest)
     }
 
-    fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
+    fn task<'a>(&'a self, panel: &Panel, shuttle: Shuttle, fullest: &OnceCell<Option<&'a Rectangle>>) -> Option<Task> {
         let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
         if !rectangle.working(panel).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);
         let way = |drive: &Drive| panel.pace().travel(at, panel.layout().drive_position(*drive));
-        let released = rectangle.drives.iter().filter_map(|drive| Some((way(drive), *drive, panel.released_bay(*drive)?)));
+        let released = rectangle.drives.iter().filter_map(|drive| {
+            let bay = panel.released_bay(*drive)?;
+            Some((way(drive), *drive, bay))
+        });
         if let Some((_, drive, bay)) =
             released.filter(|(_, drive, _)| panel.is_reachable(*drive)).min_by_key(|(way, drive, _)| (*way, *drive))
         {
@@ -61,7 +66,7 @@ impl Partitioned {
         }
         let has_room = |drive: &&Drive| panel.empty_bay(**drive).is_some() && panel.customers(**drive) == 0 && panel.is_reachable(**drive);
         let platter = match rectangle.drives.iter().any(|drive| has_room(&drive)) {
-            true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, self.fullest(panel)?)),
+            true => self.oldest(panel, rectangle).or_else(|| self.oldest(panel, (*fullest.get_or_init(|| self.fullest(panel)))?)),
             false => None,
         };
         let Some(platter) = platter else { return stand_in(panel, &self.rectangles, rectangle) };
@@ -74,6 +79,8 @@ impl Partitioned {
 
 impl Policy for Partitioned {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
-        panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle)?)))
+        // It is the same for all who ask now.
+        let fullest = OnceCell::new();
+        panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle, &fullest)?)))
     }
 }

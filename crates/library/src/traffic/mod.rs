@@ -163,6 +163,10 @@ impl Traffic {
         self.motion(shuttle).goal
     }
 
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     pub(crate) fn congestion(&self) -> Congestion {
         self.congestion
     }
@@ -404,9 +408,11 @@ impl Traffic {
     /// The plan that brings a shuttle to a place soonest, without touching what is claimed.
     fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
-        let holds = self.holds_of_others(shuttle);
-        let mut best: Option<Plan> = None;
-        for path in self.paths(at, goal) {
+        let paths = self.paths(at, goal);
+        // Nearly always the first path will do, and few others are near it.
+        let mut holds = std::mem::take(&mut self.holds);
+        let (mut best, mut has_all): (Option<Plan>, bool) = (None, false);
+        for (index, path) in paths.enumerate() {
             if claimed.is_some_and(|claimed| claimed.touches(&path, self.spacing_um)) {
                 continue;
             }
@@ -414,6 +420,12 @@ impl Traffic {
             if best.is_some_and(|best| best.end() <= fastest.end()) {
                 // Paths come in order of what they take at least.
                 break;
+            }
+            if index == 0 {
+                self.find_holds(shuttle, Some(path.bounds()), &mut holds);
+            } else if !has_all {
+                self.find_holds(shuttle, None, &mut holds);
+                has_all = true;
             }
             if let Some(plan) = self.fit(path, &holds)
                 && best.is_none_or(|best| plan.end() < best.end())
@@ -425,14 +437,15 @@ impl Traffic {
         best
     }
 
-    /// What all others have, in the vector that is kept for it.
-    fn holds_of_others(&mut self, shuttle: Shuttle) -> Vec<Hold> {
-        let mut holds = std::mem::take(&mut self.holds);
+    /// What all others have, or at least all that meets a region.
+    fn find_holds(&self, shuttle: Shuttle, near: Option<Region>, holds: &mut Vec<Hold>) {
         holds.clear();
         for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
-            self.add_holds(other, &mut holds);
+            let bounds = || other.plan.map_or(other.place(), |plan| plan.path.bounds());
+            if near.is_none_or(|near| near.meets(&bounds(), self.spacing_um)) {
+                self.add_holds(other, holds);
+            }
         }
-        holds
     }
 
     /// The earliest plan along a path that leaves alone what others have; none if somebody rests in it for good, as far as anybody knows.
@@ -555,7 +568,8 @@ impl Traffic {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
         let mut best: Option<Plan> = None;
-        let holds = self.holds_of_others(shuttle);
+        let mut holds = std::mem::take(&mut self.holds);
+        self.find_holds(shuttle, None, &mut holds);
         for shelf in shelves.into_iter().flatten().filter(|shelf| *shelf < self.shelves) {
             for steps in (0..=24).flat_map(|steps| [-steps, steps]) {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
