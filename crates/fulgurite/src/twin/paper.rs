@@ -17,8 +17,8 @@ pub(crate) struct Paper {
     /// Seeds of the points that conclusions are drawn from
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// Seeds of all other points
-    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Seeds of all other points; with 5 or more, their tails are given with intervals
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sweep_seeds: u32,
     /// Only this part of it; give it several times
     #[arg(long, value_name = "NAME", value_parser = NAMES)]

@@ -1,6 +1,5 @@
 //! What keeps a plan from being made at all. That no size meets the level is no error, but an answer.
 
-use fulgurite_domain::Micros;
 use fulgurite_library::placement::PlacementError;
 
 use crate::scenario::ScenarioError;
@@ -18,17 +17,6 @@ pub enum PlanError {
     /// A run failed, and not for being too slow.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The trace is over before anything counts.
-    #[error(
-        "the trace asks for nothing between {begin} and {end} after its first row, and only what arrives then counts: `run.warm_up` and \
-         `run.measured` have to fit it"
-    )]
-    NothingTraced {
-        /// The end of the warm-up.
-        begin: Micros,
-        /// The end of the measured interval.
-        end: Micros,
-    },
     /// No number of racks that was tried holds a set.
     #[error("a set of {members} platters has no place in {racks} storage racks or fewer, whose blast zones allow {most}")]
     NoRacks {

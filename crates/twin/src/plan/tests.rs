@@ -200,7 +200,7 @@ fn a_trace_is_planned_for_if_it_asks_for_something_that_counts() {
     assert!(outcome.unmet.is_none() && outcome.years[0].trial.requests == 2 * 180, "{outcome:?}");
     let refused = planned("2 h").unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
-    assert!(refused.contains("`run.warm_up`"), "{refused}");
+    assert!(refused.contains("no read arrives from 7200.000000 s to 9000.000000 s") && refused.contains("run.warm_up"), "{refused}");
 }
 
 #[test]

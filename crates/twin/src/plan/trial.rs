@@ -133,10 +133,6 @@ impl<'p> Trials<'p> {
                     Err(error) => return Err(error.into()),
                 }
             }
-            if plan.reads.kind == WorkloadKind::Trace && sum.requests == 0 && sum.runs > 0.0 {
-                let run = &repeated.scenario().run;
-                return Err(PlanError::NothingTraced { begin: run.warm_up, end: run.measured_until() });
-            }
             if gives_up && sum.trial(plan, year, size, case).short_of.is_some() {
                 break;
             }
