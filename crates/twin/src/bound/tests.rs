@@ -38,11 +38,30 @@ fn a_burst_on_all_platters_takes_their_handling_over_the_shuttles() {
     // The longest waits for all of it; the tail leaves out the three that cost most.
     close(bound.longest, (all - edges) / 20.0);
     close(bound.tails.shuttles, (all - edges - 3.0 * servers.handling_most_s) / 20.0);
+    // Nothing comes that could be foreseen.
+    close(bound.unforeseen.unwrap(), bound.tails.shuttles.seconds());
     // Each visit: 1 s, a seek of 0.648 s in the mean, a third of a second for the track, 1 s.
     let visit = 2.0 + servers.seek_s;
     close(bound.tails.drives, (3_797.0 * (visit + 1.0 / 3.0) - 40.0 * visit) / 20.0);
     assert_eq!(bound.tails.platter, Micros::ZERO, "one read of each platter makes no one wait");
     assert_eq!(bound.tail, bound.tails.shuttles);
+}
+
+#[test]
+fn who_foresees_nothing_begins_anew_when_what_was_fetched_is_asked_for_again() {
+    let mut scenario = Scenario::default();
+    // Half of the platters; a thousand seconds later those of them that were fetched meanwhile, and the other half.
+    let wanted = (0..1_900).map(|platter| (0.0, platter)).chain((0..1_100).chain(1_900..3_800).map(|platter| (1_000.0, platter)));
+    let arrivals: Vec<Arrival> = wanted.zip(0..).map(|((at_s, platter), request)| arrival(at_s, request, platter, 1)).collect();
+    let servers = Servers::of(&scenario, &scenario.stock(1).unwrap(), Library(0));
+    let all: f64 = servers.handling_s.iter().sum();
+    // All wait again then, as if nothing had been done. Four requests may be left out, and 60 platters may be under way.
+    let expected = (all - 64.0 * servers.handling_most_s) / 20.0;
+    let found = bound(&scenario, &arrivals);
+    close(found.unforeseen.unwrap(), expected);
+    assert!(found.tail.seconds() < expected - 500.0, "who knows of it fetches the others first: {found:?}");
+    scenario.workload.zipf = 0.5;
+    assert_eq!(bound(&scenario, &arrivals).unforeseen, None, "who leaves unpopular platters for later may do better");
 }
 
 #[test]
@@ -103,12 +122,16 @@ fn no_policy_beats_the_bound_and_no_run_is_without_it() {
     scenario.workload.rate = 0.5;
     for (text, name) in PolicyName::ALL {
         scenario.policy.name = name;
+        let (mut tails_s, mut unforeseen_s) = (0.0, 0.0);
         for seed in 0..3 {
             let mut run = crate::simulation::run(&scenario, seed).unwrap();
             let bound = run.bound.unwrap();
             let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
             assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
             assert!(bound.tail > Micros(5_000_000), "{text}, seed {seed}: {bound:?} says nothing");
+            tails_s += tail;
+            unforeseen_s += bound.unforeseen.unwrap().seconds();
         }
+        assert!(tails_s >= unforeseen_s, "{text}: tails of {tails_s} s in sum, and {unforeseen_s} s are expected at the least");
     }
 }
