@@ -50,6 +50,9 @@ pub struct Bound {
     /// What the expected tail is at least under a policy that doesn't know what will be asked for, by shuttles alone. Only where requests fall on
     /// platters evenly and independently.
     pub unforeseen: Option<Micros>,
+    /// What the shuttles of a library take to fetch all platters that are asked for and take them home once, each with the way from its nearest
+    /// neighbour. If all platters are wanted again and again, whoever is last in turn waits that long. 0 without shuttles.
+    pub sweep: Micros,
     /// What each kind of server alone says of the tail.
     pub tails: ByServer<Micros>,
     /// Platters a second that each kind can do at most, in a long time: for shuttles with the mean way of all platters to their nearest
@@ -128,6 +131,8 @@ impl Bound {
                 has_more: arrival.has_more,
             };
             let jobs: Vec<Job> = arrivals.iter().map(job).collect();
+            let platters = jobs.iter().map(|job| job.platter).collect();
+            bound.sweep = bound.sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
             let work = windows::Work::new(&servers, &jobs);
             // Requests left out may all be of one library.
             unforeseen = unforeseen.max(unforeseen::least(&servers, &jobs, left_out));

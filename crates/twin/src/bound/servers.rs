@@ -1,6 +1,9 @@
 //! What the work of one library costs whom, at the least.
 
-use fulgurite_library::{Drive, Library, Pace};
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use fulgurite_library::{Drive, Layout, Library, Pace, Position, Slot};
 use fulgurite_mechanics::Service;
 
 use crate::scenario::{PolicyName, Scenario, Stock, mean_seek_s};
@@ -16,6 +19,9 @@ pub(super) struct Servers {
     /// To fetch each platter and take it home.
     pub(super) handling_s: Vec<f64>,
     pub(super) handling_most_s: f64,
+    /// The same with the least empty way to each platter: a shuttle comes from the slot of another one, or from a drive.
+    pub(super) visiting_s: Vec<f64>,
+    pub(super) visiting_most_s: f64,
     /// What a visit costs a drive, but for seeking and reading: a mount and an unmount.
     pub(super) visit_s: f64,
     pub(super) seek_s: f64,
@@ -35,6 +41,8 @@ impl Servers {
             doors.iter().map(|door| pace.handling(place, *door)).min().map_or(0.0, |time| time.seconds())
         };
         let handling_s: Vec<f64> = inventory.homes.iter().map(|slot| handling(&pace, *slot)).collect();
+        let approaches = approaches(layout, &pace, &inventory.homes, &doors);
+        let visiting_s: Vec<f64> = handling_s.iter().zip(approaches).map(|(handling, approach)| handling + approach).collect();
         let (seek_s, track_s, read_s) = match drive.service {
             Service::Tracks => (mean_seek_s(drive), drive.track_bytes as f64 / drive.throughput_bytes_s, 0.0),
             Service::Fixed(seconds) | Service::Exponential(seconds) => (0.0, 0.0, seconds),
@@ -47,6 +55,8 @@ impl Servers {
             places: 2.0 * drives + f64::from(layout.shuttles),
             handling_most_s: handling_s.iter().copied().fold(0.0, f64::max),
             handling_s,
+            visiting_most_s: visiting_s.iter().copied().fold(0.0, f64::max),
+            visiting_s,
             visit_s: drive.mount_s + drive.unmount_s,
             seek_s,
             track_s,
@@ -59,6 +69,11 @@ impl Servers {
         self.read_s + f64::from(tracks) * self.track_s
     }
 
+    /// Each of these platters fetched and taken home once; nothing without shuttles.
+    pub(super) fn sweep_s(&self, platters: &BTreeSet<u32>) -> f64 {
+        self.shuttles.map_or(0.0, |shuttles| platters.iter().map(|platter| self.visiting_s[*platter as usize]).sum::<f64>() / shuttles)
+    }
+
     pub(super) fn platters_by_shuttles(&self) -> f64 {
         let mean = self.handling_s.iter().sum::<f64>() / self.handling_s.len().max(1) as f64;
         self.shuttles.map_or(f64::INFINITY, |shuttles| shuttles / mean)
@@ -67,4 +82,17 @@ impl Servers {
     pub(super) fn platters_by_drives(&self) -> f64 {
         self.drives / (self.visit_s + self.seek_s + self.reading_s(1))
     }
+}
+
+/// The least time to each of these slots from another one of them, or from a drive.
+fn approaches(layout: &Layout, pace: &Pace, homes: &[Slot], doors: &[Position]) -> Vec<f64> {
+    let homes: Vec<Position> = homes.iter().map(|slot| layout.slot_position(*slot)).collect();
+    let places: BTreeSet<Position> = homes.iter().chain(doors).copied().collect();
+    let least = |place: &Position| {
+        let (before, behind) = (places.range(..place).next_back(), places.range((Excluded(place), Unbounded)).next());
+        let along = before.into_iter().chain(behind).map(|other| pace.travel(*other, *place)).min();
+        // Whatever is on another shelf is a crab away at least.
+        along.map_or(pace.crab, |way| way.min(pace.crab)).seconds()
+    };
+    homes.iter().map(least).collect()
 }

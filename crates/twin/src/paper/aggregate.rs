@@ -26,6 +26,8 @@ pub struct Measured {
     pub bound_s: Option<f64>,
     /// The same for policies that don't know what will be asked for.
     pub unforeseen_s: Option<f64>,
+    /// All platters that are asked for, visited once by all shuttles.
+    pub sweep_s: Option<f64>,
     /// How requests ended.
     pub outcomes: Outcomes,
     /// Shards that were read from others of their set.
@@ -52,6 +54,7 @@ impl Measured {
             mean_s: run.mean_s(),
             longest_s: run.longest_s(),
             bound_s: run.bound.map(|bound| bound.tail.seconds()),
+            sweep_s: run.bound.map(|bound| bound.sweep.seconds()),
             unforeseen_s: run.bound.and_then(|bound| bound.unforeseen).map(|tail| tail.seconds()),
             outcomes: run.outcomes,
             recoveries: run.recoveries,

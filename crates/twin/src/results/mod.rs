@@ -58,6 +58,12 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             "What no policy can expect to get it below without knowing what will be asked for, if requests fall on platters evenly.",
             run.bound.and_then(|bound| bound.unforeseen).map(|tail| tail.seconds()),
         ),
+        maybe(
+            "bound_sweep_s",
+            "s",
+            "All platters that are asked for, fetched and taken home once by all shuttles.",
+            bound(|bound| bound.sweep.seconds()),
+        ),
         maybe("bound_longest_s", "s", "What no policy can get the longest below.", bound(|bound| bound.longest.seconds())),
         maybe("bound_shuttles_s", "s", "What shuttles alone say of the 99.9th percentile.", bound(|bound| bound.tails.shuttles.seconds())),
         maybe("bound_drives_s", "s", "What drives alone say of it.", bound(|bound| bound.tails.drives.seconds())),

@@ -64,6 +64,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 compared(sample.ratio_to(theirs, |run| run.tail_s).mean),
                 sample.over(|run| run.bound_s).map_or("–".into(), |ratio| digits(ratio.mean)),
                 sample.over(|run| run.unforeseen_s).map_or("–".into(), |ratio| digits(ratio.mean)),
+                sample.over(|run| run.sweep_s).map_or("–".into(), |ratio| digits(ratio.mean)),
                 digits(sample.mean(|run| run.shuttles.joules_per_operation())),
                 sample.mean(|run| run.shuttles.operations as f64 / 1e3).round().to_string(),
                 digits(sample.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
@@ -76,6 +77,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "to partitioned",
             "/ bound",
             "/ bound, nothing foreseen",
+            "/ one sweep",
             "J/operation",
             "operations, thousands",
             "verified, TB",
@@ -84,9 +86,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.list(head, rows.collect());
         if let Some(bound) = all.bound() {
             chapter.say(format!(
-                "The bound is {}, and {} for who doesn't know what will be asked for. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
+                "The bound is {}, and {} for who doesn't know what will be asked for. One sweep, in which the shuttles fetch each platter that is asked for once and lose no time, takes {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
                 time(bound),
                 all.unforeseen().map_or("unknown".to_owned(), time),
+                time(all.mean(|run| run.sweep_s.unwrap_or(0.0))),
                 digits(all.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
                 digits(theirs.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
             ));
