@@ -13,12 +13,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use fulgurite_domain::{ArchiveId, SetShape};
+use fulgurite_domain::{ArchiveId, SetShape, VersionId};
 use fulgurite_format::{KeyTextError, MasterKey};
 
 use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, SqliteCatalogue};
 use crate::chance::random;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use crate::pool::{Open, Pool, Reading};
 use crate::settings::{self, Settings, SettingsError};
 use crate::staging::{Staging, StagingError};
 use crate::store::{FolderStore, PlatterStore, StoreError};
@@ -213,19 +214,32 @@ pub struct Parts {
     pub staging: Arc<dyn Volume>,
     /// Where platters are, in the order of the settings.
     pub stores: Vec<Arc<dyn PlatterStore>>,
+    /// Opens further connections for reading, where the engines have them.
+    pub readers: Readers,
+}
+
+/// Opens the engines again, to read while another connection commits.
+#[derive(Default)]
+pub struct Readers {
+    /// The catalogue.
+    pub catalogue: Option<Open<dyn Catalogue>>,
+    /// The key store.
+    pub keys: Option<Open<dyn KeyStore>>,
 }
 
 /// An open archive.
 pub struct Archive {
     home: PathBuf,
     settings: Settings,
-    catalogue: Mutex<Box<dyn Catalogue>>,
-    keys: Mutex<Box<dyn KeyStore>>,
+    catalogue: Pool<dyn Catalogue>,
+    keys: Pool<dyn KeyStore>,
     master_key: MasterKey,
     staging: Staging,
     stores: Vec<Arc<dyn PlatterStore>>,
     /// Held by whoever rebuilds something, which takes memory by the hundred MiB (I9).
     rebuilding: Mutex<()>,
+    /// Versions that the catalogue has forgotten, and whose keys are still there.
+    forgotten: Mutex<Vec<VersionId>>,
     /// Held while this process may change the archive.
     _lock: Option<File>,
 }
@@ -315,6 +329,7 @@ impl Archive {
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
+            readers: readers(home, settings.archive.id),
             settings,
         };
         let mut archive = Self::assemble(home, parts);
@@ -353,11 +368,12 @@ impl Archive {
             home: home.to_owned(),
             staging: Staging::new(parts.staging, parts.settings.archive.id, segment_bytes),
             settings: parts.settings,
-            catalogue: Mutex::new(parts.catalogue),
-            keys: Mutex::new(parts.keys),
+            catalogue: Pool::new(parts.catalogue, parts.readers.catalogue),
+            keys: Pool::new(parts.keys, parts.readers.keys),
             master_key: parts.master_key,
             stores: parts.stores,
             rebuilding: Mutex::new(()),
+            forgotten: Mutex::new(Vec::new()),
             _lock: None,
         }
     }
@@ -434,12 +450,22 @@ impl Archive {
 
     /// The catalogue, for one operation. Never keep it while waiting for something else.
     pub fn catalogue(&self) -> MutexGuard<'_, Box<dyn Catalogue>> {
-        self.catalogue.lock().expect("no panic holds this lock")
+        self.catalogue.main()
+    }
+
+    /// The catalogue for reading, which doesn't wait for a commit that is under way. What was committed before is there.
+    pub fn reading(&self) -> Reading<'_, dyn Catalogue> {
+        self.catalogue.reading()
     }
 
     /// The key store, for one operation.
     pub fn keys(&self) -> MutexGuard<'_, Box<dyn KeyStore>> {
-        self.keys.lock().expect("no panic holds this lock")
+        self.keys.main()
+    }
+
+    /// The key store for reading, which doesn't wait for a commit that is under way.
+    pub fn reading_keys(&self) -> Reading<'_, dyn KeyStore> {
+        self.keys.reading()
     }
 
     /// The stores, in the order of the settings.
@@ -467,6 +493,10 @@ impl Archive {
     /// Held by whoever rebuilds something.
     pub(crate) fn rebuilding(&self) -> &Mutex<()> {
         &self.rebuilding
+    }
+
+    pub(crate) fn forgotten(&self) -> MutexGuard<'_, Vec<VersionId>> {
+        self.forgotten.lock().expect("no panic holds this lock")
     }
 
     pub(crate) fn encrypts(&self) -> bool {
@@ -505,6 +535,14 @@ pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyS
         return Err(KeyStoreError::Damaged { found: format!("{} is not there", path.display()) });
     }
     SqliteKeyStore::open(&path, archive)
+}
+
+fn readers(home: &Path, archive: ArchiveId) -> Readers {
+    let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
+    Readers {
+        catalogue: Some(Box::new(move || Some(Box::new(SqliteCatalogue::open_read_only(&catalogue, archive).ok()?)))),
+        keys: Some(Box::new(move || Some(Box::new(SqliteKeyStore::open_read_only(&keys, archive).ok()?)))),
+    }
 }
 
 /// The stores of an archive in `home`.

@@ -152,13 +152,13 @@ impl<'a> ObjectReader<'a> {
         if !sealed {
             return Ok(Frames::new(version, None));
         }
-        let wrapped = self.archive.keys().get(version).map_err(ArchiveError::from)?.ok_or(ReadError::NoKey)?;
+        let wrapped = self.archive.reading_keys().get(version).map_err(ArchiveError::from)?.ok_or(ReadError::NoKey)?;
         let key = self.archive.master_key().unwrap(&wrapped).map_err(|_| ReadError::WrongKey)?;
         Ok(Frames::new(version, Some(&key)))
     }
 
     fn places(&self, version: &VersionRow) -> Result<Places, ReadError> {
-        let mut catalogue = self.archive.catalogue();
+        let mut catalogue = self.archive.reading();
         // What the row says may be old by now: a flush can have archived the version since.
         match catalogue.staged(version.key).map_err(ArchiveError::from)? {
             Some((_, data)) => Ok(Places::Staged(data)),

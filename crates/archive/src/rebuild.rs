@@ -19,7 +19,9 @@ use fulgurite_format::{
     scan_segment, stored_bytes,
 };
 
-use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, folder_stores, lock, open_keys, read_master_key, read_settings};
+use crate::archive::{
+    Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, lock, open_keys, read_master_key, read_settings,
+};
 use crate::catalogue::{
     Extent, FoundVersion, NewVersion, PlatterPlace, SetDescription, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone,
 };
@@ -67,6 +69,7 @@ pub fn rebuild_catalogue(home: &Path, watcher: &dyn Watcher) -> Result<RebuildRe
     // The fresh catalogue last: without keys there is nothing to begin.
     let parts = Parts {
         keys: Box::new(open_keys(home, settings.archive.id)?),
+        readers: Readers::default(),
         master_key: read_master_key(&home.join(&settings.archive.master_key))?,
         catalogue: Box::new(SqliteCatalogue::create(&fresh, settings.archive.id)?),
         staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),

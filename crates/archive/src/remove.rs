@@ -42,6 +42,23 @@ impl Archive {
         Ok(self.catalogue().commit_delete(&keys, &tombstones)?)
     }
 
+    /// Destroys the keys of what an [`Intake`](crate::Intake) has removed, clears their names from the catalogue's log, and removes segments that
+    /// nothing needs any more. Until then, whoever has the archive's disks could still read what was removed.
+    ///
+    /// # Errors
+    /// What failed; the next sweep tries it again.
+    pub fn sweep(&self) -> Result<(), ArchiveError> {
+        let forgotten = std::mem::take(&mut *self.forgotten());
+        if !forgotten.is_empty() {
+            if let Err(error) = self.keys().destroy(&forgotten) {
+                self.forgotten().extend(forgotten);
+                return Err(error.into());
+            }
+            self.catalogue().clear_log()?;
+        }
+        self.release_segments()
+    }
+
     /// Does what is left to do for versions that the catalogue has forgotten: their keys are destroyed, and the segments they were staged in go.
     pub(crate) fn finish_removals(&self, tombstones: &[VersionId]) -> Result<(), ArchiveError> {
         if tombstones.is_empty() {

@@ -233,7 +233,7 @@ impl<'a> Writing<'a> {
     /// The writer. Records may be acknowledged while this guard is there, even after the writer went.
     #[must_use]
     pub fn writer(&self) -> SegmentWriter<'a> {
-        SegmentWriter { staging: self.staging, next: self.first, current: None, unsynced: Vec::new() }
+        SegmentWriter { staging: self.staging, next: self.first, current: None, tombstones: None, unsynced: Vec::new() }
     }
 }
 
@@ -274,6 +274,9 @@ pub struct SegmentWriter<'a> {
     staging: &'a Staging,
     next: u64,
     current: Option<Segment>,
+    /// Tombstones have segments of their own, numbered behind those of what they remove: so a segment is never kept for tombstones alone that
+    /// still holds what was removed.
+    tombstones: Option<Segment>,
     /// Segments with bytes that were written and not yet handed out to be synced.
     unsynced: Vec<Arc<dyn VolumeFile>>,
 }
@@ -320,7 +323,7 @@ impl SegmentWriter<'_> {
     ) -> Result<StagedPlace, StagingError> {
         let staging = self.staging;
         let append = |writer: &mut Self| {
-            let segment = writer.segment(payload.len())?;
+            let segment = writer.segment(kind, payload.len())?;
             let position = segment.written + segment.buffer.len() as u64;
             let head = RecordHead { kind, version, offset, payload_bytes: payload.len() as u32, sealed, crc64, position };
             segment.dirty = true;
@@ -344,10 +347,10 @@ impl SegmentWriter<'_> {
         append(self).map_err(|source| staging.write_error(source))
     }
 
-    /// Number of the segment that was appended to last, or would be first.
+    /// The lowest number of a segment that is appended to, or would be next.
     #[must_use]
     pub fn segment_number(&self) -> u64 {
-        self.current.as_ref().map_or(self.next, |segment| segment.number)
+        self.current.iter().chain(&self.tombstones).map(|segment| segment.number).min().unwrap_or(self.next)
     }
 
     /// Writes out what is in memory and hands over what has to be synced before anything appended so far may be acknowledged.
@@ -355,7 +358,7 @@ impl SegmentWriter<'_> {
     /// # Errors
     /// [`StagingError::Write`].
     pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
-        if let Some(segment) = &mut self.current {
+        for segment in self.current.iter_mut().chain(&mut self.tombstones) {
             segment.write_out().map_err(|source| self.staging.write_error(source))?;
             if std::mem::take(&mut segment.dirty) {
                 self.unsynced.push(segment.file.clone());
@@ -365,33 +368,39 @@ impl SegmentWriter<'_> {
     }
 
     /// The segment that the next record goes to.
-    fn segment(&mut self, payload: usize) -> io::Result<&mut Segment> {
-        if let Some(segment) = &mut self.current
-            && segment.written + (segment.buffer.len() + HEAD_BYTES + payload) as u64 > self.staging.segment_bytes
-            && segment.written + segment.buffer.len() as u64 > HEAD_BYTES as u64
+    fn segment(&mut self, kind: RecordKind, payload: usize) -> io::Result<&mut Segment> {
+        let of_tombstones = kind == RecordKind::Tombstone;
+        let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
+        let open = if of_tombstones { &mut self.tombstones } else { &mut self.current };
+        let is_full = |segment: &Segment| {
+            let end = segment.written + segment.buffer.len() as u64;
+            end + (HEAD_BYTES + payload) as u64 > self.staging.segment_bytes && end > HEAD_BYTES as u64
+        };
+        if let Some(segment) = open.as_mut()
+            && (is_full(segment) || (of_tombstones && segment.number < data_number))
         {
             segment.write_out()?;
             if segment.dirty {
                 self.unsynced.push(segment.file.clone());
             }
             segment.trim();
-            self.current = None;
+            *open = None;
         }
-        if self.current.is_none() {
+        if open.is_none() {
             let number = self.next;
             let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create(&file_name(number))?);
             self.next += 1;
             self.staging.next.fetch_max(self.next, Ordering::SeqCst);
-            // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it.
-            let allocated = self.staging.segment_bytes;
+            // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it. Tombstones are few.
+            let allocated = if of_tombstones { 0 } else { self.staging.segment_bytes };
             if let Err(error) = file.allocate(allocated).and_then(|()| self.staging.volume.sync_directory("")) {
                 let _ = self.staging.volume.remove(&file_name(number));
                 return Err(error);
             }
             let head = SegmentHead { archive: self.staging.archive, number };
-            self.current = Some(Segment { number, file, written: 0, buffer: head.to_bytes().to_vec(), dirty: true, allocated });
+            *open = Some(Segment { number, file, written: 0, buffer: head.to_bytes().to_vec(), dirty: true, allocated });
         }
-        Ok(self.current.as_mut().expect("just made"))
+        Ok(open.as_mut().expect("just made"))
     }
 }
 
@@ -414,9 +423,7 @@ impl Segment {
 
 impl Drop for SegmentWriter<'_> {
     fn drop(&mut self) {
-        if let Some(mut segment) = self.current.take()
-            && segment.buffer.is_empty()
-        {
+        for segment in self.current.iter_mut().chain(&mut self.tombstones).filter(|segment| segment.buffer.is_empty()) {
             segment.trim();
         }
     }

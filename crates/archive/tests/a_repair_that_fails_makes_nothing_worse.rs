@@ -13,7 +13,7 @@ use fulgurite_archive::catalogue::SqliteCatalogue;
 use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use fulgurite_archive::volume::FolderVolume;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Parts};
+use fulgurite_archive::{Archive, Parts, Readers};
 use fulgurite_domain::PlatterId;
 use support::{Home, Troubles, get_all, noise, put_all};
 
@@ -104,6 +104,7 @@ fn a_platter_that_can_not_be_replaced_stays_as_it_was() {
         Parts {
             catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
             keys: Box::new(open_keys(&path, settings.archive.id).expect("keys")),
+            readers: Readers::default(),
             master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
             staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
             stores: folder_stores(&path, &settings).into_iter().map(store).collect(),

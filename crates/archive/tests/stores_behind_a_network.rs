@@ -13,7 +13,7 @@ use fulgurite_archive::catalogue::SqliteCatalogue;
 use fulgurite_archive::store::{PlatterStore, RemoteStore, StoreError};
 use fulgurite_archive::volume::FolderVolume;
 use fulgurite_archive::watch::Unwatched;
-use fulgurite_archive::{Archive, Parts};
+use fulgurite_archive::{Archive, Parts, Readers};
 use opendal::layers::CapabilityOverrideLayer;
 use opendal::services::Fs;
 use opendal::{Capability, Operator};
@@ -33,6 +33,7 @@ fn open(home: &Home) -> Archive {
     let parts = Parts {
         catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
         keys: Box::new(open_keys(&path, settings.archive.id).expect("a key store")),
+        readers: Readers::default(),
         master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
         staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
         stores: settings.stores.iter().enumerate().map(store).collect(),

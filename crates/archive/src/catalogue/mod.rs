@@ -63,6 +63,31 @@ pub struct NewVersion {
     pub data: Vec<StagedData>,
 }
 
+/// What one transaction changes for those who put and remove.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Staged versions, acknowledged from here on.
+    pub staged: Vec<NewVersion>,
+    /// Versions to be forgotten. One that isn't there is passed over.
+    pub forgotten: Vec<VersionKey>,
+    /// The tombstones that were staged for them.
+    pub tombstones: Vec<StagedTombstone>,
+}
+
+impl Change {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Versions that come or go.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.staged.len() + self.tombstones.len()
+    }
+}
+
 /// A version as the catalogue has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRow {
@@ -316,9 +341,18 @@ pub trait Catalogue: Send {
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
     /// Records staged versions: from here on they are acknowledged.
     fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;
+    /// Records staged versions and forgets others, all of it or nothing. Unlike after [`commit_delete`](Self::commit_delete), names that are forgotten
+    /// may stand in the engine's log until [`clear_log`](Self::clear_log).
+    fn commit(&mut self, change: &Change) -> Result<(), CatalogueError>;
+    /// Clears what the log still has of names that are forgotten, unless somebody is just reading from it.
+    fn clear_log(&mut self) -> Result<(), CatalogueError>;
     /// Forgets versions and records the tombstones that were staged for them.
     fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
 
+    /// The newest version of a name.
+    fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
+    /// The version of a name with this identifier.
+    fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError>;
     /// The versions of a name, newest first.
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Up to `limit` rows whose names start with `prefix`, after `after`, in the order of all listings: byte order of names, newest version

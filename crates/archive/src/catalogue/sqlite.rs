@@ -30,7 +30,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use self::fault::Fault;
 use super::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
     StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
 };
 
@@ -134,9 +134,25 @@ impl Catalogue for SqliteCatalogue {
         self.change("record a put", |connection| put::commit_put(connection, versions))
     }
 
+    fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
+        self.change("record a change", |connection| put::commit(connection, change))
+    }
+
+    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+        self.empty_log().map_err(|fault| fault.told("empty its log after a deletion"))
+    }
+
     fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.change("record a deletion", |connection| put::commit_delete(connection, versions, tombstones))?;
-        self.empty_log().map_err(|fault| fault.told("empty its log after a deletion"))
+        self.clear_log()
+    }
+
+    fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
+        self.look("look a name up", |connection| listing::newest(connection, name))
+    }
+
+    fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {
+        self.look("look a version up", |connection| listing::version(connection, name, id))
     }
 
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {

@@ -110,6 +110,21 @@ impl SqliteKeyStore {
         Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open its file"))? })
     }
 
+    /// Opens a key store for reading, while another connection may be writing.
+    ///
+    /// # Errors
+    /// As [`SqliteKeyStore::open`].
+    pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        let open = || {
+            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            connection.busy_timeout(PATIENCE)?;
+            connection.pragma_update(None, "trusted_schema", false)?;
+            admit(&connection, archive)?;
+            Ok(connection)
+        };
+        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open its file"))? })
+    }
+
     fn transaction<T>(
         &mut self,
         kind: TransactionBehavior,

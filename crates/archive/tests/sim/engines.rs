@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
     SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
@@ -42,8 +42,20 @@ impl Catalogue for FaultyCatalogue {
     fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError> {
         self.change("commit_put", |engine| engine.commit_put(versions))
     }
+    fn commit(&mut self, change: &Change) -> Result<(), CatalogueError> {
+        self.change("commit", |engine| engine.commit(change))
+    }
+    fn clear_log(&mut self) -> Result<(), CatalogueError> {
+        self.change("clear_log", |engine| engine.clear_log())
+    }
     fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.change("commit_delete", |engine| engine.commit_delete(versions, tombstones))
+    }
+    fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
+        self.engine.newest(name)
+    }
+    fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {
+        self.engine.version(name, id)
     }
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.versions_of(name)

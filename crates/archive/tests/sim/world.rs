@@ -17,7 +17,7 @@ use fulgurite_archive::keystore::SqliteKeyStore;
 use fulgurite_archive::settings::Settings;
 use fulgurite_archive::store::{FolderStore, PlatterStore};
 use fulgurite_archive::volume::{Volume, VolumeFile};
-use fulgurite_archive::{Archive, Parts};
+use fulgurite_archive::{Archive, Parts, Readers};
 use fulgurite_format::MasterKey;
 
 use super::disk::{Disk, Survival};
@@ -141,6 +141,7 @@ impl World {
             settings: self.settings.clone(),
             catalogue: Box::new(FaultyCatalogue { world: self.clone(), engine: catalogue }),
             keys: Box::new(FaultyKeys { world: self.clone(), engine: keys }),
+            readers: Readers::default(),
             master_key: MasterKey::new([0x3c; 32]),
             staging: Arc::new(SimVolume { world: self.clone(), disk: 0 }),
             stores: self.stores(),

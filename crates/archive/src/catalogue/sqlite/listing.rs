@@ -5,7 +5,7 @@
 
 use std::cmp::{Ordering, Reverse};
 
-use fulgurite_domain::{ObjectName, PlatterId};
+use fulgurite_domain::{ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, Rows, params};
 
 use super::fault::Fault;
@@ -61,6 +61,30 @@ pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<
     }
     let [staged, archived] = runs;
     Ok(merge(staged, archived, Versions::All, usize::MAX))
+}
+
+pub(super) fn newest(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC LIMIT 1"
+    ))?;
+    let mut found: Option<VersionRow> = None;
+    for run in [Run::Staged, Run::Archived] {
+        let mut rows = statement.query(params![run as i64, name.0])?;
+        if let Some(row) = rows.next()? {
+            let row = read_version(row)?;
+            if found.as_ref().is_none_or(|other| order(&row, other).is_lt()) {
+                found = Some(row);
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, Fault> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE archived IN (0, 1) AND name = ?1 AND id = ?2"))?;
+    let mut rows = statement.query(params![name.0, id.0])?;
+    rows.next()?.map(read_version).transpose()
 }
 
 /// The first rows of one run after `after`.

@@ -7,7 +7,7 @@ use super::counters::Ledger;
 use super::extents;
 use super::fault::Fault;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
-use crate::catalogue::{CatalogueError, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow};
+use crate::catalogue::{CatalogueError, Change, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow};
 
 /// The statements of putting, kept at hand: finding them again would cost more than running them.
 pub(super) struct Insertion<'c> {
@@ -104,28 +104,41 @@ const NAME_KNOWN: &str = "SELECT 1 FROM version WHERE archived IN (0, 1) AND nam
 
 pub(super) fn commit_put(connection: &Connection, versions: &[NewVersion]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
-    let mut insertion = Insertion::prepare(connection)?;
-    for version in versions {
-        insertion.staged(&mut ledger, version)?;
-    }
+    insert(connection, &mut ledger, versions)?;
     ledger.close()
 }
 
 pub(super) fn commit_delete(connection: &Connection, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
+    forget(connection, &mut ledger, versions, tombstones)?;
+    ledger.close()
+}
+
+pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
+    insert(connection, &mut ledger, &change.staged)?;
+    forget(connection, &mut ledger, &change.forgotten, &change.tombstones)?;
+    ledger.close()
+}
+
+fn insert(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[NewVersion]) -> Result<(), Fault> {
+    let mut insertion = Insertion::prepare(connection)?;
+    versions.iter().try_for_each(|version| insertion.staged(ledger, version))
+}
+
+fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
     for &key in versions {
         let Some(row) = version(connection, key)? else { continue };
         connection.prepare_cached("DELETE FROM version WHERE version = ?1")?.execute([key.0])?;
         if !row.archived {
-            leave_staging(connection, &mut ledger, &row)?;
+            leave_staging(connection, ledger, &row)?;
         }
         // A staged version too may have some.
         extents::remove(connection, key)?;
         let others = connection.prepare_cached(NAME_KNOWN)?.exists([row.record.name.0.as_slice()])?;
         ledger.version_removed(&row, !others);
     }
-    add_tombstones(connection, &mut ledger, tombstones)?;
-    ledger.close()
+    add_tombstones(connection, ledger, tombstones)
 }
 
 /// A version by its key.

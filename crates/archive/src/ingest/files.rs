@@ -1,14 +1,5 @@
-//! Putting: files become staged, acknowledged versions.
-//!
-//! ```text
-//! sources -> workers: read, hash, seal -> writer: append to a segment -> committer: sync, keys, catalogue
-//! ```
-//!
-//! All stages run at once, with bounded queues between them. Many objects share one commit: the segment is synced, then their keys are
-//! stored, then the catalogue's transaction makes them acknowledged (I7). In that order, because a key that nothing uses is harmless,
-//! and a row without key or bytes would be a lie.
+//! Putting files: workers read them, one writer stages them, and the whole put reports what came of it.
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -18,25 +9,16 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use aws_lc_rs::digest;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{
-    FRAME_BYTES, Frames, ObjectKey, RecordKind, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, encode_record, stored_bytes,
-};
+use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
+use super::writer::{Batch, PieceWriter};
+use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{NewVersion, StagedData};
 use crate::chance::random;
 use crate::clock::now_ms;
-use crate::staging::{SegmentWriter, Unsynced, Writing};
+use crate::staging::Writing;
 use crate::watch::{Trouble, Watcher};
 
-/// Frames of one data record. A shard can only be cut between data records, and each costs a catalogue row; 16 frames are 1 MiB.
-pub(crate) const RECORD_FRAMES: usize = 16;
-/// Stored bytes of a full data record.
-pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
-/// Objects that share one commit at most.
-const COMMIT_OBJECTS: usize = 4_096;
-/// Bytes after which a commit is due.
-const COMMIT_BYTES: u64 = 64 << 20;
 /// Pieces waiting for the writer. The large ones among them are a record each, so this bounds memory (I9).
 const QUEUE: usize = 64;
 
@@ -69,40 +51,6 @@ pub struct PutReport {
     pub failed: u64,
     /// Files that changed while they were read.
     pub changed: u64,
-}
-
-/// An object whose bytes are all read, on its way to the writer.
-struct Draft {
-    id: VersionId,
-    frames: Frames,
-    wrapped: Option<WrappedKey>,
-    /// Complete but for the version number.
-    record: ObjectRecord,
-    stored_bytes: u64,
-}
-
-/// What workers hand to the writer. The pieces of an object come in order.
-enum Piece {
-    Data {
-        id: VersionId,
-        stored_offset: u64,
-        sealed: bool,
-        payload: Vec<u8>,
-        crc64: u64,
-    },
-    Object(Box<Draft>),
-    /// The object that these pieces began is given up.
-    Abandoned(VersionId),
-}
-
-/// Objects that are acknowledged together.
-#[derive(Default)]
-struct Batch {
-    versions: Vec<NewVersion>,
-    keys: Vec<(VersionId, WrappedKey)>,
-    unsynced: Option<Unsynced>,
-    /// The first segment that holds something which is not acknowledged with this batch or before.
-    keep_from: u64,
 }
 
 impl Archive {
@@ -140,7 +88,7 @@ impl Archive {
                 stop.store(result.is_err(), Ordering::Relaxed);
                 result
             });
-            let written = self.write_pieces(writing.writer(), pieces, batches_in, &buffers);
+            let written = self.write_pieces(PieceWriter::new(self, &writing, &buffers), pieces, batches_in);
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
@@ -155,66 +103,29 @@ impl Archive {
     }
 
     /// Appends pieces to staging, and hands on what can be acknowledged. Consumes `pieces`, so that workers stop when it fails.
-    fn write_pieces(
-        &self,
-        mut writer: SegmentWriter<'_>,
-        pieces: Receiver<Piece>,
-        batches: SyncSender<Batch>,
-        buffers: &Buffers,
-    ) -> Result<(), ArchiveError> {
-        let mut open: HashMap<VersionId, Vec<StagedData>> = HashMap::new();
-        let mut numbers = Numbers::default();
-        let mut batch = Batch::default();
-        let mut bytes = 0;
+    fn write_pieces(&self, mut writer: PieceWriter<'_>, pieces: Receiver<Handed>, batches: SyncSender<Batch>) -> Result<(), ArchiveError> {
         let mut failure = None;
-        for piece in pieces {
-            let appended = match piece {
-                Piece::Data { id, stored_offset, sealed, payload, crc64 } => {
-                    bytes += payload.len() as u64;
-                    let appended = writer.append_checked(RecordKind::Data, id, stored_offset, sealed, &payload, crc64);
-                    buffers.give_back(payload);
-                    appended.map(|place| {
-                        open.entry(id).or_default().push(StagedData { stored_offset, place });
-                    })
-                }
-                Piece::Abandoned(id) => {
-                    open.remove(&id);
-                    Ok(())
-                }
-                Piece::Object(draft) => {
-                    let Draft { id, frames, wrapped, mut record, stored_bytes } = *draft;
-                    record.version = numbers.next(self, &record.name)?;
-                    let sealed = wrapped.is_some();
-                    let payload = frames.seal_record(&encode_record(&record));
-                    writer.append(RecordKind::Object, id, stored_bytes, sealed, &payload).map(|record_place| {
-                        let data = open.remove(&id).unwrap_or_default();
-                        batch.keys.extend(wrapped.map(|key| (id, key)));
-                        batch.versions.push(NewVersion { id, record, sealed, stored_bytes, record_place, data });
-                    })
+        for handed in pieces {
+            let appended = match handed {
+                Handed::Piece(piece) => writer.append(piece),
+                Handed::Object(draft) => {
+                    writer.object(*draft, &[]).map(|whole| assert!(whole, "a worker hands over all of an object before its end"))
                 }
             };
             if let Err(error) = appended {
                 failure = Some(error);
                 break;
             }
-            if batch.versions.len() >= COMMIT_OBJECTS || (bytes >= COMMIT_BYTES && !batch.versions.is_empty()) {
-                batch.unsynced = Some(writer.unsynced()?);
-                let begun = open.values().filter_map(|data| data.first()).map(|data| data.place.segment).min();
-                batch.keep_from = begun.unwrap_or(u64::MAX).min(writer.segment_number());
-                numbers.hand_over();
-                bytes = 0;
-                if batches.send(std::mem::take(&mut batch)).is_err() {
-                    // The committer failed, and says why.
-                    return Ok(());
-                }
+            if writer.is_full() && batches.send(writer.take_batch()?).is_err() {
+                // The committer failed, and says why.
+                return Ok(());
             }
         }
         // What is complete is acknowledged even where the next append failed: a full disk takes nothing back.
-        if !batch.versions.is_empty() {
-            batch.unsynced = Some(writer.unsynced()?);
-            let _ = batches.send(batch);
+        if !writer.is_empty() {
+            let _ = batches.send(writer.take_batch()?);
         }
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        failure.map_or(Ok(()), Err)
     }
 
     fn commit_batches(
@@ -224,81 +135,29 @@ impl Archive {
         report: &Mutex<PutReport>,
         committed: &(dyn Fn() + Sync),
     ) -> Result<(), ArchiveError> {
-        for batch in batches {
-            if let Some(unsynced) = batch.unsynced {
-                unsynced.sync()?;
-            }
-            if !batch.keys.is_empty() {
-                self.keys().insert(&batch.keys)?;
-            }
-            self.catalogue().commit_put(&batch.versions)?;
+        for mut batch in batches {
+            self.commit_batch(&mut batch, writing)?;
+            let versions = &batch.change.staged;
             let mut report = report.lock().expect("no panic holds this lock");
-            report.objects += batch.versions.len() as u64;
-            report.bytes += batch.versions.iter().map(|version| version.record.size).sum::<u64>();
+            report.objects += versions.len() as u64;
+            report.bytes += versions.iter().map(|version| version.record.size).sum::<u64>();
             drop(report);
-            writing.keep_from(batch.keep_from);
             committed();
         }
         Ok(())
     }
 }
 
-/// Version numbers, including those of batches that aren't committed yet: at most the one being gathered, the one in the queue and the one
-/// being committed.
-#[derive(Default)]
-struct Numbers {
-    gathered: HashMap<ObjectName, u64>,
-    handed_over: [HashMap<ObjectName, u64>; 2],
-}
-
-impl Numbers {
-    fn next(&mut self, archive: &Archive, name: &ObjectName) -> Result<u64, ArchiveError> {
-        let pending = std::iter::once(&self.gathered).chain(&self.handed_over).find_map(|numbers| numbers.get(name).copied());
-        let latest = match pending {
-            Some(number) => number,
-            None => archive.catalogue().latest_number(name)?.unwrap_or(0),
-        };
-        self.gathered.insert(name.clone(), latest + 1);
-        Ok(latest + 1)
-    }
-
-    fn hand_over(&mut self) {
-        self.handed_over.rotate_right(1);
-        self.handed_over[0] = std::mem::take(&mut self.gathered);
-    }
-}
-
-/// Buffers of full records that were written, to be filled again: fresh memory costs a fault for every page.
-#[derive(Default)]
-struct Buffers(Mutex<Vec<Vec<u8>>>);
-
-impl Buffers {
-    /// A buffer of so many bytes, with anything in it.
-    fn take(&self, bytes: usize) -> Vec<u8> {
-        if bytes < RECORD_BYTES {
-            return vec![0; bytes];
-        }
-        let used = self.0.lock().expect("no panic holds this lock").pop();
-        used.map_or_else(
-            || vec![0; bytes],
-            |mut buffer| {
-                buffer.resize(bytes, 0);
-                buffer
-            },
-        )
-    }
-
-    fn give_back(&self, buffer: Vec<u8>) {
-        if buffer.capacity() == RECORD_BYTES {
-            self.0.lock().expect("no panic holds this lock").push(buffer);
-        }
-    }
+/// What workers hand to the writer.
+enum Handed {
+    Piece(Piece),
+    Object(Box<Draft>),
 }
 
 /// Reads, hashes and seals sources one after another.
 struct Worker<'a> {
     archive: &'a Archive,
-    pieces: SyncSender<Piece>,
+    pieces: SyncSender<Handed>,
     watcher: &'a dyn Watcher,
     report: &'a Mutex<PutReport>,
     stop: &'a AtomicBool,
@@ -398,7 +257,7 @@ impl Worker<'_> {
         };
         if let Err(error) = content.send_all(reader, size_hint, self) {
             if content.sent {
-                let _ = self.pieces.send(Piece::Abandoned(id));
+                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(id)));
             }
             return Err(error);
         }
@@ -407,12 +266,12 @@ impl Worker<'_> {
         sha256.copy_from_slice(hash.finish().as_ref());
         let record = ObjectRecord { name, version: 0, kind, size, sha256: Digest(sha256), modified, mode, created_ms };
         let wrapped = key.as_ref().map(|key| self.archive.master_key().wrap(key));
-        self.send(Piece::Object(Box::new(Draft { id, frames, wrapped, record, stored_bytes: stored })))?;
+        self.send(Handed::Object(Box::new(Draft { id, frames, wrapped, record, stored_bytes: stored })))?;
         self.watcher.done(1, 0);
         Ok(())
     }
 
-    fn send(&self, piece: Piece) -> Result<(), Interrupted> {
+    fn send(&self, piece: Handed) -> Result<(), Interrupted> {
         self.pieces.send(piece).map_err(|_| Interrupted::Writer)
     }
 }
@@ -457,7 +316,8 @@ impl SealedContent<'_> {
                 assert!(ended || self.size.is_multiple_of(FRAME_BYTES as u64), "a source ends at or before the size it was limited to");
                 payload.truncate(filled);
                 let crc64 = crc64(&payload);
-                worker.send(Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 })?;
+                let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 };
+                worker.send(Handed::Piece(piece))?;
                 self.sent = true;
                 self.stored += filled as u64;
             }

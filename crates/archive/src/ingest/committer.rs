@@ -1,0 +1,21 @@
+//! The committer: what makes a batch acknowledged.
+
+use super::writer::Batch;
+use crate::archive::{Archive, ArchiveError};
+use crate::staging::Writing;
+
+impl Archive {
+    /// Syncs the segments of a batch, keeps its keys, and commits it to the catalogue. Afterwards it survives whatever comes (I7).
+    pub(super) fn commit_batch(&self, batch: &mut Batch, writing: &Writing<'_>) -> Result<(), ArchiveError> {
+        if let Some(unsynced) = batch.unsynced.take() {
+            unsynced.sync()?;
+        }
+        if !batch.keys.is_empty() {
+            self.keys().insert(&batch.keys)?;
+        }
+        self.catalogue().commit(&batch.change)?;
+        self.forgotten().extend(batch.change.tombstones.iter().map(|tombstone| tombstone.id));
+        writing.keep_from(batch.keep_from);
+        Ok(())
+    }
+}

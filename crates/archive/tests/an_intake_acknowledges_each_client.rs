@@ -1,0 +1,192 @@
+//! The intake of a server: many uploads at once, each acknowledged when it survives, and none mixed with another.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use fulgurite_archive::catalogue::VersionRow;
+use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Archive, Intake, IntakeError, NewObject, Upload};
+use fulgurite_domain::{Kind, ObjectName};
+
+use support::Home;
+
+fn object(name: &str) -> NewObject {
+    NewObject { name: ObjectName(name.into()), kind: Kind::File, modified: None, mode: None }
+}
+
+/// Writes content in pieces of `step` bytes.
+fn write(upload: &mut Upload, content: &[u8], step: usize) {
+    for mut piece in content.chunks(step) {
+        while !piece.is_empty() {
+            if upload.room() == 0 {
+                upload.begin_record(content.len(), Box::new(()));
+            }
+            let (now, later) = piece.split_at(piece.len().min(upload.room()));
+            upload.write(now);
+            piece = later;
+        }
+    }
+}
+
+fn finish(upload: Upload, name: &str, replaced: Vec<VersionRow>) -> Receiver<Result<(), IntakeError>> {
+    let (tell, told) = channel();
+    upload.finish(object(name), replaced, Box::new(move |result| tell.send(result).expect("somebody waits")));
+    told
+}
+
+fn put(intake: &Intake, name: &str, content: &[u8]) -> Result<(), IntakeError> {
+    let mut upload = intake.upload();
+    write(&mut upload, content, 10_000);
+    finish(upload, name, Vec::new()).recv().expect("an acknowledgement")
+}
+
+fn newest(archive: &Archive, name: &str) -> Option<VersionRow> {
+    archive.reading().newest(&ObjectName(name.into())).expect("a catalogue")
+}
+
+fn content(archive: &Archive, version: &VersionRow) -> Vec<u8> {
+    let mut content = Vec::new();
+    let read = ObjectReader::new(archive).read(version, &mut |bytes| {
+        content.extend_from_slice(bytes);
+        Ok(())
+    });
+    read.expect("an object that was acknowledged");
+    content
+}
+
+/// Content that tells one object from another.
+fn bytes(seed: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251 + seed * 17) as u8).collect()
+}
+
+#[test]
+fn sizes_around_frames_and_records_come_back_from_staging_and_from_platters() {
+    let home = Home::new(2, 1);
+    let frame = 65_536;
+    let sizes = [0, 1, frame - 1, frame, frame + 1, 16 * frame - 1, 16 * frame, 16 * frame + 1, 40 * frame + 7];
+    {
+        let archive = Arc::new(home.open());
+        let intake = Intake::open(archive.clone()).expect("an intake");
+        for (seed, size) in sizes.into_iter().enumerate() {
+            put(&intake, &format!("{size}"), &bytes(seed, size)).expect("acknowledged");
+            let row = newest(&archive, &format!("{size}")).expect("what was acknowledged is there");
+            assert!(content(&archive, &row) == bytes(seed, size), "{size} bytes from staging");
+        }
+        archive.flush(&Unwatched).expect("a flush beside an open intake");
+        for (seed, size) in sizes.into_iter().enumerate() {
+            let row = newest(&archive, &format!("{size}")).expect("it is still there");
+            assert!(row.archived && content(&archive, &row) == bytes(seed, size), "{size} bytes from platters");
+        }
+        intake.close();
+    }
+    let archive = home.open();
+    assert_eq!(archive.catalogue().totals().expect("totals").versions, sizes.len() as u64);
+}
+
+#[test]
+fn many_clients_at_once_get_their_own_objects() {
+    let home = Home::new(2, 1);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive.clone()).expect("an intake");
+    std::thread::scope(|scope| {
+        for client in 0..16 {
+            let intake = &intake;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let size = (client * 7_919 + round * 104_729) % 300_000;
+                    put(intake, &format!("{client}/{round}"), &bytes(client + round, size)).expect("acknowledged");
+                }
+            });
+        }
+    });
+    for client in 0..16 {
+        for round in 0..20 {
+            let size = (client * 7_919 + round * 104_729) % 300_000;
+            let row = newest(&archive, &format!("{client}/{round}")).expect("what was acknowledged is there");
+            assert!(content(&archive, &row) == bytes(client + round, size), "{client}/{round}");
+        }
+    }
+}
+
+#[test]
+fn clients_that_put_one_name_at_once_get_versions_in_a_row() {
+    let home = Home::new(2, 1);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive.clone()).expect("an intake");
+    std::thread::scope(|scope| {
+        for client in 0..8 {
+            let intake = &intake;
+            scope.spawn(move || (0..25).for_each(|round| put(intake, "one", &bytes(client, round)).expect("acknowledged")));
+        }
+    });
+    let versions = archive.catalogue().versions_of(&ObjectName(b"one".to_vec())).expect("versions");
+    let numbers: Vec<u64> = versions.iter().map(|row| row.record.version).collect();
+    assert_eq!(numbers, (1..=200).rev().collect::<Vec<u64>>());
+}
+
+#[test]
+fn an_upload_that_is_dropped_leaves_nothing() {
+    let home = Home::new(2, 1);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive.clone()).expect("an intake");
+    let mut upload = intake.upload();
+    write(&mut upload, &bytes(1, 3_000_000), 65_000);
+    drop(upload);
+    put(&intake, "other", b"content").expect("acknowledged");
+    intake.close();
+    archive.flush(&Unwatched).expect("a flush");
+    assert_eq!(archive.catalogue().totals().expect("totals").versions, 1);
+    assert_eq!(archive.staging().segments().expect("segments"), [0u64; 0], "nothing keeps a segment");
+}
+
+#[test]
+fn what_is_replaced_goes_in_the_same_commit_and_its_key_with_the_next_sweep() {
+    let home = Home::new(2, 1);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive.clone()).expect("an intake");
+    put(&intake, "name", b"first").expect("acknowledged");
+    let first = newest(&archive, "name").expect("the first");
+    let mut upload = intake.upload();
+    write(&mut upload, b"second", 6);
+    finish(upload, "name", vec![first.clone()]).recv().expect("an answer").expect("acknowledged");
+    let versions = archive.catalogue().versions_of(&first.record.name).expect("versions");
+    assert_eq!(versions.len(), 1);
+    assert_eq!(content(&archive, &versions[0]), b"second");
+    archive.sweep().expect("a sweep");
+    assert_eq!(archive.keys().get(first.id).expect("a key store"), None);
+
+    let (tell, told) = channel();
+    intake.remove(versions.clone(), Box::new(move |result| tell.send(result).expect("somebody waits")));
+    told.recv().expect("an answer").expect("acknowledged");
+    assert_eq!(newest(&archive, "name"), None);
+    // Tombstones have segments of their own, so that the one with what was removed can go.
+    let segments = archive.staging().segments().expect("segments").len();
+    intake.close();
+    drop(archive);
+    let archive = home.open();
+    assert_eq!(archive.keys().len().expect("a key store"), 0, "an opening finishes what no sweep did");
+    assert!(archive.staging().segments().expect("segments").len() < segments);
+    // Tombstones go with the next set.
+    let mut another = BTreeMap::new();
+    another.insert(b"another".to_vec(), b"content".to_vec());
+    support::put_all(&archive, &another);
+    archive.flush(&Unwatched).expect("a flush");
+    assert_eq!(archive.catalogue().staged_tombstones().expect("tombstones"), []);
+    assert_eq!(archive.staging().segments().expect("segments"), [0u64; 0]);
+}
+
+#[test]
+fn after_it_is_closed_uploads_are_told() {
+    let home = Home::new(2, 1);
+    let archive = Arc::new(home.open());
+    let intake = Intake::open(archive).expect("an intake");
+    let (before, late) = (intake.upload(), intake.upload());
+    let acknowledged = finish(before, "before", Vec::new());
+    intake.close();
+    acknowledged.recv().expect("an answer").expect("what was complete is acknowledged");
+    assert!(matches!(finish(late, "late", Vec::new()).recv(), Ok(Err(IntakeError::Closed))));
+}
