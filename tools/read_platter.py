@@ -51,7 +51,8 @@ TABLE_HEAD_BYTES = 24
 RECORD_BYTES_MAX = 1 << 20
 FIELD_SYMBOLS = 1 << 16  # of the pooled code
 SEALED, TOMBSTONE = 1, 2  # the flags of an entry: neither, or one of them
-FILE, LINK, DIRECTORY = 0, 1, 2
+FILE, LINK, DIRECTORY, MARKER = 0, 1, 2, 3  # a marker says that from its version on the name has no object
+ATTRIBUTES_MAX, ATTRIBUTE_NAME_BYTES_MAX, ATTRIBUTES_BYTES_MAX = 256, 255, 65_536
 
 EXIT_GOOD, EXIT_LOST, EXIT_REFUSED = 0, 1, 2
 
@@ -162,7 +163,7 @@ def run_ls(options: argparse.Namespace) -> int:
                 print(f"{o.version.hex()}  {'sealed':>7} {o.stored_bytes:>15}  (stored bytes; no key)")
                 continue
             when = instant(o.record["mtime"][0]) if o.record.get("mtime") else "-"
-            kind = {FILE: "file", LINK: "link", DIRECTORY: "dir"}[o.record["kind"]]
+            kind = {FILE: "file", LINK: "link", DIRECTORY: "dir", MARKER: "gone"}[o.record["kind"]]
             incomplete = "" if o.is_covered() else "  (shards missing)"
             number, size, name = o.record["version"], o.record["size"], shown_name(o.record["name"])
             print(f"{o.version.hex()}  {kind:>4} v{number} {size:>15}  {when:20}  {name}{incomplete}")
@@ -188,6 +189,7 @@ def run_get(options: argparse.Namespace) -> int:
             by_name[o.record["name"]].append(o)
     chosen: list[tuple[Object, bytes]] = []
     found: set[bytes] = set()
+    deleted: set[bytes] = set()
     for name, versions in by_name.items():
         if wanted is not None:
             matching = [w for w in wanted if name == w or name.startswith(w + b"/")]
@@ -195,10 +197,17 @@ def run_get(options: argparse.Namespace) -> int:
             if not matching:
                 continue
         versions.sort(key=lambda o: (o.record["version"], o.version), reverse=True)
-        chosen.append((versions[0], name))
+        if versions[0].record["kind"] == MARKER:
+            deleted.add(name)
+        else:
+            chosen.append((versions[0], name))
         if options.all_versions:
-            chosen += [(o, name + b".~%d~" % o.record["version"]) for o in versions[1:] if o.record["kind"] != DIRECTORY]
+            older = [o for o in versions[1:] if o.record["kind"] in (FILE, LINK)]
+            chosen += [(o, name + b".~%d~" % o.record["version"]) for o in older]
     failures += [f"{shown_name(w)}: no such name on these platters." for w in wanted or [] if w not in found]
+    for w in sorted(deleted.intersection(wanted or [])) if not options.all_versions else ():
+        if not any(name.startswith(w + b"/") for _, name in chosen):
+            failures.append(f"{shown_name(w)}: it was deleted; --all-versions extracts earlier versions.")
     # In the order of the platters, so that every track is read and repaired once.
     chosen.sort(key=lambda pair: pair[0].place())
     target = Extraction(os.fsencode(options.output))
@@ -235,7 +244,7 @@ def say_repairs(sets: Iterable[PlatterSet]) -> None:
 
 
 def describe(o: Object) -> dict[str, Any]:
-    """One object for `ls --json`. A name that is not UTF-8 is given in hexadecimal instead, so that nothing is made up."""
+    """One object for `ls --json`. A name or attribute that is not UTF-8 is given in hexadecimal instead, so that nothing is made up."""
     shown: dict[str, Any] = {"version_identifier": o.version.hex(), "sealed": o.sealed, "complete": o.is_covered()}
     shown["platters"] = sorted({entry.platter.hex() for entry in o.entries})
     if o.record is None:
@@ -246,6 +255,11 @@ def describe(o: Object) -> dict[str, Any]:
     except UnicodeDecodeError:
         shown["name_hex"] = name.hex()
     shown |= {key: o.record.get(key) for key in ("kind", "size", "version", "mode", "mtime", "created")}
+    for key, value in o.record.get("attributes", {}).items():
+        try:
+            shown.setdefault("attributes", {})[key] = value.decode()
+        except UnicodeDecodeError:
+            shown.setdefault("attributes_hex", {})[key] = value.hex()
     return shown | {"sha256": o.record["sha256"].hex()}
 
 
@@ -527,12 +541,12 @@ class Shelf:
             seconds, nanoseconds = record.get("mtime", (0, 0))
             wellformed = (
                 end == len(raw)
-                and record["kind"] in (FILE, LINK, DIRECTORY)
+                and record["kind"] in (FILE, LINK, DIRECTORY, MARKER)
                 and isinstance(record["name"], bytes)
                 and record["name"] != b""
                 and is_uint(record["size"])
                 and stored_length(record["size"]) == o.stored_bytes
-                and (record["size"] == 0 or record["kind"] != DIRECTORY)
+                and (record["size"] == 0 or record["kind"] in (FILE, LINK))
                 and isinstance(record["sha256"], bytes)
                 and len(record["sha256"]) == 32
                 and is_uint(record["created"])
@@ -543,12 +557,23 @@ class Shelf:
                 and type(seconds) is int
                 and is_uint(nanoseconds)
                 and nanoseconds < 1_000_000_000
+                and ("attributes" not in record or are_attributes(record["attributes"]))
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             wellformed = False
         if not wellformed:
             raise Lost("its record is not as the format says.")
         o.record = record
+
+
+def are_attributes(attributes: Any) -> bool:
+    if not isinstance(attributes, dict) or not 1 <= len(attributes) <= ATTRIBUTES_MAX:
+        return False
+    if not all(isinstance(name, str) and isinstance(value, bytes) for name, value in attributes.items()):
+        return False
+    names = [name.encode() for name in attributes]
+    together = sum(map(len, names)) + sum(map(len, attributes.values()))
+    return all(1 <= len(name) <= ATTRIBUTE_NAME_BYTES_MAX for name in names) and together <= ATTRIBUTES_BYTES_MAX
 
 
 # -------------------------------------------------------------------------------------------------------------- keys

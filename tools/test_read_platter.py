@@ -207,6 +207,7 @@ class Thing:
     key: bytes | None = None
     sha256: bytes | None = None
     version: bytes = b""
+    attributes: dict[str, bytes] | None = None
 
     def __post_init__(self) -> None:
         seed = random.Random(repr((self.name, self.number)))
@@ -217,6 +218,7 @@ class Thing:
         known |= {"sha256": self.sha256 or hashlib.sha256(self.content).digest(), "version": self.number}
         known |= {"mode": self.mode} if self.mode is not None else {}
         known |= {"mtime": self.mtime} if self.mtime is not None else {}
+        known |= {"attributes": self.attributes} if self.attributes is not None else {}
         if self.key is None:
             return cbor(known)
         return AESGCM(self.key).encrypt(b"\1\0\0\0" + bytes(8), cbor(known), b"fulgurite record v1" + self.version)
@@ -804,7 +806,10 @@ class Malformed(PlatterTest):
         record, _ = read_platter.cbor(Thing(b"bad", b"content").record())
         wrong = [{k: v for k, v in record.items() if k != key} for key in ("kind", "name", "size", "sha256", "created", "version")]
         wrong += [record | change for change in (
-            {"kind": 3}, {"kind": 2}, {"kind": -1}, {"name": b""}, {"name": "text"}, {"size": 8}, {"sha256": bytes(31)}, {"created": -1}, {"version": 0},
+            {"kind": 4}, {"kind": 3}, {"kind": 2}, {"kind": -1}, {"attributes": {}}, {"attributes": []}, {"attributes": {"a": "text"}},
+            {"attributes": {b"a": b""}}, {"attributes": {"": b""}}, {"attributes": {"é" * 128: b""}}, {"attributes": {"a": bytes(65_536)}},
+            {"attributes": {str(n): b"" for n in range(257)}},
+            {"name": b""}, {"name": "text"}, {"size": 8}, {"sha256": bytes(31)}, {"created": -1}, {"version": 0},
             {"version": b""}, {"mode": -1}, {"mode": 0o10000}, {"mtime": [0]}, {"mtime": [0, 0, 0]}, {"mtime": [0, -1]}, {"mtime": [0, 1_000_000_000]}, {"mtime": 0})]
         space = Space()
         for n, item in enumerate([record, *wrong]):
@@ -877,6 +882,25 @@ class Extracting(PlatterTest):
         self.assertEqual(status, 1)
         self.assertEqual(self.names_in(output), {b"a", b"a.~1~"})
         self.assertIn("a.~1~: another version or object was written under this name", err)
+
+    def test_nothing_is_extracted_under_a_deleted_name_and_its_earlier_versions_can_be_had(self) -> None:
+        space = Space()
+        earlier, back, kept = Thing(b"gone", b"first"), Thing(b"back", b"third", number=3), Thing(b"kept/file", b"kept")
+        for thing in (earlier, Thing(b"gone", kind=3, number=2), Thing(b"back", kind=3, number=2), back, kept, Thing(b"kept", kind=3, key=noise(9, 32))):
+            space.whole(thing)
+        (image,) = write_set(replace(B, n=1), b"E" * 16, [space])
+        path = self.file("e", image)
+        status, output, err = self.extract([path])
+        self.assertEqual((status, self.names_in(output)), (0, {b"back", b"kept/file"}), err)
+        status, output, err = self.extract([path], "--all-versions")
+        self.assertEqual((status, self.names_in(output)), (0, {b"back", b"kept/file", b"gone.~1~"}), err)
+        self.assert_there(output, earlier, b"gone.~1~")
+        status, output, err = self.extract([path], "--name", "gone", "kept")
+        self.assertEqual((status, self.names_in(output)), (1, {b"kept/file"}))
+        self.assertIn("gone: it was deleted; --all-versions extracts earlier versions.", err)
+        self.assertNotIn("kept: ", err)
+        status, out, _ = self.run_reader("ls", path)
+        self.assertEqual((status, sum(" gone v2 " in line for line in out.splitlines())), (0, 2), out)
 
     def test_names_that_are_not_utf_8_can_be_asked_for(self) -> None:
         status, output, err = self.extract(self.platters([0, 1, 2]), "--name", os.fsdecode(ODD.name))
@@ -1113,6 +1137,23 @@ class Looking(PlatterTest):
         self.assertEqual(sealed, {t.version.hex() for t in (LETTER, SEALED_LINK, KEYLESS)})
         (newer,) = [o for o in listed if o["version_identifier"] == NEWER.version.hex()]
         self.assertEqual((newer["size"], newer["version"], newer["mtime"]), (len(NEWER.content), 2, list(NEWER.mtime)))
+
+    def test_ls_passes_on_what_attributes_say_up_to_their_limits(self) -> None:
+        described = {"content-type": b"text/plain", "etag": b"\xd4\x1d", "é" * 127 + "x": b""}
+        most = {f"{n:03}": bytes([n]) * 253 for n in range(256)}
+        space = Space()
+        for name, attributes in ((b"described", described), (b"most", most), (b"plain", None)):
+            space.whole(Thing(name, b"content", attributes=attributes))
+        (image,) = write_set(replace(B, n=1), b"F" * 16, [space])
+        status, out, err = self.run_reader("ls", self.file("f", image), "--json")
+        self.assertEqual(status, 0, err)
+        objects = {o["name"]: o for o in json.loads(out)["objects"]}
+        self.assertEqual(objects["described"]["attributes"], {"content-type": "text/plain", "é" * 127 + "x": ""})
+        self.assertEqual(objects["described"]["attributes_hex"], {"etag": "d41d"})
+        found = objects["most"]["attributes"] | objects["most"]["attributes_hex"]
+        self.assertEqual(found["000"] + found["255"], "\0" * 253 + "ff" * 253)
+        self.assertEqual(len(found), 256)
+        self.assertNotIn("attributes", objects["plain"])
 
     def test_ls_says_which_objects_lack_shards(self) -> None:
         status, out, _ = self.run_reader("ls", *self.platters([0]))

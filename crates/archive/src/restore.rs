@@ -55,6 +55,8 @@ enum RestoreError {
     Read(#[from] ReadError),
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("it is a deletion marker, and there is nothing to restore")]
+    DeletionMarker,
     #[error("its name would lead out of the folder")]
     Name,
     #[error("{0} is there already (--force replaces it)")]
@@ -65,7 +67,7 @@ enum RestoreError {
 
 impl Archive {
     /// Restores all objects whose names start with `prefix` into `destination`, under their names without the first `strip` bytes: the
-    /// newest versions. What can't be restored is reported to `watcher` and counted, and the rest goes on.
+    /// newest versions, and nothing of names that are deleted. What can't be restored is reported to `watcher` and counted, and the rest goes on.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -173,6 +175,9 @@ fn restore(
     existing: Existing,
     progress: &mut dyn FnMut(u64),
 ) -> Result<PathBuf, RestoreError> {
+    if version.record.kind == Kind::DeletionMarker {
+        return Err(RestoreError::DeletionMarker);
+    }
     let (parent, name) = make_parents(root, relative)?;
     let path = parent.join(name);
     let there = fs::symlink_metadata(&path).ok();

@@ -10,12 +10,12 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Archive, Intake, IntakeError, NewObject, Upload};
-use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_domain::{Attributes, Kind, ObjectName};
 
 use support::Home;
 
 fn object(name: &str) -> NewObject {
-    NewObject { name: ObjectName(name.into()), kind: Kind::File, modified: None, mode: None }
+    NewObject { name: ObjectName(name.into()), kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() }
 }
 
 /// Writes content in pieces of `step` bytes.

@@ -4,12 +4,14 @@
 //! address ([`TrackIndex`], [`SectorAddress`]) says which one is meant; identifiers name platters, sets and versions across all of them.
 //! [`Micros`] is the time of the machines that decide and move.
 
+mod attributes;
 mod geometry;
 mod identifiers;
 mod object;
 mod place;
 mod time;
 
+pub use attributes::{Attributes, AttributesError};
 pub use geometry::{Geometry, GeometryError, Group, LABEL_BYTES, SECTOR_BYTES_MAX, SECTOR_BYTES_MIN};
 pub use identifiers::{ArchiveId, IdentifierError, PlatterId, SetId, VersionId};
 pub use object::{Digest, Kind, Modified, ObjectName, ObjectRecord};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Attributes;
+
 /// The name of an object: bytes, components separated by `/`. Usually UTF-8, because file systems don't promise it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(pub Vec<u8>);
@@ -30,7 +32,7 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// What an object was in the file system.
+/// What an object was in the file system, or that its name has none any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A file with content.
@@ -39,6 +41,16 @@ pub enum Kind {
     SymbolicLink,
     /// A directory, without content. Kept for directories that would otherwise be lost for being empty.
     Directory,
+    /// No object: from here on the name has none, and earlier versions stay. Without content.
+    DeletionMarker,
+}
+
+impl Kind {
+    /// Whether objects of this kind have content, be it of no bytes.
+    #[must_use]
+    pub fn has_content(self) -> bool {
+        matches!(self, Self::File | Self::SymbolicLink)
+    }
 }
 
 /// When a file was last changed.
@@ -73,7 +85,7 @@ pub struct ObjectRecord {
     pub name: ObjectName,
     /// The number of this version among those of the name, from 1.
     pub version: u64,
-    /// File, link or directory.
+    /// File, link, directory or deletion marker.
     pub kind: Kind,
     /// Length of the content in bytes.
     pub size: u64,
@@ -85,6 +97,8 @@ pub struct ObjectRecord {
     pub mode: Option<u32>,
     /// When the version was put, milliseconds since 1970.
     pub created_ms: u64,
+    /// What whoever put it says of it.
+    pub attributes: Attributes,
 }
 
 #[cfg(test)]

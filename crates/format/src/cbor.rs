@@ -177,24 +177,34 @@ impl<'a> Decoder<'a> {
     /// Reads a map. `value` is given each text key and reads its value, or returns `false` without having read anything if it does not know
     /// the key.
     pub(crate) fn map(&mut self, mut value: impl FnMut(&'a str, &mut Self) -> Result<bool, Malformed>) -> Result<(), Malformed> {
+        self.pairs(|mut key, decoder| {
+            let known = match key.text() {
+                Ok(text) => value(text, decoder)?,
+                Err(_) => false,
+            };
+            if known { Ok(()) } else { decoder.skip() }
+        })
+    }
+
+    /// Reads a map of texts that the writer is free to choose. `value` is given each key and reads its value.
+    pub(crate) fn map_of_any(&mut self, mut value: impl FnMut(&'a str, &mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
+        self.pairs(|mut key, decoder| value(key.text()?, decoder))
+    }
+
+    /// Reads a map, whose keys must be in order. `pair` is given a decoder of each key, and reads the value from the other.
+    fn pairs(&mut self, mut pair: impl FnMut(Self, &mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
         let entries = self.expect(MAP, "something else where a map belongs")?;
         let mut previous: &[u8] = &[];
         for _ in 0..entries {
             let before = self.rest;
-            let mut key = self.clone();
+            let key = self.clone();
             self.skip()?;
             let encoded = &before[..before.len() - self.rest.len()];
             if encoded <= previous {
                 return Err("map keys that are out of order or there twice");
             }
             previous = encoded;
-            let known = match key.text() {
-                Ok(text) => value(text, self)?,
-                Err(_) => false,
-            };
-            if !known {
-                self.skip()?;
-            }
+            pair(key, self)?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub use v1::header::{HEADER_BYTES, Header, HeaderError, Member};
 pub use v1::header_search::{FindHeaderError, FoundHeader, find_header};
 pub use v1::key_export::{KeyExport, KeyExportError, KeyExportWriter, read_key_export};
 pub use v1::keys::{KeyTextError, MasterKey, ObjectKey, WrappedKey, WrongKey};
-pub use v1::record::{RECORD_BYTES_MAX, RecordError, decode_record, encode_record};
+pub use v1::record::{RECORD_BYTES_MAX, RecordError, decode_attributes, decode_record, encode_attributes, encode_record};
 pub use v1::sealed_export::{SALT_BYTES, ScryptCost, SealedExportError, SealedExportReader, SealedExportWriter, is_sealed_export};
 pub use v1::segment::{HEAD_BYTES, RecordHead, RecordKind, SegmentError, SegmentHead};
 pub use v1::segment_scan::{SegmentScan, scan_segment};

@@ -41,12 +41,17 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
         }
         None => versions.into_iter().next(),
     };
-    let Some(version) = version.filter(|row| row.record.kind != Kind::Directory) else {
+    let kind = version.as_ref().map(|row| row.record.kind);
+    if let (Some(number), Some(Kind::DeletionMarker)) = (get.version, kind) {
+        bail!("version {number} of {shown} is a deletion marker, without content; `fulgurite ls --versions` shows earlier versions");
+    }
+    let Some(version) = version.filter(|row| row.record.kind.has_content()) else {
         let below = [&name[..], b"/"].concat();
-        let is_folder = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty()
-            || !archive.catalogue().versions_of(&ObjectName(name.clone()))?.is_empty();
-        if !is_folder {
-            bail!("nothing is stored as {shown}");
+        let is_folder = kind == Some(Kind::Directory) || !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
+        match kind {
+            _ if is_folder => {}
+            Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
+            _ => bail!("nothing is stored as {shown}"),
         }
         if get.range.is_some() {
             bail!("{shown} is a folder; --range is for files");
@@ -83,6 +88,11 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     ));
     say_repairs(session, repairs);
     Ok(Outcome::Good)
+}
+
+/// What is said of a name whose newest version is a deletion marker.
+pub(crate) fn deleted(shown: &str) -> String {
+    format!("{shown} was deleted; `fulgurite ls --versions` shows its earlier versions, and `fulgurite get --version` restores one")
 }
 
 /// The last part of a name, in the current folder.

@@ -11,13 +11,14 @@ use fulgurite_domain::{Kind, ObjectName};
 use serde_json::{Value, json};
 
 use crate::args::{Ls, Rm};
+use crate::get::deleted;
 use crate::text::{bytes, count, time};
 use crate::{Outcome, Session};
 
 /// Rows asked of the catalogue at once.
 const PAGE: usize = 1_000;
 
-/// Calls `each` for what has this name or is below it; with an empty name, for everything.
+/// Calls `each` for what has this name or is below it; with an empty name, for everything. Of newest versions, deletion markers are left out.
 pub(crate) fn each_version(
     archive: &Archive,
     name: &[u8],
@@ -26,8 +27,10 @@ pub(crate) fn each_version(
 ) -> Result<()> {
     if !name.is_empty() {
         let rows = archive.catalogue().versions_of(&ObjectName(name.to_vec()))?;
-        let wanted = if versions == Versions::All { rows.len() } else { 1 };
-        rows.into_iter().take(wanted).try_for_each(&mut *each)?;
+        match versions {
+            Versions::All => rows.into_iter().try_for_each(&mut *each)?,
+            Versions::Newest => rows.into_iter().take(1).filter(|row| !is_marker(row)).try_for_each(&mut *each)?,
+        }
     }
     let below = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
     let mut after: Option<After> = None;
@@ -37,6 +40,10 @@ pub(crate) fn each_version(
         after = Some(After::row(last));
         page.into_iter().try_for_each(&mut *each)?;
     }
+}
+
+fn is_marker(row: &VersionRow) -> bool {
+    row.record.kind == Kind::DeletionMarker
 }
 
 /// The name meant by an argument: folders may be written with a slash behind.
@@ -64,7 +71,11 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     })?;
     out.flush()?;
     if found == 0 && !name.is_empty() {
-        bail!("nothing is stored as {}", ObjectName(name).display());
+        let name = ObjectName(name);
+        match archive.catalogue().latest_number(&name)? {
+            Some(_) => bail!("{}", deleted(&name.display())),
+            None => bail!("nothing is stored as {}", name.display()),
+        }
     }
     Ok(Outcome::Good)
 }
@@ -72,8 +83,10 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
 fn version_line(row: &VersionRow, ls: &Ls) -> String {
     let record = &row.record;
     let mut name = record.name.display();
-    if record.kind == Kind::Directory {
-        name.push('/');
+    match record.kind {
+        Kind::Directory => name.push('/'),
+        Kind::DeletionMarker => name.push_str("  (deletion marker)"),
+        Kind::File | Kind::SymbolicLink => {}
     }
     let number = if ls.versions { format!("{:>5}  ", record.version) } else { String::new() };
     if !ls.long {
@@ -83,6 +96,7 @@ fn version_line(row: &VersionRow, ls: &Ls) -> String {
         Kind::File => '-',
         Kind::SymbolicLink => 'l',
         Kind::Directory => 'd',
+        Kind::DeletionMarker => 'x',
     };
     let modified = record.modified.map_or_else(|| " ".repeat(19), |modified| time(modified.seconds));
     let state = if row.archived { "archived" } else { "staged  " };
@@ -100,6 +114,7 @@ fn version_json(row: &VersionRow) -> Value {
         Kind::File => "file",
         Kind::SymbolicLink => "link",
         Kind::Directory => "folder",
+        Kind::DeletionMarker => "deletion-marker",
     };
     let mut value = json!({
         "name": name_json(&record.name), "version": record.version, "kind": kind, "size": record.size, "sha256": record.sha256.to_string(),
@@ -107,6 +122,11 @@ fn version_json(row: &VersionRow) -> Value {
     });
     if let Some(modified) = record.modified {
         value["modified"] = json!(modified.seconds);
+    }
+    if !record.attributes.is_empty() {
+        // A text where it is one, else the bytes as numbers.
+        let shown = |bytes: &Vec<u8>| std::str::from_utf8(bytes).map_or_else(|_| json!(bytes), |text| json!(text));
+        value["attributes"] = record.attributes.0.iter().map(|(name, bytes)| (name.clone(), shown(bytes))).collect();
     }
     // Whoever needs the name byte for byte, and it isn't text.
     if std::str::from_utf8(&record.name.0).is_err() {

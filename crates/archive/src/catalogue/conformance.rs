@@ -7,7 +7,7 @@ mod listing;
 mod sets;
 mod versions;
 
-use fulgurite_domain::{Digest, Geometry, Kind, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{Attributes, Digest, Geometry, Kind, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
 
 use super::*;
 
@@ -35,6 +35,9 @@ macro_rules! conformance {
             a_name_of_ten_thousand_versions_is_one_row_of_newest
             a_listing_goes_on_after_a_row_that_was_deleted
             versions_of_one_number_are_all_listed
+            a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions
+            a_page_of_newest_is_full_whatever_is_passed_over
+            attributes_and_deletion_markers_stay_as_they_were
             totals_count_what_is_there
             the_oldest_staged_version_gives_the_age
             a_deleted_version_is_gone_and_its_tombstone_waits
@@ -56,6 +59,7 @@ macro_rules! conformance {
             sets_are_in_order_of_writing
             adopting_twice_is_adopting_once
             a_version_adopted_from_platters_is_archived
+            attributes_and_deletion_markers_are_adopted_as_they_were
             an_adopted_version_has_each_byte_once
             a_version_adopted_in_part_is_refused
             a_reopened_catalogue_has_all_that_was_committed
@@ -95,12 +99,31 @@ pub(crate) fn version(name: impl AsRef<[u8]>, number: u64, seed: u64, bytes: u64
             modified: seed.is_multiple_of(2).then_some(Modified { seconds: -5 - seed as i64, nanoseconds: 999_999_999 }),
             mode: seed.is_multiple_of(2).then_some(0o7777),
             created_ms: 1_000 + seed,
+            attributes: attributes(seed),
         },
         sealed: seed.is_multiple_of(2),
         stored_bytes: bytes,
         record_place: StagedPlace { segment: seed, offset: 64 + bytes, bytes: 100, crc64: seed.wrapping_mul(u64::MAX / 3) },
         data,
     }
+}
+
+/// The deletion marker with this number, staged.
+pub(crate) fn marker(name: impl AsRef<[u8]>, number: u64, seed: u64) -> NewVersion {
+    let mut marker = version(name, number, seed, 0);
+    marker.record.kind = Kind::DeletionMarker;
+    marker
+}
+
+/// None, one, or many and long ones: two of three versions have some.
+fn attributes(seed: u64) -> Attributes {
+    let mut attributes = Attributes::default();
+    match seed % 3 {
+        0 => {}
+        1 => attributes.set("content-type", format!("text/{seed}")),
+        _ => (0..=seed % 20).for_each(|i| attributes.set("n".repeat(i as usize % 7 * 40 + 1), vec![i as u8 ^ 0x80; i as usize * 90])),
+    }
+    attributes
 }
 
 pub(crate) fn set(seed: u8, platters: u8) -> SetDescription {

@@ -244,7 +244,7 @@ pub struct StagedTotals {
 /// How much there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Names.
+    /// Names, those whose newest version is a deletion marker too.
     pub objects: u64,
     /// Versions, staged and archived.
     pub versions: u64,
@@ -257,9 +257,9 @@ pub struct Totals {
 /// Which versions a listing wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Versions {
-    /// The newest of each name.
+    /// The newest of each name, but no name whose newest is a deletion marker.
     Newest,
-    /// All, newest first within a name.
+    /// All, deletion markers too, newest first within a name.
     All,
 }
 
@@ -337,7 +337,7 @@ pub enum CatalogueError {
 
 /// What an engine does. Methods that change something are one transaction each, durable when they return.
 pub trait Catalogue: Send {
-    /// The highest version number of a name, `None` for a name without versions.
+    /// The highest version number of a name, that of a deletion marker too; `None` for a name without versions.
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
     /// Records staged versions: from here on they are acknowledged.
     fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;
@@ -353,10 +353,10 @@ pub trait Catalogue: Send {
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The version of a name with this identifier.
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError>;
-    /// The versions of a name, newest first.
+    /// The versions of a name, deletion markers too, newest first.
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Up to `limit` rows whose names start with `prefix`, after `after`, in the order of all listings: byte order of names, newest version
-    /// of a name first.
+    /// of a name first. Fewer than `limit` only if there are no more.
     fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
     /// The extents of a version, in order of the object's bytes. Those of an archived version are all of it, each byte once. A staged
     /// version has those of its parts that complete sets have already, which may overlap.

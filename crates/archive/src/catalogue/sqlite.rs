@@ -148,7 +148,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
-        self.look("look a name up", |connection| listing::newest(connection, name))
+        self.look("look a name up", |connection| listing::newest_of(connection, name))
     }
 
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use aws_lc_rs::digest;
 use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
 use super::writer::{Batch, PieceWriter};
@@ -264,7 +264,8 @@ impl Worker<'_> {
         let SealedContent { hash, size, stored, .. } = content;
         let mut sha256 = [0; 32];
         sha256.copy_from_slice(hash.finish().as_ref());
-        let record = ObjectRecord { name, version: 0, kind, size, sha256: Digest(sha256), modified, mode, created_ms };
+        let attributes = Attributes::default();
+        let record = ObjectRecord { name, version: 0, kind, size, sha256: Digest(sha256), modified, mode, created_ms, attributes };
         let wrapped = key.as_ref().map(|key| self.archive.master_key().wrap(key));
         self.send(Handed::Object(Box::new(Draft { id, frames, wrapped, record, stored_bytes: stored })))?;
         self.watcher.done(1, 0);

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 use aws_lc_rs::digest;
 use fulgurite_codec::checksum::crc64;
-use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES};
 
 use super::writer::{Batch, PieceWriter};
@@ -61,6 +61,8 @@ pub struct NewObject {
     pub modified: Option<Modified>,
     /// Permission bits, where known.
     pub mode: Option<u32>,
+    /// What the client says of it.
+    pub attributes: Attributes,
 }
 
 enum Message {
@@ -287,8 +289,9 @@ impl Upload {
         }
         let frames = self.frames.take().expect("an object is handed over once");
         let sha256 = digest_of(std::mem::replace(&mut self.hash, digest::Context::new(&digest::SHA256)));
-        let NewObject { name, kind, modified, mode } = object;
-        let record = ObjectRecord { name, version: 0, kind, size: self.size, sha256, modified, mode, created_ms: self.created_ms };
+        let NewObject { name, kind, modified, mode, attributes } = object;
+        let record =
+            ObjectRecord { name, version: 0, kind, size: self.size, sha256, modified, mode, created_ms: self.created_ms, attributes };
         let wrapped = self.key.as_ref().map(|key| self.archive.master_key().wrap(key));
         let draft = Box::new(Draft { id: self.id, frames, wrapped, record, stored_bytes: self.stored });
         send(&self.messages, Message::Object(draft, replaced, acknowledge));

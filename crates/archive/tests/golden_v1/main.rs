@@ -147,6 +147,7 @@ fn check_object(expected: &Value, (record, sealed, content): &(ObjectRecord, boo
         Kind::File => 0,
         Kind::SymbolicLink => 1,
         Kind::Directory => 2,
+        Kind::DeletionMarker => 3,
     };
     let name: String = record.name.0.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(expected["name_hex"], name);

@@ -15,7 +15,9 @@ use std::io::Write;
 use aws_lc_rs::digest::{SHA256, digest};
 use fulgurite_codec::checksum::crc64;
 use fulgurite_codec::{PooledCode, PooledEncoder};
-use fulgurite_domain::{ArchiveId, Digest, Geometry, Kind, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_domain::{
+    ArchiveId, Attributes, Digest, Geometry, Kind, Modified, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId,
+};
 use fulgurite_format::{
     Entry, FRAME_BYTES, Frames, Header, KeyExportWriter, MasterKey, Member, ObjectKey, RecordHead, RecordKind, STORED_FRAME_BYTES,
     ScryptCost, SealedExportWriter, SegmentHead, Shard, TAG_BYTES, TableWriter, encode_record, stored_bytes,
@@ -120,6 +122,7 @@ fn things() -> Vec<Thing> {
                 modified: Some(Modified { seconds: 1_600_000_000 + i64::from(number), nanoseconds: 123_456_789 }),
                 mode: Some(0o640),
                 created_ms,
+                attributes: Attributes::default(),
             },
             content,
             key: sealed.then(|| ObjectKey::new([number | 0x80; 32])),
@@ -306,6 +309,7 @@ fn expected(things: &[Thing], files: &BTreeMap<String, Vec<u8>>) -> Value {
                 Kind::File => 0,
                 Kind::SymbolicLink => 1,
                 Kind::Directory => 2,
+                Kind::DeletionMarker => 3,
             },
             "size": thing.record.size,
             "sha256": thing.record.sha256.to_string(),

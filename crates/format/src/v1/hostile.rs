@@ -89,7 +89,7 @@ fn attack(seed: u64, runs: usize, valid: &[u8], mut parse: impl FnMut(Vec<u8>) -
 
 #[test]
 fn no_bytes_make_the_record_parser_panic() {
-    let valid = record::encode_record(&record::tests::sample());
+    let valid = record::encode_record(&record::tests::described());
     let accepted = attack(1, 200_000, &valid, |bytes| match decode_record(&bytes) {
         Ok(record) => record::encode_record(&record).len() <= bytes.len(),
         Err(_) => false,

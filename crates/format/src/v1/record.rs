@@ -2,11 +2,11 @@
 //!
 //! A CBOR map. Keys are written in order of length, then of the alphabet; keys that are not known are passed over.
 
-use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord};
+use fulgurite_domain::{Attributes, AttributesError, Digest, Kind, Modified, ObjectName, ObjectRecord};
 
 use crate::cbor::{Decoder, Encoder, Malformed};
 
-/// The longest record that a reader takes, sealed or not. Names are the only part that varies much.
+/// The longest record that a reader takes, sealed or not. Names and attributes are what varies much.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes that are no record.
@@ -29,21 +29,23 @@ impl From<Malformed> for RecordError {
 /// The bytes of a record.
 ///
 /// # Panics
-/// If the record could not be read back: an empty name, version 0, a mode above `0o7777`, nanoseconds of a second or more, or a directory
-/// with content.
+/// If the record could not be read back: an empty name, version 0, a mode above `0o7777`, nanoseconds of a second or more, a directory or
+/// deletion marker with content, or attributes beyond their limits ([`Attributes::check`]).
 #[must_use]
 pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
     if let Err(what) = check(record) {
-        panic!("a record to be written has {what}: {record:?}");
+        panic!("the record of {:?} to be written has {what}", record.name);
     }
-    let mut bytes = Vec::with_capacity(128 + record.name.0.len());
+    let mut bytes = Vec::with_capacity(128 + record.name.0.len() + record.attributes.bytes() + 4 * record.attributes.0.len());
     let mut cbor = Encoder(&mut bytes);
-    cbor.map(6 + u64::from(record.mode.is_some()) + u64::from(record.modified.is_some()));
+    let optional = [record.mode.is_some(), record.modified.is_some(), !record.attributes.is_empty()];
+    cbor.map(6 + optional.into_iter().map(u64::from).sum::<u64>());
     cbor.text("kind");
     cbor.uint(match record.kind {
         Kind::File => 0,
         Kind::SymbolicLink => 1,
         Kind::Directory => 2,
+        Kind::DeletionMarker => 3,
     });
     if let Some(mode) = record.mode {
         cbor.text("mode");
@@ -65,7 +67,60 @@ pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
     cbor.uint(record.created_ms);
     cbor.text("version");
     cbor.uint(record.version);
+    if !record.attributes.is_empty() {
+        cbor.text("attributes");
+        write_attributes(&mut cbor, &record.attributes);
+    }
     bytes
+}
+
+/// The bytes of attributes by themselves, as they stand in a record.
+///
+/// # Panics
+/// If there are none, or they are beyond the limits of [`Attributes::check`].
+#[must_use]
+pub fn encode_attributes(attributes: &Attributes) -> Vec<u8> {
+    if let Err(what) = check_attributes(attributes) {
+        panic!("attributes to be written have {what}");
+    }
+    let mut bytes = Vec::with_capacity(3 + attributes.bytes() + 4 * attributes.0.len());
+    write_attributes(&mut Encoder(&mut bytes), attributes);
+    bytes
+}
+
+/// Reads what [`encode_attributes`] has made.
+///
+/// # Errors
+/// [`RecordError::Malformed`] says what is wrong.
+pub fn decode_attributes(bytes: &[u8]) -> Result<Attributes, RecordError> {
+    let mut cbor = Decoder::new(bytes);
+    let attributes = read_attributes(&mut cbor)?;
+    cbor.end()?;
+    check_attributes(&attributes)?;
+    Ok(attributes)
+}
+
+fn write_attributes(cbor: &mut Encoder<'_>, attributes: &Attributes) {
+    let mut pairs: Vec<_> = attributes.0.iter().collect();
+    // The order of the encoded keys: a shorter one has the smaller head.
+    pairs.sort_by_key(|(name, _)| name.len());
+    cbor.map(pairs.len() as u64);
+    for (name, value) in pairs {
+        cbor.text(name);
+        cbor.bytes(value);
+    }
+}
+
+fn read_attributes(cbor: &mut Decoder<'_>) -> Result<Attributes, Malformed> {
+    let mut attributes = Attributes::default();
+    cbor.map_of_any(|name, value| {
+        if attributes.0.len() == Attributes::COUNT_MAX {
+            return Err("too many attributes");
+        }
+        attributes.set(name, value.bytes()?);
+        Ok(())
+    })?;
+    if attributes.is_empty() { Err("an empty map of attributes") } else { Ok(attributes) }
 }
 
 /// Reads a record that is not sealed, or has been opened.
@@ -74,7 +129,7 @@ pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
 /// [`RecordError::Malformed`] says what is wrong.
 pub fn decode_record(bytes: &[u8]) -> Result<ObjectRecord, RecordError> {
     let (mut kind, mut mode, mut name, mut size) = (None, None, None, None);
-    let (mut modified, mut sha256, mut created_ms, mut version) = (None, None, None, None);
+    let (mut modified, mut sha256, mut created_ms, mut version, mut attributes) = (None, None, None, None, None);
     let mut cbor = Decoder::new(bytes);
     cbor.map(|key, value| {
         match key {
@@ -83,6 +138,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<ObjectRecord, RecordError> {
                     0 => Kind::File,
                     1 => Kind::SymbolicLink,
                     2 => Kind::Directory,
+                    3 => Kind::DeletionMarker,
                     _ => return Err("a kind that is not known"),
                 });
             }
@@ -96,6 +152,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<ObjectRecord, RecordError> {
             "sha256" => sha256 = Some(Digest(value.fixed()?)),
             "created" => created_ms = Some(value.uint()?),
             "version" => version = Some(value.uint()?),
+            "attributes" => attributes = Some(read_attributes(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -110,6 +167,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<ObjectRecord, RecordError> {
         modified,
         mode,
         created_ms: created_ms.ok_or("no time of creation")?,
+        attributes: attributes.unwrap_or_default(),
     };
     check(&record)?;
     Ok(record)
@@ -128,10 +186,18 @@ fn check(record: &ObjectRecord) -> Result<(), Malformed> {
     if record.modified.is_some_and(|modified| modified.nanoseconds >= 1_000_000_000) {
         return Err("nanoseconds of a second or more");
     }
-    if record.kind == Kind::Directory && record.size != 0 {
-        return Err("a directory with content");
+    if !record.kind.has_content() && record.size != 0 {
+        return Err("a directory or deletion marker with content");
     }
-    Ok(())
+    check_attributes(&record.attributes)
+}
+
+fn check_attributes(attributes: &Attributes) -> Result<(), Malformed> {
+    attributes.check().map_err(|error| match error {
+        AttributesError::TooMany { .. } => "too many attributes",
+        AttributesError::NameLength { .. } => "an attribute whose name has no bytes or too many",
+        AttributesError::TooLong { .. } => "attributes that are too long together",
+    })
 }
 
 #[cfg(test)]
@@ -149,24 +215,36 @@ pub(crate) mod tests {
             modified: Some(Modified { seconds: -14_182_940, nanoseconds: 999_999_999 }),
             mode: Some(0o644),
             created_ms: 1_700_000_000_000,
+            attributes: Attributes::default(),
         }
     }
 
+    /// The sample with attributes whose order in the record is not that of the alphabet.
+    pub(crate) fn described() -> ObjectRecord {
+        let mut record = sample();
+        record.attributes.set("content-type", "image/tiff");
+        record.attributes.set("etag", [0xd4, 0x1d]);
+        record.attributes.set("x-amz-meta-a-name-that-is-longer-than-most", "");
+        record
+    }
+
     fn records() -> impl Strategy<Value = ObjectRecord> {
-        let kind = prop_oneof![Just(Kind::File), Just(Kind::SymbolicLink), Just(Kind::Directory)];
+        let kind = prop_oneof![Just(Kind::File), Just(Kind::SymbolicLink), Just(Kind::Directory), Just(Kind::DeletionMarker)];
+        let attributes = prop::collection::btree_map("\\PC{1,60}", prop::collection::vec(any::<u8>(), 0..80), 0..20).prop_map(Attributes);
         let name = prop::collection::vec(any::<u8>(), 1..300);
         let modified = prop::option::of((any::<i64>(), 0u32..1_000_000_000));
         let numbers = (any::<u64>(), 1u64.., any::<u64>(), 0u32..64);
-        (kind, name, modified, prop::option::of(0u32..=0o7777), any::<[u8; 32]>(), numbers).prop_map(
-            |(kind, name, modified, mode, sha256, (size, version, created, shift))| ObjectRecord {
+        (kind, name, modified, prop::option::of(0u32..=0o7777), any::<[u8; 32]>(), attributes, numbers).prop_map(
+            |(kind, name, modified, mode, sha256, attributes, (size, version, created, shift))| ObjectRecord {
                 name: ObjectName(name),
                 version: (version >> shift).max(1),
                 kind,
-                size: if kind == Kind::Directory { 0 } else { size >> shift },
+                size: if kind.has_content() { size >> shift } else { 0 },
                 sha256: Digest(sha256),
                 modified: modified.map(|(seconds, nanoseconds)| Modified { seconds, nanoseconds }),
                 mode,
                 created_ms: created >> shift,
+                attributes,
             },
         )
     }
@@ -184,10 +262,72 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn attributes_are_laid_out_as_specified_behind_the_version() {
+        let record = described();
+        let plain = encode_record(&sample());
+        let mut expected = plain.clone();
+        expected[0] += 1;
+        expected.extend(b"\x6aattributes\xa3\x64etag\x42\xd4\x1d\x6ccontent-type\x4aimage/tiff");
+        expected.extend(b"\x78\x2ax-amz-meta-a-name-that-is-longer-than-most\x40");
+        assert_eq!(encode_record(&record), expected);
+        assert_eq!(decode_record(&expected), Ok(record.clone()));
+        let map = encode_attributes(&record.attributes);
+        assert_eq!(map, expected[plain.len() + 11..]);
+        assert_eq!(decode_attributes(&map), Ok(record.attributes));
+        assert_eq!(decode_record(&plain).unwrap().attributes, Attributes::default());
+    }
+
+    #[test]
+    fn attributes_that_make_no_sense_are_refused() {
+        let many = |count: u16| {
+            let mut map = [&b"\xb9"[..], &count.to_be_bytes()].concat();
+            (0..count).for_each(|i| map.extend([&b"\x63"[..], format!("{i:03x}").as_bytes(), b"\x40"].concat()));
+            map
+        };
+        // Two attributes with names of one byte, of which the second has so many bytes.
+        let long = |bytes: u32| [&b"\xa2\x61a\x40\x61b\x5a"[..], &bytes.to_be_bytes(), &vec![7; bytes as usize]].concat();
+        let named = |bytes: usize| [&b"\xa1\x79"[..], &(bytes as u16).to_be_bytes(), &vec![b'n'; bytes], b"\x40"].concat();
+        for (map, what) in [
+            (b"\xa0".to_vec(), "an empty map of attributes"),
+            (b"\x80".to_vec(), "something else where a map belongs"),
+            (b"\xa1\x41a\x40".to_vec(), "something else where a text belongs"),
+            (b"\xa1\x61\xff\x40".to_vec(), "a text that is not UTF-8"),
+            (b"\xa1\x61a\x61b".to_vec(), "something else where a byte string belongs"),
+            (b"\xa2\x61b\x40\x61a\x40".to_vec(), "map keys that are out of order or there twice"),
+            (b"\xa2\x61a\x40\x61a\x40".to_vec(), "map keys that are out of order or there twice"),
+            (b"\xa2\x62aa\x40\x61b\x40".to_vec(), "map keys that are out of order or there twice"),
+            (b"\xa1\x60\x40".to_vec(), "an attribute whose name has no bytes or too many"),
+            (named(256), "an attribute whose name has no bytes or too many"),
+            (many(257), "too many attributes"),
+            (long(65_535), "attributes that are too long together"),
+            (b"\xa1\x61a".to_vec(), "an item that is cut short"),
+            (b"\xa1\x61a\x40\x00".to_vec(), "bytes behind the last item"),
+        ] {
+            let malformed = RecordError::Malformed { what };
+            assert_eq!(decode_attributes(&map), Err(malformed), "{map:x?}");
+            let mut record = encode_record(&sample());
+            record[0] += 1;
+            record.extend([&b"\x6aattributes"[..], &map].concat());
+            assert_eq!(decode_record(&record), Err(malformed), "{map:x?}");
+        }
+        let most = Attributes((0..256).map(|i| (format!("{i:03}"), vec![7; 253])).collect());
+        for most in [most, Attributes([("n".repeat(255), vec![7; 65_536 - 255])].into())] {
+            let record = ObjectRecord { attributes: most, ..sample() };
+            assert_eq!(decode_record(&encode_record(&record)), Ok(record));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "attributes that are too long together")]
+    fn attributes_that_would_not_be_read_back_are_not_written() {
+        let _ = encode_record(&ObjectRecord { attributes: Attributes([("a".to_owned(), vec![0; 65_536])].into()), ..sample() });
+    }
+
+    #[test]
     fn keys_of_a_later_writer_are_passed_over() {
         let mut bytes = encode_record(&sample());
         bytes[0] += 1;
-        bytes.extend(b"\x69xattributes"[..10].iter());
+        bytes.extend(b"\x69xattribut");
         bytes.extend(b"\x82\x01\xa1\x61k\xf6");
         assert_eq!(decode_record(&bytes), Ok(sample()));
     }
@@ -202,8 +342,9 @@ pub(crate) mod tests {
         for (bad, what) in [
             (swap(b"name\x54photos/1969/moon.tif", b"name\x40"), "an empty name"),
             (swap(b"version\x03", b"version\x00"), "version number 0"),
-            (swap(b"kind\x00", b"kind\x03"), "a kind that is not known"),
-            (swap(b"kind\x00", b"kind\x02"), "a directory with content"),
+            (swap(b"kind\x00", b"kind\x04"), "a kind that is not known"),
+            (swap(b"kind\x00", b"kind\x02"), "a directory or deletion marker with content"),
+            (swap(b"kind\x00", b"kind\x03"), "a directory or deletion marker with content"),
             (swap(b"mode\x19\x01\xa4", b"mode\x19\x10\x00"), "a mode with more than permission bits"),
             (swap(b"\x1a\x3b\x9a\xc9\xff", b"\x1a\x3b\x9a\xca\x00"), "nanoseconds of a second or more"),
             (swap(b"sha256\x58\x20\x5a", b"sha256\x58\x1f"), "a byte string of the wrong length"),
@@ -239,13 +380,14 @@ pub(crate) mod tests {
 
         #[test]
         fn a_changed_record_that_still_reads_has_one_encoding(at: prop::sample::Index, change in 1u8..) {
-            let mut bytes = encode_record(&sample());
+            let mut bytes = encode_record(&described());
             let at = at.index(bytes.len());
             bytes[at] ^= change;
             // Where a key was changed into one that is not known, its value is gone; the rest is as it was.
             if let Ok(record) = decode_record(&bytes)
                 && record.mode.is_some()
                 && record.modified.is_some()
+                && !record.attributes.is_empty()
             {
                 prop_assert_eq!(encode_record(&record), bytes);
             }

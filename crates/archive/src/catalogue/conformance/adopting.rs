@@ -57,6 +57,23 @@ pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Place) {
     assert_eq!(names(&catalogue.versions_on(&[platter(1, 1)], None, 5).expect("listed")), [(b"found/4".to_vec(), 4)]);
 }
 
+pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.adopt_set(&set(1, 3)).expect("adopted");
+    let on_platter = |new: NewVersion| {
+        let extents = vec![extent(1, 0, 0, new.stored_bytes)];
+        FoundVersion::Archived { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents }
+    };
+    let (first, gone, staged) = (version("a", 1, 8, 5), marker("a", 2, 10), marker("b", 1, 5));
+    let records = [gone.record.clone(), first.record.clone(), staged.record.clone()];
+    assert!(records.iter().all(|record| !record.attributes.is_empty()));
+    catalogue.adopt_versions(&[on_platter(first), on_platter(gone), FoundVersion::Staged(staged)]).expect("adopted");
+    let found: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 10).into_iter().map(|row| row.record).collect();
+    assert_eq!(found, records);
+    assert!(listed(&mut *catalogue, b"", Versions::Newest, 10).is_empty());
+    catalogue.check().expect("sound");
+}
+
 pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Place) {
     let mut catalogue = place.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");

@@ -94,6 +94,87 @@ pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Place) {
     }
 }
 
+pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let put = [
+        version("archived, then deleted", 1, 1, 5),
+        version("back again", 1, 2, 5),
+        marker("back again", 2, 3),
+        version("deleted on platters", 1, 4, 5),
+        marker("deleted on platters", 2, 5),
+        version("deleted on platters before", 1, 6, 5),
+        marker("deleted on platters before", 2, 7),
+        version("never deleted", 1, 8, 5),
+        marker("only a marker", 1, 9),
+    ];
+    catalogue.commit_put(&put).expect("put");
+    let archived = ["archived, then deleted", "back again", "deleted on platters", "only a marker"];
+    let rows = catalogue.staged_versions(None, 100).expect("listed");
+    assert_eq!(rows.len(), put.len(), "what is staged has its markers");
+    let is_archived = |row: &&VersionRow| {
+        let name = std::str::from_utf8(&row.record.name.0).expect("text");
+        // Of this one, the marker alone.
+        archived.contains(&name) || (name == "deleted on platters before" && row.record.kind == Kind::DeletionMarker)
+    };
+    let extents: Vec<_> = rows.iter().filter(is_archived).map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    complete(&mut *catalogue, 1, &extents);
+    catalogue.commit_put(&[marker("archived, then deleted", 2, 10), version("back again", 3, 11, 5)]).expect("put");
+
+    for page in 1..12 {
+        let newest = names(&listed(&mut *catalogue, b"", Versions::Newest, page));
+        assert_eq!(newest, [(b"back again".to_vec(), 3), (b"never deleted".to_vec(), 1)], "{page} a page");
+        assert_eq!(listed(&mut *catalogue, b"", Versions::All, page).len(), put.len() + 2);
+    }
+    for (name, latest) in
+        [("archived, then deleted", 2), ("deleted on platters", 2), ("deleted on platters before", 2), ("only a marker", 1)]
+    {
+        assert!(listed(&mut *catalogue, name.as_bytes(), Versions::Newest, 10).is_empty(), "{name}");
+        let name = ObjectName(name.into());
+        assert_eq!(catalogue.latest_number(&name).expect("looked up"), Some(latest), "{name:?}");
+        let versions = catalogue.versions_of(&name).expect("listed");
+        assert_eq!((versions[0].record.kind, versions.len() as u64), (Kind::DeletionMarker, latest), "{name:?}");
+    }
+    let totals = catalogue.totals().expect("counted");
+    assert_eq!((totals.objects, totals.versions), (6, 11), "deleted names are counted");
+
+    // Without its marker, a name is there again.
+    let deleted = catalogue.versions_of(&ObjectName(b"deleted on platters".to_vec())).expect("listed");
+    catalogue.commit_delete(&[deleted[0].key], &[]).expect("deleted");
+    assert_eq!(names(&listed(&mut *catalogue, b"d", Versions::Newest, 10)), [(b"deleted on platters".to_vec(), 1)]);
+}
+
+pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Place) {
+    let mut catalogue = place.open();
+    // Runs of deleted names of every length up to 40, with one name in between that is there; then many deleted ones.
+    let mut put = Vec::new();
+    let mut expected = Vec::new();
+    for run in 0..40 {
+        put.extend((0..run).map(|i| marker(format!("{run:02}/a{i:02}"), 1, run * 40 + i)));
+        put.push(version(format!("{run:02}/b"), 1, 5_000 + run, 5));
+        expected.push((format!("{run:02}/b").into_bytes(), 1));
+    }
+    put.extend((0..700).map(|i| marker(format!("x/{i:03}"), 1, 6_000 + i)));
+    put.push(version("y", 1, 9_000, 5));
+    expected.push((b"y".to_vec(), 1));
+    catalogue.commit_put(&put).expect("put");
+    let some: Vec<_> = catalogue.staged_versions(None, 10_000).expect("listed");
+    let some: Vec<_> = some.iter().step_by(3).map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    complete(&mut *catalogue, 1, &some);
+    for page in [1, 2, 7, 39, 40, 41, 1_000] {
+        let mut after = None;
+        let mut found = Vec::new();
+        while found.len() < expected.len() {
+            let rows = catalogue.list(b"", Versions::Newest, after.as_ref(), page).expect("listed");
+            assert_eq!(rows.len(), page.min(expected.len() - found.len()), "{page} a page, {} found", found.len());
+            after = rows.last().map(After::row);
+            found.extend(names(&rows));
+        }
+        assert_eq!(found, expected);
+        assert!(catalogue.list(b"", Versions::Newest, after.as_ref(), page).expect("listed").is_empty());
+    }
+    assert!(catalogue.list(b"x", Versions::Newest, None, 5).expect("listed").is_empty());
+}
+
 pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Place) {
     let mut catalogue = place.open();
     let put: Vec<_> = (0..20).map(|i| version([b"zyxabc"[i as usize % 6]], i + 1, i, 2_000)).collect();

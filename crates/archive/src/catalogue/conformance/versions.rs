@@ -41,6 +41,30 @@ pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Place) {
     }
 }
 
+pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let mut put: Vec<NewVersion> = (1..=40).map(|seed| version(format!("{seed:02}"), 1, seed, 5)).collect();
+    put.extend((1..=10).map(|seed| marker(format!("{seed:02}"), 2, 40 + seed)));
+    put.sort_by(|a, b| (&a.record.name, b.record.version).cmp(&(&b.record.name, a.record.version)));
+    catalogue.commit_put(&put).expect("put");
+    let records: Vec<_> = put.iter().map(|new| new.record.clone()).collect();
+    let of = |rows: Vec<VersionRow>| rows.into_iter().map(|row| row.record).collect::<Vec<_>>();
+    assert_eq!(of(catalogue.staged_versions(None, 100).expect("listed")), records);
+
+    let rows = catalogue.staged_versions(None, 100).expect("listed");
+    let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
+    complete(&mut *catalogue, 1, &extents[..30]);
+    drop(catalogue);
+    let mut catalogue = place.open();
+    assert_eq!(of(listed(&mut *catalogue, b"", Versions::All, 7)), records);
+    assert_eq!(of(catalogue.versions_on(&[platter(1, 0)], None, 100).expect("listed")), records[..30]);
+    for record in &records {
+        assert!(of(catalogue.versions_of(&record.name).expect("listed")).contains(record));
+    }
+    assert!(catalogue.extents(rows[0].key).expect("looked up").len() == 1, "a marker on a platter has its extent of no bytes");
+    catalogue.check().expect("sound");
+}
+
 pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 3, 1, 5), version("a", 12, 2, 5), version("a", 7, 3, 5), version("ab", 99, 4, 5)]).expect("put");

@@ -81,7 +81,7 @@ impl Counters {
     /// What is staged.
     pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, Fault> {
         let oldest: Option<i64> = connection
-            .prepare_cached("SELECT created_ms FROM version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
+            .prepare_cached("SELECT created_ms FROM main.version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
             .query_row([], |row| row.get(0))
             .optional()?;
         Ok(StagedTotals {

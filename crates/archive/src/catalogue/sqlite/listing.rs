@@ -1,11 +1,12 @@
 //! Listings: pages in the order of names.
 //!
 //! Staged and archived versions are two runs of one index (see the migration), each in the order of the listing. A page takes what it needs from both
-//! and merges. No page reads more of the index than it returns, except for a few older versions that the newest of a name are picked from.
+//! and merges. No page reads more of the index than it returns, except for a few older versions that the newest of a name are picked from, and for
+//! deleted names, which a page of newest versions goes past.
 
 use std::cmp::{Ordering, Reverse};
 
-use fulgurite_domain::{ObjectName, PlatterId, VersionId};
+use fulgurite_domain::{Kind, ObjectName, PlatterId, VersionId};
 use rusqlite::{Connection, Rows, params};
 
 use super::fault::Fault;
@@ -15,6 +16,9 @@ use crate::catalogue::{After, VersionKey, VersionRow, Versions};
 
 /// After so many older versions of a name in a row it is quicker to look the next name up.
 const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
+
+/// So many deleted names are read at once to be gone past.
+const DELETED_NAMES_AT_ONCE: usize = 256;
 
 /// Which of the two runs.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +34,35 @@ pub(super) fn list(
     after: Option<&After>,
     limit: usize,
 ) -> Result<Vec<VersionRow>, Fault> {
+    match versions {
+        Versions::All => page(connection, prefix, versions, after, limit),
+        Versions::Newest => newest(connection, prefix, after, limit),
+    }
+}
+
+/// The newest version of each name that is not deleted.
+fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
+    let mut found: Vec<VersionRow> = Vec::new();
+    let mut after = after.cloned();
+    let mut deleted = 0;
+    while found.len() < limit {
+        // A row for each that is wanting would be a query for each deleted name, where many follow each other.
+        let wanted = (limit - found.len()).max(deleted.min(DELETED_NAMES_AT_ONCE));
+        let rows = page(connection, prefix, Versions::Newest, after.as_ref(), wanted)?;
+        let (read, had) = (rows.len(), found.len());
+        after = rows.last().map(After::row);
+        found.extend(rows.into_iter().filter(|row| row.record.kind != Kind::DeletionMarker));
+        deleted += read - (found.len() - had);
+        if read < wanted {
+            break;
+        }
+    }
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// A page of a listing, deletion markers and all.
+fn page(connection: &Connection, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
     let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
     Ok(merge(staged, archived, versions, limit))
@@ -63,7 +96,7 @@ pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<
     Ok(merge(staged, archived, Versions::All, usize::MAX))
 }
 
-pub(super) fn newest(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
+pub(super) fn newest_of(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 ORDER BY number DESC, id DESC LIMIT 1"
     ))?;

@@ -20,11 +20,10 @@ impl<'c> Insertion<'c> {
     pub(super) fn prepare(connection: &'c Connection) -> Result<Self, Fault> {
         Ok(Self {
             name_known: connection.prepare_cached(NAME_KNOWN)?,
-            version: connection.prepare_cached(
-                "INSERT INTO version (version, archived, name, number, id, kind, sealed, size, sha256, modified_seconds, \
-                 modified_nanoseconds, mode, created_ms, stored_bytes, row_check) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-            )?,
+            version: connection.prepare_cached(&format!(
+                "INSERT INTO version ({VERSION_COLUMNS}) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+            ))?,
             staged: connection.prepare_cached(
                 "INSERT INTO staged (version, part, stored_offset, segment, segment_offset, bytes, crc64, row_check) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -76,6 +75,7 @@ impl<'c> Insertion<'c> {
             cells.mode,
             cells.created_ms,
             cells.stored_bytes,
+            cells.attributes,
             cells.check(name, &id.0, &record.sha256.0).sum(),
         ])?;
         ledger.version_added(cells.size, !known);

@@ -3,7 +3,8 @@
 //! SQLite believes every cell it can parse. So each row carries a CRC-32 over the others of its columns, and a reader that finds it wrong reports
 //! damage instead of a wrong place or a wrong digest.
 
-use fulgurite_domain::{Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{decode_attributes, encode_attributes};
 use rusqlite::Row;
 
 use super::fault::Fault;
@@ -69,12 +70,12 @@ pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Faul
 
 /// The columns of `version` in the order in which [`read_version`] takes them.
 pub(super) const VERSION_COLUMNS: &str = "version, archived, name, number, id, kind, sealed, size, sha256, \
-     modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, row_check";
+     modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, attributes, row_check";
 
 /// Index of `name` in [`VERSION_COLUMNS`].
 pub(super) const NAME_COLUMN: usize = 2;
 
-/// The columns of `version` that are numbers, ready to be bound.
+/// The columns of `version` that have to be made from a record, ready to be bound.
 pub(super) struct VersionCells {
     pub(super) version: i64,
     pub(super) archived: i64,
@@ -87,6 +88,7 @@ pub(super) struct VersionCells {
     pub(super) mode: Option<i64>,
     pub(super) created_ms: i64,
     pub(super) stored_bytes: i64,
+    pub(super) attributes: Option<Vec<u8>>,
 }
 
 impl VersionCells {
@@ -99,6 +101,7 @@ impl VersionCells {
                 Kind::File => 0,
                 Kind::SymbolicLink => 1,
                 Kind::Directory => 2,
+                Kind::DeletionMarker => 3,
             },
             sealed: sealed.into(),
             size: int(record.size)?,
@@ -107,6 +110,7 @@ impl VersionCells {
             mode: record.mode.map(i64::from),
             created_ms: int(record.created_ms)?,
             stored_bytes: int(stored_bytes)?,
+            attributes: (!record.attributes.is_empty()).then(|| encode_attributes(&record.attributes)),
         })
     }
 
@@ -116,14 +120,16 @@ impl VersionCells {
     }
 
     pub(super) fn check(&self, name: &[u8], id: &[u8], sha256: &[u8]) -> RowCheck {
-        RowCheck::of("version")
+        let row = RowCheck::of("version")
             .numbers([self.version, self.archived, self.number, self.kind, self.sealed, self.size, self.created_ms, self.stored_bytes])
             .optional(self.modified_seconds)
             .optional(self.modified_nanoseconds)
             .optional(self.mode)
             .bytes(name)
             .bytes(id)
-            .bytes(sha256)
+            .bytes(sha256);
+        // Nothing at all for none: as it was before there were attributes.
+        self.attributes.iter().fold(row, |row, attributes| row.bytes(attributes))
     }
 }
 
@@ -141,15 +147,22 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
         mode: row.get(11)?,
         created_ms: row.get(12)?,
         stored_bytes: row.get(13)?,
+        attributes: row.get(14)?,
     };
     let name: Vec<u8> = row.get(NAME_COLUMN)?;
     let id: [u8; 16] = row.get(4)?;
     let sha256: [u8; 32] = row.get(8)?;
-    cells.check(&name, &id, &sha256).confirm(row.get(14)?, || format!("version {}", VersionId(id)))?;
+    cells.check(&name, &id, &sha256).confirm(row.get(15)?, || format!("version {}", VersionId(id)))?;
 
     let modified = match (cells.modified_seconds, cells.modified_nanoseconds) {
         (Some(seconds), Some(nanoseconds)) => Some(Modified { seconds, nanoseconds: narrow(nanoseconds, "the nanoseconds of a version")? }),
         _ => None,
+    };
+    let attributes = match &cells.attributes {
+        Some(bytes) => {
+            decode_attributes(bytes).map_err(|error| Fault::Damaged(format!("the attributes of version {}: {error}", VersionId(id))))?
+        }
+        None => Attributes::default(),
     };
     Ok(VersionRow {
         key: VersionKey(cells.version),
@@ -161,6 +174,7 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
                 0 => Kind::File,
                 1 => Kind::SymbolicLink,
                 2 => Kind::Directory,
+                3 => Kind::DeletionMarker,
                 other => return Err(Fault::Damaged(format!("version {} is of kind {other}", VersionId(id)))),
             },
             size: uint(cells.size, "the size of a version")?,
@@ -168,6 +182,7 @@ pub(super) fn read_version(row: &Row<'_>) -> Result<VersionRow, Fault> {
             modified,
             mode: cells.mode.map(|mode| narrow(mode, "the mode of a version")).transpose()?,
             created_ms: uint(cells.created_ms, "the instant of a version")?,
+            attributes,
         },
         sealed: cells.sealed != 0,
         stored_bytes: uint(cells.stored_bytes, "the length of a version")?,

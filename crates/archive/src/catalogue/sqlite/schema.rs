@@ -16,14 +16,19 @@ use super::fault::Fault;
 use crate::catalogue::CatalogueError;
 
 /// Stands in the header of the file, where `file` and other programs look: "FuCa".
-const APPLICATION: i32 = 0x4675_4361;
+pub(super) const APPLICATION: i32 = 0x4675_4361;
 
 /// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_catalogue.sql")];
+pub(super) const MIGRATIONS: &[&str] =
+    &[include_str!("../migrations/0001_catalogue.sql"), include_str!("../migrations/0002_attributes.sql")];
+
+/// Shows a catalogue of version 1 to a reader, which can't bring it up to date, as one of version 2. The names of this connection's own views come
+/// before those of tables. When a writer brings the file up to date meanwhile, the column of the table is the first of the two, and counts.
+const FROM_VERSION_1: &str = "CREATE TEMP VIEW version AS SELECT *, NULL AS attributes FROM main.version";
 
 /// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is
 /// kept in the order of its key only if that is asked for.
-fn in_sqlite(migration: &str) -> String {
+pub(super) fn in_sqlite(migration: &str) -> String {
     migration.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY").replace("/*sqlite WITHOUT ROWID*/", "WITHOUT ROWID")
 }
 
@@ -61,7 +66,8 @@ pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<
     Ok(())
 }
 
-/// Makes sure that this is the catalogue of `archive`, in a schema that this program knows. A writer brings it up to date first.
+/// Makes sure that this is the catalogue of `archive`, in a schema that this program knows. A writer brings it up to date first; a reader sees an
+/// older one as it would be then.
 pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), Fault> {
     let known = MIGRATIONS.len() as i64;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -81,6 +87,8 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
         }
         transaction.pragma_update(None, "user_version", known)?;
         transaction.commit()?;
+    } else if found < 2 {
+        connection.execute_batch(FROM_VERSION_1)?;
     }
     let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
     match id.map(ArchiveId) {

@@ -1,11 +1,13 @@
 //! The conformance suite, and what only a file can go through: other processes, damage, queries that must not scan.
 
+mod upgrading;
+
 use std::path::PathBuf;
 
 use fulgurite_domain::ArchiveId;
 
 use super::*;
-use crate::catalogue::conformance::{Place, complete, conformance, extent, only, platter, set, version};
+use crate::catalogue::conformance::{Place, complete, conformance, extent, marker, only, platter, set, version};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 
@@ -111,6 +113,8 @@ fn a_flipped_bit_in_a_cell_is_told_as_damage_when_the_row_is_read() {
     for (table, read) in [
         ("UPDATE version SET stored_bytes = stored_bytes - 1 WHERE archived = 1", 0),
         ("UPDATE version SET archived = 1 WHERE archived = 0", 0),
+        ("UPDATE version SET attributes = x'a1616140' WHERE attributes IS NULL", 0),
+        ("UPDATE version SET attributes = NULL WHERE attributes IS NOT NULL", 0),
         ("UPDATE staged SET segment_offset = segment_offset + 64", 1),
         ("UPDATE extent SET platter_offset = platter_offset + 4096", 2),
         ("UPDATE segment SET live = 1", 3),
@@ -187,7 +191,7 @@ fn another_archive_and_a_newer_schema_are_refused() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 1 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 2 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "never over another file");
@@ -287,6 +291,26 @@ fn steps(catalogue: &mut SqliteCatalogue, work: impl FnOnce(&mut SqliteCatalogue
     work(catalogue);
     catalogue.connection.progress_handler(1, None::<fn() -> bool>).expect("reset");
     count.load(Ordering::Relaxed)
+}
+
+#[test]
+fn going_past_deleted_names_takes_as_much_work_as_there_are_of_them() {
+    let works: Vec<usize> = [1_000, 2_000, 4_000]
+        .into_iter()
+        .map(|deleted| {
+            let folder = Folder::new();
+            let mut catalogue = SqliteCatalogue::create(&folder.file(), ARCHIVE).expect("created");
+            let mut put: Vec<_> = (1..=deleted).map(|i| version(format!("m/{i:05}"), 1, i, 10)).collect();
+            put.extend((1..=deleted).map(|i| marker(format!("m/{i:05}"), 2, deleted + i)));
+            put.extend((1..=20).map(|i| version(format!("n/{i:05}"), 1, 2 * deleted + i, 10)));
+            catalogue.commit_put(&put).expect("put");
+            steps(&mut catalogue, |catalogue| {
+                let page = catalogue.list(b"", Versions::Newest, None, 20).expect("listed");
+                assert!(page.len() == 20 && page[0].record.name.0 == b"n/00001");
+            })
+        })
+        .collect();
+    assert!(works[1] < works[0] * 5 / 2 && works[2] < works[1] * 5 / 2, "{works:?}");
 }
 
 type Work<'a> = &'a dyn Fn(&mut SqliteCatalogue);

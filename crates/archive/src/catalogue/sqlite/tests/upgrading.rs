@@ -1,0 +1,82 @@
+//! A catalogue of an older schema: read as it is, and brought up to date by whoever writes.
+
+use super::*;
+use crate::catalogue::sqlite::schema::{APPLICATION, MIGRATIONS, in_sqlite};
+
+/// A folder with a catalogue of schema 1, closed.
+fn of_version_1() -> Folder {
+    let folder = Folder::new();
+    let file = Connection::open(folder.file()).expect("made");
+    file.pragma_update(None, "journal_mode", "wal").expect("set");
+    file.execute_batch(&in_sqlite(MIGRATIONS[0])).expect("the schema");
+    file.execute_batch(include_str!("version_1.sql")).expect("the rows");
+    file.pragma_update(None, "application_id", APPLICATION).expect("set");
+    file.pragma_update(None, "user_version", 1).expect("set");
+    drop(file);
+    folder
+}
+
+fn schema_of(folder: &Folder) -> i64 {
+    let file = Connection::open(folder.file()).expect("opened");
+    file.pragma_query_value(None, "user_version", |row| row.get(0)).expect("told")
+}
+
+#[test]
+fn a_catalogue_of_schema_1_tells_a_reader_and_a_writer_the_same() {
+    let folder = of_version_1();
+    let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    reader.check().expect("sound");
+    let told = all_of(&mut reader).expect("sound");
+    let rows = reader.list(b"", Versions::All, None, 10).expect("listed");
+    let found: Vec<_> = rows.iter().map(|row| (row.record.name.0.as_slice(), row.record.version, row.record.size, row.archived)).collect();
+    let (a, b, c) = (&b"a"[..], &b"a/b"[..], &b"c"[..]);
+    assert_eq!(found, [(a, 6, 4_200, true), (a, 3, 2_100, true), (b, 4, 2_800, true), (c, 5, 3_500, false), (c, 2, 1_400, false)]);
+    assert!(rows.iter().all(|row| row.record.attributes.is_empty()));
+    let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("listed");
+    assert_eq!(on, rows[..3]);
+    drop(reader);
+    assert_eq!(schema_of(&folder), 1, "a reader changes nothing");
+
+    let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
+    writer.check().expect("sound");
+    assert_eq!(all_of(&mut writer).expect("sound"), told);
+    drop(writer);
+    assert_eq!(schema_of(&folder), 2);
+    assert_eq!(all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
+}
+
+#[test]
+fn a_catalogue_that_was_brought_up_to_date_takes_what_schema_1_had_no_place_for() {
+    let folder = of_version_1();
+    let early = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
+    let described = version("d", 1, 1, 10);
+    assert!(!described.record.attributes.is_empty());
+    writer.commit_put(&[described.clone(), marker("a", 7, 20)]).expect("put");
+    let staged = writer.staged_versions(None, 10).expect("listed");
+    let extents: Vec<_> = staged.iter().map(|row| (row.key, extent(3, 0, 0, row.stored_bytes))).collect();
+    complete(&mut writer, 3, &extents);
+    writer.check().expect("sound");
+    let told = all_of(&mut writer).expect("sound");
+    let late = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
+    for mut reader in [early, late] {
+        assert_eq!(only(&mut reader, "d").record.attributes, described.record.attributes);
+        let newest = reader.list(b"", Versions::Newest, None, 10).expect("listed");
+        assert_eq!(newest.iter().map(|row| row.record.name.0.as_slice()).collect::<Vec<_>>(), [&b"a/b"[..], b"c", b"d"]);
+        assert_eq!(all_of(&mut reader).expect("sound"), told);
+    }
+}
+
+#[test]
+fn an_upgrade_that_fails_leaves_the_catalogue_as_it_was() {
+    let folder = of_version_1();
+    let told = all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound");
+    // In the place of a full disk: the name of the column is taken.
+    Connection::open(folder.file())
+        .and_then(|file| file.execute_batch("ALTER TABLE version ADD COLUMN attributes BYTEA"))
+        .expect("changed");
+    SqliteCatalogue::open(&folder.file(), ARCHIVE).expect_err("the column is there twice");
+    assert_eq!(schema_of(&folder), 1);
+    Connection::open(folder.file()).and_then(|file| file.execute_batch("ALTER TABLE version DROP COLUMN attributes")).expect("changed");
+    assert_eq!(all_of(&mut SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
+}
