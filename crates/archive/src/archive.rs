@@ -486,7 +486,9 @@ impl Archive {
         &self.staging
     }
 
-    pub(crate) fn master_key(&self) -> &MasterKey {
+    /// The key of the keys.
+    #[must_use]
+    pub fn master_key(&self) -> &MasterKey {
         &self.master_key
     }
 

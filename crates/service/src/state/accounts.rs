@@ -1,0 +1,184 @@
+//! Accounts and their access keys. A secret is made of 32 bytes that are kept under the archive's master key: whoever has the file alone can
+//! sign nothing.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fulgurite_format::{MasterKey, ObjectKey, WrappedKey};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{State, StateError, hex, now_ms, random};
+
+/// Who may do something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Its name.
+    pub name: String,
+    /// S3's canonical identifier.
+    pub id: String,
+    /// Whether it may do everything in every bucket.
+    pub admin: bool,
+}
+
+/// A key that signs for an account.
+#[derive(Clone)]
+pub struct AccountKey {
+    /// Whose it is.
+    pub account: Arc<Account>,
+    /// The secret.
+    pub secret: String,
+}
+
+impl fmt::Debug for AccountKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountKey").field("account", &self.account.name).finish_non_exhaustive()
+    }
+}
+
+/// A key that was just made.
+#[derive(Clone)]
+pub struct NewKey {
+    /// Its identifier.
+    pub access_key: String,
+    /// Its secret; it can't be asked for again.
+    pub secret_key: String,
+}
+
+impl fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewKey").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Makes an account, with a key.
+    ///
+    /// # Errors
+    /// [`StateError::BadName`], [`StateError::AccountExists`], or what the engine says.
+    pub fn add_account(&self, name: &str, admin: bool) -> Result<NewKey, StateError> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(is_good) {
+            return Err(StateError::BadName { name: name.to_owned() });
+        }
+        let key = self.fresh_key();
+        let id = hex(&random::<32>());
+        let added = self.change("add an account", |connection| {
+            let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+            if connection.execute(statement, params![name, id, admin, now_ms()])? == 0 {
+                return Ok(false);
+            }
+            insert(connection, name, &key.0, &key.1)?;
+            Ok(true)
+        })?;
+        if added { Ok(key.0) } else { Err(StateError::AccountExists { name: name.to_owned() }) }
+    }
+
+    /// Makes one more key of an account.
+    ///
+    /// # Errors
+    /// [`StateError::NoAccount`], or what the engine says.
+    pub fn add_key(&self, name: &str) -> Result<NewKey, StateError> {
+        let key = self.fresh_key();
+        let added = self.change("add a key", |connection| {
+            if account(connection, name)?.is_none() {
+                return Ok(false);
+            }
+            insert(connection, name, &key.0, &key.1)?;
+            Ok(true)
+        })?;
+        if added { Ok(key.0) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
+    }
+
+    /// Makes a key useless from now on. A server that runs notices within a second.
+    ///
+    /// # Errors
+    /// [`StateError::NoKey`], or what the engine says.
+    pub fn revoke_key(&self, id: &str) -> Result<(), StateError> {
+        let revoked = self.change("revoke a key", |connection| {
+            connection.execute("UPDATE access_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now_ms()])
+        })?;
+        self.forget(|kept| kept.keys.clear());
+        if revoked == 1 { Ok(()) } else { Err(StateError::NoKey { id: id.to_owned() }) }
+    }
+
+    /// All accounts, each with the identifiers of its keys that work.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn accounts(&self) -> Result<Vec<(Account, Vec<String>)>, StateError> {
+        self.look("list accounts", |connection| {
+            let mut accounts = connection.prepare_cached("SELECT name, id, admin FROM account ORDER BY name")?;
+            let accounts: Vec<Account> = accounts.query_map([], read_account)?.collect::<rusqlite::Result<_>>()?;
+            let mut keys =
+                connection.prepare_cached("SELECT id FROM access_key WHERE account = ?1 AND revoked IS NULL ORDER BY created, id")?;
+            accounts
+                .into_iter()
+                .map(|account| Ok((account.clone(), keys.query_map([&account.name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)))
+                .collect()
+        })
+    }
+
+    /// The account of this name.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
+        self.kept(
+            |kept| kept.accounts.get(name).cloned(),
+            |connection| account(connection, name),
+            |kept, account| drop(kept.accounts.insert(name.to_owned(), account)),
+        )
+    }
+
+    /// A key that works, by its identifier.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
+        let master_key = self.archive().master_key();
+        self.kept(
+            |kept| kept.keys.get(id).cloned(),
+            |connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT account, wrapped FROM access_key WHERE id = ?1 AND revoked IS NULL")?;
+                let found: Option<(String, [u8; 40])> = statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+                let Some((name, wrapped)) = found else { return Ok(None) };
+                let Some(account) = account(connection, &name)? else { return Ok(None) };
+                // Under another master key it opens nothing, and so signs nothing.
+                let secret = master_key.unwrap(&WrappedKey(wrapped)).ok().map(|key| secret(&key));
+                Ok(secret.map(|secret| AccountKey { account: Arc::new(account), secret }))
+            },
+            |kept, key| drop(kept.keys.insert(id.to_owned(), key)),
+        )
+    }
+
+    fn fresh_key(&self) -> (NewKey, WrappedKey) {
+        let key = ObjectKey::new(random());
+        // As long as those of AWS, for clients that check.
+        let access_key = format!("FU{}", &hex(&random::<9>()).to_uppercase());
+        (NewKey { access_key, secret_key: secret(&key) }, wrap(self.archive().master_key(), &key))
+    }
+}
+
+fn wrap(master_key: &MasterKey, key: &ObjectKey) -> WrappedKey {
+    master_key.wrap(key)
+}
+
+/// 40 characters of 30 of its bytes, as long as those of AWS.
+fn secret(key: &ObjectKey) -> String {
+    base64_simd::URL_SAFE_NO_PAD.encode_to_string(&key.expose()[..30])
+}
+
+fn insert(connection: &Connection, account: &str, key: &NewKey, wrapped: &WrappedKey) -> rusqlite::Result<()> {
+    let statement = "INSERT INTO access_key (id, account, wrapped, created) VALUES (?1, ?2, ?3, ?4)";
+    connection.execute(statement, params![key.access_key, account, wrapped.0, now_ms()])?;
+    Ok(())
+}
+
+fn account(connection: &Connection, name: &str) -> rusqlite::Result<Option<Account>> {
+    connection.prepare_cached("SELECT name, id, admin FROM account WHERE name = ?1")?.query_row([name], read_account).optional()
+}
+
+fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {
+    Ok(Account { name: row.get(0)?, id: row.get(1)?, admin: row.get(2)? })
+}

@@ -1,0 +1,195 @@
+//! Buckets.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{State, StateError, now_ms};
+
+/// What becomes of the version before when an object is put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versioning {
+    /// It goes: versions were never kept.
+    Never,
+    /// It stays.
+    Enabled,
+    /// It stays if it was put while versions were kept; the null version goes.
+    Suspended,
+}
+
+/// How firmly a version is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetentionMode {
+    /// Whoever may bypass it can remove the version.
+    Governance,
+    /// Nobody can, until its time is over.
+    Compliance,
+}
+
+impl RetentionMode {
+    /// S3's name of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Governance => "GOVERNANCE",
+            Self::Compliance => "COMPLIANCE",
+        }
+    }
+
+    /// By S3's name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Governance, Self::Compliance].into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+/// What a bucket gives versions that say nothing of retention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefaultRetention {
+    /// How firmly.
+    pub mode: RetentionMode,
+    /// Days, or years.
+    pub period: u32,
+    /// Whether they are years, of 365 days.
+    pub in_years: bool,
+}
+
+impl DefaultRetention {
+    /// Milliseconds that a version is kept.
+    #[must_use]
+    pub fn period_ms(self) -> i64 {
+        i64::from(self.period) * if self.in_years { 365 } else { 1 } * 86_400_000
+    }
+}
+
+/// A bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its name.
+    pub name: String,
+    /// Name of the account that made it.
+    pub owner: String,
+    /// When, milliseconds since 1970.
+    pub created_ms: i64,
+    /// Whether versions are kept.
+    pub versioning: Versioning,
+    /// Whether its versions can be locked.
+    pub object_lock: bool,
+    /// What versions get that say nothing.
+    pub retention: Option<DefaultRetention>,
+    /// Its policy, as it was given.
+    pub policy: Option<String>,
+    /// Its tags, URL-encoded.
+    pub tags: Option<String>,
+}
+
+const COLUMNS: &str = "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags";
+
+impl State {
+    /// Makes a bucket. `false` if there is one of that name.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool) -> Result<bool, StateError> {
+        self.change("make a bucket", |connection| {
+            let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years) \
+                             VALUES (?1, ?2, ?3, ?4, ?5, 0) ON CONFLICT DO NOTHING";
+            // Locks are of versions, so they have to be kept.
+            Ok(connection.execute(statement, params![name, owner, now_ms(), i64::from(object_lock), object_lock])? == 1)
+        })
+    }
+
+    /// A bucket by its name.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
+        self.kept(
+            |kept| kept.buckets.get(name).cloned(),
+            |connection| bucket(connection, name),
+            |kept, bucket| drop(kept.buckets.insert(name.to_owned(), bucket)),
+        )
+    }
+
+    /// The buckets of an account, or all, by name.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn buckets(&self, owner: Option<&str>) -> Result<Vec<Bucket>, StateError> {
+        self.look("list buckets", |connection| {
+            let statement = format!("SELECT {COLUMNS} FROM bucket WHERE ?1 IS NULL OR owner = ?1 ORDER BY name");
+            connection.prepare_cached(&statement)?.query_map([owner], read)?.collect()
+        })
+    }
+
+    /// Changes a bucket; `None` if it is gone.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
+        let changed = self.change("change a bucket", |connection| {
+            let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
+            change(&mut bucket);
+            let versioning = match bucket.versioning {
+                Versioning::Never => 0,
+                Versioning::Enabled => 1,
+                Versioning::Suspended => 2,
+            };
+            connection.execute(
+                "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
+                 policy = ?7, tags = ?8 WHERE name = ?1",
+                params![
+                    name,
+                    versioning,
+                    bucket.object_lock,
+                    bucket.retention.map(|retention| retention.mode.name()),
+                    bucket.retention.map(|retention| retention.period),
+                    bucket.retention.is_some_and(|retention| retention.in_years),
+                    bucket.policy,
+                    bucket.tags,
+                ],
+            )?;
+            Ok(Some(()))
+        });
+        self.forget(|kept| drop(kept.buckets.remove(name)));
+        changed
+    }
+
+    /// Removes a bucket, with what is left of uploads in parts. `false` if there was none.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
+        let removed = self.change("remove a bucket", |connection| {
+            connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
+            Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)
+        });
+        self.forget(|kept| drop(kept.buckets.remove(name)));
+        removed
+    }
+}
+
+fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket>> {
+    connection.prepare_cached(&format!("SELECT {COLUMNS} FROM bucket WHERE name = ?1"))?.query_row([name], read).optional()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
+    let mode: Option<String> = row.get(5)?;
+    let period: Option<u32> = row.get(6)?;
+    let in_years = row.get(7)?;
+    let mode = mode.as_deref().and_then(RetentionMode::parse);
+    Ok(Bucket {
+        name: row.get(0)?,
+        owner: row.get(1)?,
+        created_ms: row.get(2)?,
+        versioning: match row.get(3)? {
+            1 => Versioning::Enabled,
+            2 => Versioning::Suspended,
+            _ => Versioning::Never,
+        },
+        object_lock: row.get(4)?,
+        retention: mode.zip(period).map(|(mode, period)| DefaultRetention { mode, period, in_years }),
+        policy: row.get(8)?,
+        tags: row.get(9)?,
+    })
+}

@@ -1,0 +1,123 @@
+//! Restores: requests to have an archived object at hand for some days.
+
+use fulgurite_domain::VersionId;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{State, StateError};
+
+/// A restore, asked for or done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restore {
+    /// The version.
+    pub id: VersionId,
+    /// Its bucket.
+    pub bucket: String,
+    /// Its key.
+    pub key: String,
+    /// Name of the account that asked.
+    pub account: String,
+    /// S3's name of how urgent it is.
+    pub tier: String,
+    /// How long the copy is kept.
+    pub days: u32,
+    /// When it was asked for, milliseconds since 1970.
+    pub requested_ms: i64,
+    /// When it is to be done at the latest.
+    pub due_ms: i64,
+    /// When it was done.
+    pub done_ms: Option<i64>,
+    /// Until when the copy is kept.
+    pub expires_ms: Option<i64>,
+}
+
+const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
+
+impl State {
+    /// The restore of a version, if there is one.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
+        self.look("look a restore up", |connection| {
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"))?.query_row([id.0], read).optional()
+        })
+    }
+
+    /// Records a restore in place of any other of the version.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
+        self.change("record a restore", |connection| {
+            let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+            connection.execute(
+                &statement,
+                params![
+                    restore.id.0,
+                    restore.bucket,
+                    restore.key,
+                    restore.account,
+                    restore.tier,
+                    restore.days,
+                    restore.requested_ms,
+                    restore.due_ms,
+                    restore.done_ms,
+                    restore.expires_ms
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Restores that are not done, the most urgent first: up to `limit`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn open_restores(&self, limit: usize) -> Result<Vec<Restore>, StateError> {
+        self.look("list restores", |connection| {
+            let statement = format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL ORDER BY due LIMIT ?1");
+            connection.prepare_cached(&statement)?.query_map([limit as i64], read)?.collect()
+        })
+    }
+
+    /// Forgets restores whose copies are to be kept no longer, and says whose.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn expire_restores(&self, now_ms: i64) -> Result<Vec<VersionId>, StateError> {
+        let due = "SELECT id FROM restore WHERE done IS NOT NULL AND expires <= ?1";
+        let any = self.look("look for expired restores", |connection| connection.prepare_cached(due)?.exists([now_ms]))?;
+        if !any {
+            return Ok(Vec::new());
+        }
+        self.change("expire restores", |connection| {
+            let ids: Vec<VersionId> =
+                connection.prepare_cached(due)?.query_map([now_ms], |row| row.get(0).map(VersionId))?.collect::<rusqlite::Result<_>>()?;
+            connection.execute("DELETE FROM restore WHERE done IS NOT NULL AND expires <= ?1", [now_ms])?;
+            Ok(ids)
+        })
+    }
+
+    /// Forgets the restore of a version.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
+        self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Restore> {
+    Ok(Restore {
+        id: VersionId(row.get(0)?),
+        bucket: row.get(1)?,
+        key: row.get(2)?,
+        account: row.get(3)?,
+        tier: row.get(4)?,
+        days: row.get(5)?,
+        requested_ms: row.get(6)?,
+        due_ms: row.get(7)?,
+        done_ms: row.get(8)?,
+        expires_ms: row.get(9)?,
+    })
+}

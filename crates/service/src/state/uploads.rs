@@ -1,0 +1,218 @@
+//! Uploads in parts, until they are complete.
+
+use fulgurite_domain::{Attributes, VersionId};
+use fulgurite_format::{WrappedKey, decode_attributes, encode_attributes};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{State, StateError, hex, now_ms, random};
+
+/// An upload that was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MultipartUpload {
+    /// Its identifier.
+    pub id: String,
+    /// The bucket.
+    pub bucket: String,
+    /// The key that the object will have.
+    pub key: String,
+    /// Name of the account that began it.
+    pub account: String,
+    /// When, milliseconds since 1970.
+    pub created_ms: i64,
+    /// The checksum that its parts have.
+    pub checksum_algorithm: Option<String>,
+    /// Whether the object's checksum is of all its bytes or of its parts' checksums.
+    pub checksum_type: Option<String>,
+    /// What is known of the object.
+    pub attributes: Attributes,
+}
+
+/// A part that was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Name of its file, and what its frames are sealed for.
+    pub file: VersionId,
+    /// The key of its frames.
+    pub wrapped: Option<WrappedKey>,
+    /// Bytes of content.
+    pub size: u64,
+    /// MD5 of them.
+    pub md5: [u8; 16],
+    /// Its checksum in Base64, by the upload's algorithm.
+    pub checksum: Option<String>,
+    /// When it was stored, milliseconds since 1970.
+    pub modified_ms: i64,
+}
+
+/// A part to be recorded.
+pub type NewPart = Part;
+
+const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
+
+impl State {
+    /// Begins an upload, and says which.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<String, StateError> {
+        // In order of time, as the listings of S3 have them.
+        let id = format!("{:012x}{}", now_ms(), hex(&random::<14>()));
+        self.change("begin an upload", |connection| {
+            let statement = format!("INSERT INTO upload ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+            connection.execute(
+                &statement,
+                params![
+                    id,
+                    upload.bucket,
+                    upload.key,
+                    upload.account,
+                    upload.created_ms,
+                    upload.checksum_algorithm,
+                    upload.checksum_type,
+                    encode_attributes(&upload.attributes)
+                ],
+            )?;
+            Ok(())
+        })?;
+        Ok(id)
+    }
+
+    /// An upload that was begun and is not complete.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
+        self.look("look an upload up", |connection| {
+            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"))?.query_row([id], read).optional()
+        })
+    }
+
+    /// Uploads of a bucket whose keys start with `prefix`, in order of key and identifier, behind a key and an identifier: up to `limit`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn uploads(&self, bucket: &str, prefix: &str, after: (&str, &str), limit: usize) -> Result<Vec<MultipartUpload>, StateError> {
+        self.look("list uploads", |connection| {
+            let statement =
+                format!("SELECT {COLUMNS} FROM upload WHERE bucket = ?1 AND key >= ?2 AND (key, id) > (?3, ?4) ORDER BY key, id");
+            let mut statement = connection.prepare_cached(&statement)?;
+            let rows = statement.query_map(params![bucket, prefix, after.0, after.1], read)?;
+            let mut found = Vec::new();
+            for upload in rows {
+                let upload = upload?;
+                if !upload.key.starts_with(prefix) || found.len() == limit {
+                    break;
+                }
+                found.push(upload);
+            }
+            Ok(found)
+        })
+    }
+
+    /// Uploads that were begun before a time.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn uploads_before(&self, ms: i64) -> Result<Vec<String>, StateError> {
+        self.look("look for old uploads", |connection| {
+            connection.prepare_cached("SELECT id FROM upload WHERE created < ?1")?.query_map([ms], |row| row.get(0))?.collect()
+        })
+    }
+
+    /// Records a part, and gives the one that it replaces. `None` if the upload is gone.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn add_part(&self, upload: &str, part: &NewPart) -> Result<Option<Option<Part>>, StateError> {
+        self.change("record a part", |connection| {
+            if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
+                return Ok(None);
+            }
+            let before = find_part(connection, upload, part.number)?;
+            connection.execute(
+                "INSERT OR REPLACE INTO part (upload, number, file, wrapped, size, md5, checksum, modified) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                params![
+                    upload,
+                    part.number,
+                    part.file.0,
+                    part.wrapped.as_ref().map(|wrapped| wrapped.0),
+                    part.size as i64,
+                    part.md5,
+                    part.checksum,
+                    part.modified_ms
+                ],
+            )?;
+            Ok(Some(before))
+        })
+    }
+
+    /// Parts of an upload in order of number, behind `after`: up to `limit`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
+        self.look("list parts", |connection| {
+            let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
+            connection.prepare_cached(&statement)?.query_map(params![upload, after, limit as i64], read_part)?.collect()
+        })
+    }
+
+    /// Ends an upload, and gives its parts, whose files nobody needs any more. `None` if it was ended before.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
+        self.change("end an upload", |connection| {
+            let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 ORDER BY number");
+            let parts = connection.prepare_cached(&statement)?.query_map([id], read_part)?.collect::<rusqlite::Result<_>>()?;
+            Ok((connection.execute("DELETE FROM upload WHERE id = ?1", [id])? == 1).then_some(parts))
+        })
+    }
+
+    /// Whether a file is one of a part.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
+        self.look("look a part up", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
+    }
+}
+
+const PART_COLUMNS: &str = "number, file, wrapped, size, md5, checksum, modified";
+
+fn find_part(connection: &Connection, upload: &str, number: u32) -> rusqlite::Result<Option<Part>> {
+    let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
+    connection.prepare_cached(&statement)?.query_row(params![upload, number], read_part).optional()
+}
+
+fn read_part(row: &Row<'_>) -> rusqlite::Result<Part> {
+    let wrapped: Option<[u8; 40]> = row.get(2)?;
+    Ok(Part {
+        number: row.get(0)?,
+        file: VersionId(row.get(1)?),
+        wrapped: wrapped.map(WrappedKey),
+        size: row.get::<_, i64>(3)? as u64,
+        md5: row.get(4)?,
+        checksum: row.get(5)?,
+        modified_ms: row.get(6)?,
+    })
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<MultipartUpload> {
+    let attributes: Vec<u8> = row.get(7)?;
+    let attributes = decode_attributes(&attributes)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Blob, Box::new(error)))?;
+    Ok(MultipartUpload {
+        id: row.get(0)?,
+        bucket: row.get(1)?,
+        key: row.get(2)?,
+        account: row.get(3)?,
+        created_ms: row.get(4)?,
+        checksum_algorithm: row.get(5)?,
+        checksum_type: row.get(6)?,
+        attributes,
+    })
+}
