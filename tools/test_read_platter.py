@@ -364,6 +364,11 @@ A = Shape(s=1_024, i_t=6, r_t=3, g_i=3, g_r=1, n=16, i_p=3, r_p=2)
 B = Shape(s=2_048, i_t=4, r_t=0, g_i=5, g_r=0, n=9, i_p=1, r_p=0)
 
 
+def as_long_as(space: Space) -> Shape:
+    """B with as many tracks as hold this."""
+    return replace(B, n=-(-(len(space.stored) + len(space.table())) // (B.i_t * B.s)))
+
+
 def noise(seed: int, length: int) -> bytes:
     return random.Random(seed).randbytes(length)
 
@@ -772,7 +777,7 @@ class Malformed(PlatterTest):
     """Right checksums, wrong content."""
 
     def read(self, space: Space, *more: str) -> tuple[int, set[bytes], str]:
-        (image,) = write_set(replace(B, n=1), b"C" * 16, [space])
+        (image,) = write_set(as_long_as(space), b"C" * 16, [space])
         status, output, err = self.extract([self.file("c", image)], *more)
         return status, self.names_in(output), err
 
@@ -1144,7 +1149,7 @@ class Looking(PlatterTest):
         space = Space()
         for name, attributes in ((b"described", described), (b"most", most), (b"plain", None)):
             space.whole(Thing(name, b"content", attributes=attributes))
-        (image,) = write_set(replace(B, n=1), b"F" * 16, [space])
+        (image,) = write_set(as_long_as(space), b"F" * 16, [space])
         status, out, err = self.run_reader("ls", self.file("f", image), "--json")
         self.assertEqual(status, 0, err)
         objects = {o["name"]: o for o in json.loads(out)["objects"]}

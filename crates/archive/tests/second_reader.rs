@@ -17,9 +17,9 @@ use std::time::{Duration, SystemTime};
 use fulgurite_archive::catalogue::Versions;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Archive, Source};
-use fulgurite_domain::{Geometry, ObjectName, PhysicalTrack};
+use fulgurite_domain::{Geometry, Kind, ObjectName, PhysicalTrack};
 use fulgurite_format::find_header;
-use support::{Home, noise, put_all};
+use support::{Home, noise, put_all, record, stage};
 
 const LACK: &str = "no Python of 3.11 or later with the package `cryptography`: name one in FULGURITE_PYTHON";
 
@@ -327,4 +327,34 @@ fn an_object_over_several_sets_is_put_together_with_a_platter_of_each_gone() {
     let done = command.output().expect("Python starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(fs::read(out.join("larger than a set")).expect("readable") == content);
+}
+
+#[test]
+fn attributes_and_deletion_markers_are_passed_on() {
+    let Some(python) = python() else { return };
+    let home = Home::with(1, 1, |settings| settings.archive.encrypt = false);
+    let attributes: &[(&str, &[u8])] = &[("content-type", b"text/plain"), ("etag", &[0xd4, 0x1d])];
+    let objects: [(_, &[u8]); 4] = [
+        (record("described", 1, Kind::File, b"content", attributes), b"content"),
+        (record("gone", 1, Kind::File, b"earlier", &[]), b"earlier"),
+        (record("gone", 2, Kind::DeletionMarker, b"", &[]), b""),
+        (record("still/here", 1, Kind::File, b"here", &[]), b"here"),
+    ];
+    stage(&home, 3, &objects);
+    home.open().flush(&Unwatched).expect("flush");
+    let script: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "tools", "read_platter.py"].iter().collect();
+    let run = |arguments: &[&OsStr]| {
+        let done = Command::new(&python).arg(&script).args(arguments).args(home.platter_files()).output().expect("Python starts");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        done.stdout
+    };
+    let listed: serde_json::Value = serde_json::from_slice(&run(&["ls".as_ref(), "--json".as_ref()])).expect("JSON");
+    let found: Vec<_> = listed["objects"].as_array().expect("a list").iter().map(|object| (&object["name"], &object["kind"])).collect();
+    assert_eq!(found.len(), 4);
+    assert_eq!(found.iter().filter(|(_, kind)| **kind == 3).map(|(name, _)| *name).collect::<Vec<_>>(), ["gone"]);
+    let described = listed["objects"].as_array().expect("a list").iter().find(|object| object["name"] == "described").expect("listed");
+    assert_eq!((&described["attributes"]["content-type"], &described["attributes_hex"]["etag"]), (&"text/plain".into(), &"d41d".into()));
+    let out = home.folder.path().join("out");
+    run(&["get".as_ref(), "-o".as_ref(), out.as_ref()]);
+    assert_eq!(tree(&out).into_keys().collect::<Vec<_>>(), [b"described".to_vec(), b"still/here".to_vec()]);
 }

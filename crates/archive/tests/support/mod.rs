@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, GetReport, PutReport, Source};
-use fulgurite_domain::{ArchiveId, ObjectName};
+use fulgurite_codec::checksum::crc64;
+use fulgurite_domain::{ArchiveId, Attributes, Digest, Kind, ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{Frames, RecordHead, RecordKind, SegmentHead, TAG_BYTES, encode_record};
 use std::sync::Mutex;
 
 /// A folder with an archive in it, gone in the end.
@@ -63,6 +65,54 @@ pub fn settings(information: u16, redundancy: u16) -> Settings {
             .map(|i| StoreSettings { name: format!("d{i}"), path: format!("stores/d{i}").into() })
             .collect(),
     }
+}
+
+/// A record as it may come from elsewhere than a file system. The object is as many bytes long as its content.
+pub fn record(name: &str, version: u64, kind: Kind, content: &[u8], attributes: &[(&str, &[u8])]) -> ObjectRecord {
+    let mut sha256 = [0; 32];
+    sha256.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content).as_ref());
+    ObjectRecord {
+        name: ObjectName(name.into()),
+        version,
+        kind,
+        size: content.len() as u64,
+        sha256: Digest(sha256),
+        modified: None,
+        mode: None,
+        created_ms: 1_700_000_000_000,
+        attributes: Attributes(attributes.iter().map(|(name, value)| ((*name).to_owned(), value.to_vec())).collect()),
+    }
+}
+
+/// Lays a segment into staging as a put leaves it that a crash cut short behind its last sync: the next opening acknowledges what is in it.
+/// Objects are in the clear, of one frame at most.
+pub fn stage(home: &Home, segment: u64, objects: &[(ObjectRecord, &[u8])]) {
+    let mut bytes = SegmentHead { archive: ArchiveId([0x5a; 16]), number: segment }.to_bytes().to_vec();
+    let mut add = |kind, version, offset, payload: &[u8]| {
+        let head = RecordHead {
+            kind,
+            version,
+            offset,
+            payload_bytes: payload.len() as u32,
+            sealed: false,
+            crc64: crc64(payload),
+            position: bytes.len() as u64,
+        };
+        bytes.extend(head.to_bytes(segment));
+        bytes.extend(payload);
+        bytes.resize(bytes.len().next_multiple_of(64), 0);
+    };
+    for (number, (record, content)) in (1..).zip(objects) {
+        let id = VersionId::new(record.created_ms, [number; 10]);
+        let mut stored = content.to_vec();
+        if !stored.is_empty() {
+            stored.extend([0; TAG_BYTES]);
+            Frames::new(id, None).seal(0, &mut stored);
+            add(RecordKind::Data, id, 0, &stored);
+        }
+        add(RecordKind::Object, id, stored.len() as u64, &encode_record(record));
+    }
+    fs::write(home.path().join(format!("staging/{segment:016x}.segment")), bytes).expect("written");
 }
 
 /// Deterministic bytes that don't repeat.

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod damage;
+mod deleting;
 mod demo;
 mod getting;
 mod inspecting;
