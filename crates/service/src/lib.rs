@@ -1,3 +1,27 @@
 //! The archive over S3: what today's clients speak, on the framework `s3s`.
+//!
+//! ```text
+//! client -> server -> s3s: signatures, XML -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
+//!                                                                 |  |
+//!                                                                 |  '--> State: buckets, accounts, uploads in parts, restores
+//!                                                                 '-----> ObjectReader (staging or platters)
+//! background: restores, expiry, sweeping, flushing to platters
+//! ```
 
+mod access;
+mod background;
+mod checksums;
+mod conditions;
+mod gateway;
+mod names;
+mod parts;
+mod policy;
+mod receive;
+mod s3;
+pub mod server;
+pub mod settings;
 pub mod state;
+mod tags;
+mod version;
+
+pub use gateway::Gateway;

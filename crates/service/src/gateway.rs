@@ -1,0 +1,185 @@
+//! The gateway between S3 and the archive: what all operations share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fulgurite_archive::catalogue::{CatalogueError, VersionRow};
+use fulgurite_archive::{Archive, ArchiveError, Intake, IntakeError};
+use fulgurite_domain::{ObjectName, VersionId};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::access::Caller;
+use crate::names::{Names, object_name};
+use crate::parts::Parts;
+use crate::state::{Account, Bucket, State, StateError};
+use crate::version::Version;
+
+/// KiB of content on its way to staging, over all requests (I9).
+const INCOMING_KIB: usize = 128 << 10;
+/// Objects that are read for clients at once, beyond small ones.
+const OUTGOING: usize = 64;
+
+/// The archive as S3 has it.
+pub struct Gateway {
+    pub(crate) archive: Arc<Archive>,
+    pub(crate) state: Arc<State>,
+    pub(crate) intake: Intake,
+    /// One change of a name at a time.
+    pub(crate) names: Names,
+    pub(crate) incoming: Arc<Semaphore>,
+    pub(crate) outgoing: Arc<Semaphore>,
+    pub(crate) parts: Parts,
+    /// There is something to do in the background.
+    pub(crate) work: Notify,
+    pub(crate) region: String,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("archive", &self.archive.home()).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// A gateway to an archive that nobody else changes.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the system gives no thread.
+    pub fn new(state: Arc<State>, region: String) -> Result<Self, ArchiveError> {
+        let archive = state.archive().clone();
+        Ok(Self {
+            intake: Intake::open(archive.clone())?,
+            archive,
+            parts: Parts::open(state.archive().clone())
+                .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
+            state,
+            work: Notify::new(),
+            names: Names::default(),
+            incoming: Arc::new(Semaphore::new(INCOMING_KIB)),
+            outgoing: Arc::new(Semaphore::new(OUTGOING)),
+            region,
+        })
+    }
+
+    /// The bucket of this name.
+    pub(crate) fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
+        self.state.bucket(name).map_err(state_failed)?.ok_or_else(no_such_bucket)
+    }
+
+    /// The account that a request is of.
+    pub(crate) fn account<T>(&self, request: &S3Request<T>) -> S3Result<Arc<Account>> {
+        match request.extensions.get::<Caller>() {
+            Some(Caller(Some(account))) => Ok(account.clone()),
+            _ => Err(s3_error!(AccessDenied)),
+        }
+    }
+
+    /// The newest version of an object; none if it was never put, or the newest is a deletion marker (which is given as the error).
+    pub(crate) fn newest(&self, bucket: &str, key: &str) -> S3Result<Option<Version>> {
+        let row = self.archive.reading().newest(&object_name(bucket, key)).map_err(catalogue_failed)?;
+        Ok(row.map(Version::new))
+    }
+
+    /// A version by S3's name of it.
+    pub(crate) fn by_id(&self, bucket: &str, key: &str, id: &str) -> S3Result<Option<Version>> {
+        let name = object_name(bucket, key);
+        if id == "null" {
+            let versions = self.versions(&name)?;
+            return Ok(versions.into_iter().map(Version::new).find(Version::is_null));
+        }
+        let id: VersionId = id.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))?;
+        let row = self.archive.reading().version(&name, id).map_err(catalogue_failed)?;
+        Ok(row.map(Version::new).filter(|version| !version.is_null()))
+    }
+
+    /// All versions of a name, newest first.
+    pub(crate) fn versions(&self, name: &ObjectName) -> S3Result<Vec<VersionRow>> {
+        self.archive.reading().versions_of(name).map_err(catalogue_failed)
+    }
+
+    /// The version that a request reads: the newest, or the one it names. What there isn't is S3's error.
+    pub(crate) fn find(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
+        match id {
+            None => match self.newest(bucket, key)? {
+                Some(version) if version.is_marker() => {
+                    let mut error = s3_error!(NoSuchKey, "The specified key does not exist.");
+                    error.set_headers(marker_headers(&version));
+                    Err(error)
+                }
+                Some(version) => Ok(version),
+                None => Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
+            },
+            Some(id) => match self.by_id(bucket, key, id)? {
+                Some(version) if version.is_marker() => {
+                    let mut error = s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource.");
+                    let mut headers = marker_headers(&version);
+                    headers.insert("allow", http::HeaderValue::from_static("DELETE"));
+                    error.set_headers(headers);
+                    Err(error)
+                }
+                Some(version) => Ok(version),
+                None => Err(s3_error!(NoSuchVersion, "The specified version does not exist.")),
+            },
+        }
+    }
+}
+
+fn marker_headers(version: &Version) -> http::HeaderMap {
+    let mut headers = http::HeaderMap::new();
+    headers.insert("x-amz-delete-marker", http::HeaderValue::from_static("true"));
+    if let Ok(id) = http::HeaderValue::from_str(&version.id()) {
+        headers.insert("x-amz-version-id", id);
+    }
+    headers
+}
+
+pub(crate) fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
+}
+
+/// An error that the framework has no name for.
+pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
+    error.set_status_code(status);
+    error
+}
+
+/// A failure that is ours: told in the log, and to the client without its particulars.
+pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
+    tracing::error!(%error, "{what} failed");
+    s3_error!(InternalError, "The archive could not do it; its log says why. Try again.")
+}
+
+pub(crate) fn state_failed(error: StateError) -> S3Error {
+    failed("the service's own database", &error)
+}
+
+pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
+    failed("the catalogue", &error)
+}
+
+/// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.
+pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
+    let full = matches!(&error, IntakeError::Archive(cause) if is_full(cause));
+    if full {
+        tracing::warn!(%error, "staging is full");
+        let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
+        let mut headers = http::HeaderMap::new();
+        headers.insert("retry-after", http::HeaderValue::from_static("30"));
+        told.set_headers(headers);
+        return told;
+    }
+    failed("a commit", &error)
+}
+
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::StorageFull) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}

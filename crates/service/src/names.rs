@@ -1,0 +1,71 @@
+//! Names of objects, and changing them one at a time.
+//!
+//! An object of S3 has the archive's name `bucket/key`: so what the command line puts under `photos/` is in the bucket `photos`, if there is
+//! one of that name.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use fulgurite_domain::ObjectName;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// The archive's name of an object.
+pub(crate) fn object_name(bucket: &str, key: &str) -> ObjectName {
+    let mut name = Vec::with_capacity(bucket.len() + 1 + key.len());
+    name.extend_from_slice(bucket.as_bytes());
+    name.push(b'/');
+    name.extend_from_slice(key.as_bytes());
+    ObjectName(name)
+}
+
+/// The key of an object in a bucket. Bytes that aren't UTF-8, which the command line can put, are replaced: S3 can't say them.
+pub(crate) fn key_of(bucket: &str, name: &ObjectName) -> String {
+    String::from_utf8_lossy(&name.0[(bucket.len() + 1).min(name.0.len())..]).into_owned()
+}
+
+/// Locks by name. What looks at the newest version and then changes something holds the lock of the name meanwhile: a conditional put, a put in
+/// place of what was there, a removal. Names that nobody holds take no memory.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>);
+
+/// A name that is held.
+pub(crate) struct Held {
+    names: Arc<Mutex<HashMap<ObjectName, Arc<AsyncMutex<()>>>>>,
+    name: ObjectName,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Names {
+    pub(crate) async fn hold(&self, name: ObjectName) -> Held {
+        let lock = self.0.lock().expect("no panic holds this lock").entry(name.clone()).or_default().clone();
+        Held { names: self.0.clone(), name, guard: Some(lock.lock_owned().await) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.guard = None;
+        let mut names = self.names.lock().expect("no panic holds this lock");
+        // Ours in the map is the only one left if nobody waits.
+        if names.get(&self.name).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            names.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_held_by_one_and_forgotten_when_nobody_does() {
+        let names = Names::default();
+        let first = names.hold(object_name("b", "k")).await;
+        let _other = names.hold(object_name("b", "other")).await;
+        let mut second = std::pin::pin!(names.hold(object_name("b", "k")));
+        assert!(futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        drop(second.await);
+        assert_eq!(names.0.lock().expect("a lock").len(), 1);
+    }
+}

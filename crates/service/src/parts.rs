@@ -1,0 +1,206 @@
+//! Parts of uploads, each in a file of its own until the upload is complete: sealed as objects are, under a key of its own.
+//!
+//! A part may come in any order and be replaced by another of its number, so it can't be appended to what it will be part of. When the upload is
+//! complete, its parts are read once more and put as one object.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fulgurite_archive::Archive;
+use fulgurite_domain::VersionId;
+use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, stored_bytes};
+
+use crate::state::{Part, now_ms, random};
+
+/// Frames that are written, or read, at once.
+const FRAMES_AT_ONCE: usize = 16;
+const FOLDER: &str = "uploads";
+
+/// The folder of the files.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    archive: Arc<Archive>,
+    folder: PathBuf,
+}
+
+impl Parts {
+    /// The parts of an archive's uploads.
+    pub(crate) fn open(archive: Arc<Archive>) -> io::Result<Self> {
+        let folder = archive.home().join(FOLDER);
+        if !folder.exists() {
+            std::fs::create_dir(&folder)?;
+            File::open(archive.home())?.sync_all()?;
+        }
+        Ok(Self { archive, folder })
+    }
+
+    fn path(&self, file: VersionId) -> PathBuf {
+        self.folder.join(format!("{file}.part"))
+    }
+
+    /// Begins a part.
+    pub(crate) fn begin(&self) -> io::Result<PartWriter> {
+        let id = VersionId::new(now_ms() as u64, random());
+        let key = ObjectKey::new(random());
+        let path = self.path(id);
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(PartWriter {
+            id,
+            frames: Frames::new(id, Some(&key)),
+            wrapped: self.archive.master_key().wrap(&key),
+            file: Arc::new(file),
+            path: Some(path),
+            folder: self.folder.clone(),
+            payload: Vec::with_capacity(FRAMES_AT_ONCE * STORED_FRAME_BYTES),
+            frame: 0,
+            written: 0,
+            size: 0,
+        })
+    }
+
+    /// Gives the content of a part, in pieces.
+    pub(crate) fn read(&self, part: &Part, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        let wrapped = part.wrapped.as_ref().ok_or_else(|| io::Error::other("a part without a key"))?;
+        let key = self.archive.master_key().unwrap(wrapped).map_err(io::Error::other)?;
+        let frames = Frames::new(part.file, Some(&key));
+        let file = File::open(self.path(part.file))?;
+        let stored = stored_bytes(part.size);
+        let mut buffer = vec![0; FRAMES_AT_ONCE * STORED_FRAME_BYTES];
+        let (mut at, mut index) = (0, 0);
+        while at < stored {
+            let now = (buffer.len() as u64).min(stored - at) as usize;
+            file.read_exact_at(&mut buffer[..now], at)?;
+            for frame in buffer[..now].chunks_mut(STORED_FRAME_BYTES) {
+                sink(frames.open(index, frame).map_err(io::Error::other)?)?;
+                index += 1;
+            }
+            at += now as u64;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of parts that nobody needs any more. What is left of them if that fails goes with the next start.
+    pub(crate) fn remove(&self, parts: &[Part]) {
+        for part in parts {
+            let _ = std::fs::remove_file(self.path(part.file));
+        }
+    }
+
+    /// Removes files that no upload knows, from a crash.
+    pub(crate) fn sweep(&self, knows: impl Fn(VersionId) -> bool) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let id = path.file_stem().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            if id.is_some_and(|id| !knows(id)) {
+                std::fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A part on its way to its file. Dropped, it leaves nothing behind.
+pub(crate) struct PartWriter {
+    id: VersionId,
+    frames: Frames,
+    wrapped: WrappedKey,
+    file: Arc<File>,
+    /// None when it is to stay.
+    path: Option<PathBuf>,
+    folder: PathBuf,
+    /// Sealed frames, and one that is being filled.
+    payload: Vec<u8>,
+    frame: usize,
+    written: u64,
+    size: u64,
+}
+
+impl PartWriter {
+    /// Adds content.
+    pub(crate) async fn write(&mut self, mut content: &[u8]) -> io::Result<()> {
+        self.size += content.len() as u64;
+        while !content.is_empty() {
+            let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
+            self.payload.extend_from_slice(now);
+            content = later;
+            if self.payload.len() - self.frame == FRAME_BYTES {
+                self.seal_frame();
+                if self.payload.len() == FRAMES_AT_ONCE * STORED_FRAME_BYTES {
+                    self.write_out().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn seal_frame(&mut self) {
+        self.payload.resize(self.payload.len() + TAG_BYTES, 0);
+        let index = (self.written + self.frame as u64) / STORED_FRAME_BYTES as u64;
+        self.frames.seal(index, &mut self.payload[self.frame..]);
+        self.frame = self.payload.len();
+    }
+
+    async fn write_out(&mut self) -> io::Result<()> {
+        let (file, payload, at) = (self.file.clone(), std::mem::take(&mut self.payload), self.written);
+        self.written += payload.len() as u64;
+        let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at).map(|()| payload));
+        self.payload = written.await.map_err(io::Error::other)??;
+        self.payload.clear();
+        self.frame = 0;
+        Ok(())
+    }
+
+    /// Ends the part. It survives a crash when this returns; it still has to be recorded.
+    pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<Stored> {
+        if self.payload.len() > self.frame {
+            self.seal_frame();
+        }
+        if !self.payload.is_empty() {
+            self.write_out().await?;
+        }
+        let (file, folder) = (self.file.clone(), self.folder.clone());
+        let synced = tokio::task::spawn_blocking(move || {
+            file.sync_data()?;
+            File::open(folder)?.sync_all()
+        });
+        synced.await.map_err(io::Error::other)??;
+        let part =
+            Part { number, file: self.id, wrapped: Some(self.wrapped.clone()), size: self.size, md5, checksum, modified_ms: now_ms() };
+        Ok(Stored { part, path: self.path.take() })
+    }
+}
+
+impl Drop for PartWriter {
+    fn drop(&mut self) {
+        remove(self.path.as_deref());
+    }
+}
+
+/// A part that is stored and not recorded yet. Dropped, it leaves nothing behind.
+pub(crate) struct Stored {
+    pub(crate) part: Part,
+    path: Option<PathBuf>,
+}
+
+impl Stored {
+    /// It is recorded, and stays.
+    pub(crate) fn keep(mut self) -> Part {
+        self.path = None;
+        self.part.clone()
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        remove(self.path.as_deref());
+    }
+}
+
+fn remove(path: Option<&Path>) {
+    if let Some(path) = path {
+        let _ = std::fs::remove_file(path);
+    }
+}

@@ -1,0 +1,308 @@
+//! Buckets and what is set on them.
+
+use fulgurite_archive::catalogue::Versions;
+use s3s::dto::{
+    Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
+    DefaultRetention as GivenRetention, DeleteBucketInput, DeleteBucketOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
+    DeleteBucketTaggingInput, DeleteBucketTaggingOutput, GetBucketAclInput, GetBucketAclOutput, GetBucketLocationInput,
+    GetBucketLocationOutput, GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput, GetBucketPolicyInput,
+    GetBucketPolicyOutput, GetBucketTaggingInput, GetBucketTaggingOutput, GetBucketVersioningInput, GetBucketVersioningOutput,
+    GetObjectAclInput, GetObjectAclOutput, GetObjectLockConfigurationInput, GetObjectLockConfigurationOutput, Grant, Grantee,
+    HeadBucketInput, HeadBucketOutput, ListBucketsInput, ListBucketsOutput, ObjectLockConfiguration, ObjectLockEnabled,
+    ObjectLockRetentionMode, ObjectLockRule, ObjectOwnership, Owner, OwnershipControls, OwnershipControlsRule, Permission,
+    PutBucketAclInput, PutBucketAclOutput, PutBucketPolicyInput, PutBucketPolicyOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
+    PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput, PutObjectAclOutput, PutObjectLockConfigurationInput,
+    PutObjectLockConfigurationOutput, Type,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use crate::gateway::{Gateway, catalogue_failed, no_such_bucket, state_failed};
+use crate::names::object_name;
+use crate::policy::Policy;
+use crate::s3::put::refuse_acl;
+use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
+use crate::tags;
+use crate::version::timestamp;
+
+impl Gateway {
+    pub(crate) fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
+        let account = self.account(&request)?;
+        let input = request.input;
+        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let location = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
+        if let Some(location) = location
+            && location.as_str() != self.region
+            && !location.as_str().is_empty()
+        {
+            return Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid: this is {}", self.region));
+        }
+        let locks = input.object_lock_enabled_for_bucket.unwrap_or(false);
+        if !self.state.add_bucket(&input.bucket, &account.name, locks).map_err(state_failed)? {
+            let bucket = self.bucket(&input.bucket)?;
+            if bucket.owner != account.name {
+                return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
+            }
+            return Err(s3_error!(
+                BucketAlreadyOwnedByYou,
+                "Your previous request to create the named bucket succeeded and you already own it."
+            ));
+        }
+        Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) }))
+    }
+
+    pub(crate) fn head_bucket(&self, request: S3Request<HeadBucketInput>) -> S3Result<S3Response<HeadBucketOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(HeadBucketOutput { bucket_region: Some(self.region.clone()), ..Default::default() }))
+    }
+
+    pub(crate) fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
+        let name = request.input.bucket;
+        let bucket = self.bucket(&name)?;
+        let prefix = object_name(&bucket.name, "").0;
+        let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
+        if !any.is_empty() {
+            let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            return Err(s3_error!(BucketNotEmpty, "{message}"));
+        }
+        let uploads = self.state.uploads(&name, "", ("", ""), usize::MAX).map_err(state_failed)?;
+        for upload in uploads {
+            self.end_upload(&upload.id)?;
+        }
+        if !self.state.remove_bucket(&name).map_err(state_failed)? {
+            return Err(no_such_bucket());
+        }
+        Ok(S3Response::with_status(DeleteBucketOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn list_buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
+        let account = self.account(&request)?;
+        let input = request.input;
+        let all = self.state.buckets((!account.admin).then_some(account.name.as_str())).map_err(state_failed)?;
+        let most = input.max_buckets.map_or(usize::MAX, |most| most.max(0) as usize);
+        let after = input.continuation_token.unwrap_or_default();
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let mut wanted = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));
+        let buckets: Vec<Bucket> = wanted.by_ref().take(most).collect();
+        let next = wanted.next().and_then(|_| Some(buckets.last()?.name.clone()));
+        let listed = |bucket: &Bucket| ListedBucket {
+            name: Some(bucket.name.clone()),
+            creation_date: Some(timestamp(bucket.created_ms)),
+            bucket_region: Some(self.region.clone()),
+            ..Default::default()
+        };
+        let output = ListBucketsOutput {
+            buckets: Some(buckets.iter().map(listed).collect()),
+            continuation_token: next,
+            owner: Some(Owner { display_name: Some(account.name.clone()), id: Some(account.id.clone()) }),
+            prefix: input.prefix,
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn location(&self, request: S3Request<GetBucketLocationInput>) -> S3Result<S3Response<GetBucketLocationOutput>> {
+        self.bucket(&request.input.bucket)?;
+        // The oldest region is told by saying nothing.
+        let location = (self.region != "us-east-1").then(|| BucketLocationConstraint::from(self.region.clone()));
+        Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
+    }
+
+    fn change(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> S3Result<()> {
+        self.state.change_bucket(name, change).map_err(state_failed)?.ok_or_else(no_such_bucket)
+    }
+
+    pub(crate) fn get_versioning(&self, request: S3Request<GetBucketVersioningInput>) -> S3Result<S3Response<GetBucketVersioningOutput>> {
+        let status = match self.bucket(&request.input.bucket)?.versioning {
+            Versioning::Never => None,
+            Versioning::Enabled => Some(BucketVersioningStatus::ENABLED),
+            Versioning::Suspended => Some(BucketVersioningStatus::SUSPENDED),
+        };
+        let output = GetBucketVersioningOutput { status: status.map(BucketVersioningStatus::from_static), ..Default::default() };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn put_versioning(&self, request: S3Request<PutBucketVersioningInput>) -> S3Result<S3Response<PutBucketVersioningOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let versioning = match input.versioning_configuration.status.as_ref().map(BucketVersioningStatus::as_str) {
+            Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
+            Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
+            _ => return Err(malformed()),
+        };
+        if bucket.object_lock && versioning != Versioning::Enabled {
+            return Err(s3_error!(
+                InvalidBucketState,
+                "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+            ));
+        }
+        self.change(&input.bucket, |bucket| bucket.versioning = versioning)?;
+        Ok(S3Response::new(PutBucketVersioningOutput {}))
+    }
+
+    pub(crate) fn get_bucket_tags(&self, request: S3Request<GetBucketTaggingInput>) -> S3Result<S3Response<GetBucketTaggingOutput>> {
+        let bucket = self.bucket(&request.input.bucket)?;
+        let tags = bucket.tags.as_deref().ok_or_else(|| s3_error!(NoSuchTagSet, "The TagSet does not exist"))?;
+        Ok(S3Response::new(GetBucketTaggingOutput { tag_set: tags::parse(tags)? }))
+    }
+
+    pub(crate) fn put_bucket_tags(&self, request: S3Request<PutBucketTaggingInput>) -> S3Result<S3Response<PutBucketTaggingOutput>> {
+        let input = request.input;
+        tags::check(&input.tagging.tag_set, tags::BUCKET_MAX)?;
+        self.change(&input.bucket, |bucket| bucket.tags = Some(tags::encode(&input.tagging.tag_set)))?;
+        Ok(S3Response::with_status(PutBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn delete_bucket_tags(
+        &self,
+        request: S3Request<DeleteBucketTaggingInput>,
+    ) -> S3Result<S3Response<DeleteBucketTaggingOutput>> {
+        self.change(&request.input.bucket, |bucket| bucket.tags = None)?;
+        Ok(S3Response::with_status(DeleteBucketTaggingOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn get_policy(&self, request: S3Request<GetBucketPolicyInput>) -> S3Result<S3Response<GetBucketPolicyOutput>> {
+        let bucket = self.bucket(&request.input.bucket)?;
+        let policy = bucket.policy.clone().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
+        Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy) }))
+    }
+
+    pub(crate) fn put_policy(&self, request: S3Request<PutBucketPolicyInput>) -> S3Result<S3Response<PutBucketPolicyOutput>> {
+        let input = request.input;
+        let checked = Policy::parse(&input.policy).and_then(|policy| policy.check(&input.bucket));
+        checked.map_err(|wrong| s3_error!(MalformedPolicy, "{wrong}"))?;
+        self.change(&input.bucket, |bucket| bucket.policy = Some(input.policy))?;
+        Ok(S3Response::with_status(PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn delete_policy(&self, request: S3Request<DeleteBucketPolicyInput>) -> S3Result<S3Response<DeleteBucketPolicyOutput>> {
+        self.change(&request.input.bucket, |bucket| bucket.policy = None)?;
+        Ok(S3Response::with_status(DeleteBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn get_lock_configuration(
+        &self,
+        request: S3Request<GetObjectLockConfigurationInput>,
+    ) -> S3Result<S3Response<GetObjectLockConfigurationOutput>> {
+        let bucket = self.bucket(&request.input.bucket)?;
+        if !bucket.object_lock {
+            return Err(s3_error!(ObjectLockConfigurationNotFoundError, "Object Lock configuration does not exist for this bucket"));
+        }
+        let rule = bucket.retention.map(|retention| ObjectLockRule {
+            default_retention: Some(GivenRetention {
+                days: (!retention.in_years).then_some(retention.period as i32),
+                years: retention.in_years.then_some(retention.period as i32),
+                mode: Some(ObjectLockRetentionMode::from(retention.mode.name().to_owned())),
+            }),
+        });
+        let configuration =
+            ObjectLockConfiguration { object_lock_enabled: Some(ObjectLockEnabled::from_static(ObjectLockEnabled::ENABLED)), rule };
+        Ok(S3Response::new(GetObjectLockConfigurationOutput { object_lock_configuration: Some(configuration) }))
+    }
+
+    pub(crate) fn put_lock_configuration(
+        &self,
+        request: S3Request<PutObjectLockConfigurationInput>,
+    ) -> S3Result<S3Response<PutObjectLockConfigurationOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let configuration = input.object_lock_configuration.ok_or_else(malformed)?;
+        if configuration.object_lock_enabled.is_none_or(|enabled| enabled.as_str() != ObjectLockEnabled::ENABLED) {
+            return Err(malformed());
+        }
+        if bucket.versioning != Versioning::Enabled {
+            return Err(s3_error!(InvalidBucketState, "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"));
+        }
+        let retention = match configuration.rule {
+            None => None,
+            Some(rule) => {
+                let given = rule.default_retention.ok_or_else(malformed)?;
+                let mode = given.mode.as_ref().and_then(|mode| RetentionMode::parse(mode.as_str())).ok_or_else(malformed)?;
+                let (period, in_years) = match (given.days, given.years) {
+                    (Some(days), None) => (days, false),
+                    (None, Some(years)) => (years, true),
+                    _ => return Err(malformed()),
+                };
+                let most = if in_years { 100 } else { 36_500 };
+                if period < 1 || period > most {
+                    return Err(s3_error!(
+                        InvalidArgument,
+                        "Default retention period must be a positive integer value, and at most {most}"
+                    ));
+                }
+                Some(DefaultRetention { mode, period: period as u32, in_years })
+            }
+        };
+        self.change(&input.bucket, |bucket| (bucket.object_lock, bucket.retention) = (true, retention))?;
+        Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
+    }
+
+    fn full_control(&self, bucket: &Bucket) -> S3Result<(Owner, Vec<Grant>)> {
+        let id = self.state.account(&bucket.owner).map_err(state_failed)?.map(|account| account.id.clone());
+        let owner = Owner { display_name: Some(bucket.owner.clone()), id: id.clone() };
+        let grantee = Grantee {
+            display_name: Some(bucket.owner.clone()),
+            email_address: None,
+            id,
+            type_: Type::from_static(Type::CANONICAL_USER),
+            uri: None,
+        };
+        let grant = Grant { grantee: Some(grantee), permission: Some(Permission::from_static(Permission::FULL_CONTROL)) };
+        Ok((owner, vec![grant]))
+    }
+
+    pub(crate) fn get_bucket_acl(&self, request: S3Request<GetBucketAclInput>) -> S3Result<S3Response<GetBucketAclOutput>> {
+        let (owner, grants) = self.full_control(&*self.bucket(&request.input.bucket)?)?;
+        Ok(S3Response::new(GetBucketAclOutput { grants: Some(grants), owner: Some(owner) }))
+    }
+
+    pub(crate) fn get_object_acl(&self, request: S3Request<GetObjectAclInput>) -> S3Result<S3Response<GetObjectAclOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let (owner, grants) = self.full_control(&bucket)?;
+        Ok(S3Response::new(GetObjectAclOutput { grants: Some(grants), owner: Some(owner), ..Default::default() }))
+    }
+
+    pub(crate) fn put_bucket_acl(&self, request: S3Request<PutBucketAclInput>) -> S3Result<S3Response<PutBucketAclOutput>> {
+        let input = request.input;
+        self.bucket(&input.bucket)?;
+        let grants = input.access_control_policy.is_some()
+            || input
+                .grant_full_control
+                .or(input.grant_read)
+                .or(input.grant_read_acp)
+                .or(input.grant_write)
+                .or(input.grant_write_acp)
+                .is_some();
+        refuse_acl(if grants { Some("grants") } else { input.acl.as_ref().map(|acl| acl.as_str()) })?;
+        Ok(S3Response::new(PutBucketAclOutput {}))
+    }
+
+    pub(crate) fn put_object_acl(&self, request: S3Request<PutObjectAclInput>) -> S3Result<S3Response<PutObjectAclOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let grants = input.access_control_policy.is_some()
+            || input
+                .grant_full_control
+                .or(input.grant_read)
+                .or(input.grant_read_acp)
+                .or(input.grant_write)
+                .or(input.grant_write_acp)
+                .is_some();
+        refuse_acl(if grants { Some("grants") } else { input.acl.as_ref().map(|acl| acl.as_str()) })?;
+        Ok(S3Response::new(PutObjectAclOutput::default()))
+    }
+
+    pub(crate) fn ownership(
+        &self,
+        request: S3Request<GetBucketOwnershipControlsInput>,
+    ) -> S3Result<S3Response<GetBucketOwnershipControlsOutput>> {
+        self.bucket(&request.input.bucket)?;
+        let rule = OwnershipControlsRule { object_ownership: ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED) };
+        Ok(S3Response::new(GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules: vec![rule] }) }))
+    }
+}
+
+fn malformed() -> s3s::S3Error {
+    s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
+}

@@ -1,0 +1,203 @@
+//! Deleting: a marker on top where versions are kept, and for ever where they aren't or a version is named.
+
+use fulgurite_archive::NewObject;
+use fulgurite_archive::catalogue::VersionRow;
+use fulgurite_domain::{Attributes, Kind, VersionId};
+use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use tokio::sync::oneshot;
+
+use crate::access::Caller;
+use crate::conditions::failed as condition_failed;
+use crate::gateway::{Gateway, failed, not_acknowledged};
+use crate::names::object_name;
+use crate::state::{Bucket, RetentionMode, Versioning, now_ms};
+use crate::version::{Version, attribute, ms_of};
+
+/// The most keys of one request.
+const KEYS_MAX: usize = 1_000;
+
+/// What became of a key.
+pub(crate) struct Deleted {
+    /// Whether a marker was put, or removed.
+    marker: bool,
+    /// The version that was made or removed.
+    version_id: Option<String>,
+}
+
+/// What a request wants deleted.
+struct Asked<'a> {
+    key: &'a str,
+    version_id: Option<&'a str>,
+    bypasses: bool,
+    etag: Option<s3s::dto::ETagCondition>,
+    size: Option<i64>,
+    modified_ms: Option<i64>,
+}
+
+impl Gateway {
+    pub(crate) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
+        let bypasses = self.bypasses(&request, request.input.bypass_governance_retention, &request.input.bucket)?;
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let asked = Asked {
+            key: &input.key,
+            version_id: input.version_id.as_deref(),
+            bypasses,
+            etag: input.if_match,
+            size: input.if_match_size,
+            modified_ms: input.if_match_last_modified_time.as_ref().map(ms_of),
+        };
+        let deleted = self.delete_one(&bucket, &asked).await?;
+        let output =
+            DeleteObjectOutput { delete_marker: deleted.marker.then_some(true), version_id: deleted.version_id, ..Default::default() };
+        Ok(S3Response::with_status(output, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) async fn delete_many(&self, request: S3Request<DeleteObjectsInput>) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let bypasses = self.bypasses(&request, request.input.bypass_governance_retention, &request.input.bucket)?;
+        let caller = request.extensions.get::<Caller>().cloned();
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        if input.delete.objects.is_empty() || input.delete.objects.len() > KEYS_MAX {
+            return Err(s3_error!(
+                MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            ));
+        }
+        let quiet = input.delete.quiet.unwrap_or(false);
+        let account = caller.and_then(|caller| caller.0);
+        let one = async |object: &s3s::dto::ObjectIdentifier| {
+            let action = if object.version_id.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
+            crate::access::may(&bucket, account.as_deref(), action, Some(&object.key))?;
+            let asked = Asked {
+                key: &object.key,
+                version_id: object.version_id.as_deref(),
+                bypasses,
+                etag: object.e_tag.clone().map(s3s::dto::ETagCondition::ETag),
+                size: object.size,
+                modified_ms: object.last_modified_time.as_ref().map(ms_of),
+            };
+            self.delete_one(&bucket, &asked).await
+        };
+        // All at once, so that they share commits; those of one name wait for each other.
+        let results = futures_util::future::join_all(input.delete.objects.iter().map(one)).await;
+        let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+        for (object, result) in input.delete.objects.into_iter().zip(results) {
+            match result {
+                Ok(_) if quiet => {}
+                Ok(done) => deleted.push(DeletedObject {
+                    delete_marker: done.marker.then_some(true),
+                    delete_marker_version_id: done.version_id.filter(|_| done.marker),
+                    key: Some(object.key),
+                    version_id: object.version_id,
+                }),
+                Err(error) => errors.push(Error {
+                    code: Some(error.code().as_str().to_owned()),
+                    key: Some(object.key),
+                    message: error.message().map(str::to_owned),
+                    version_id: object.version_id,
+                }),
+            }
+        }
+        let output = DeleteObjectsOutput {
+            deleted: (!deleted.is_empty()).then_some(deleted),
+            errors: (!errors.is_empty()).then_some(errors),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    /// Whether a request may pass over retention in governance mode.
+    fn bypasses<T>(&self, request: &S3Request<T>, asked: Option<bool>, bucket: &str) -> S3Result<bool> {
+        if !asked.unwrap_or(false) {
+            return Ok(false);
+        }
+        let bucket = self.bucket(bucket)?;
+        let account = request.extensions.get::<Caller>().and_then(|caller| caller.0.clone());
+        crate::access::may(&bucket, account.as_deref(), "s3:BypassGovernanceRetention", None)?;
+        Ok(true)
+    }
+
+    async fn delete_one(&self, bucket: &Bucket, asked: &Asked<'_>) -> S3Result<Deleted> {
+        let name = object_name(&bucket.name, asked.key);
+        let _held = self.names.hold(name.clone()).await;
+        if let Some(id) = asked.version_id {
+            let Some(version) = self.by_id(&bucket.name, asked.key, id)? else {
+                // What isn't there is as good as deleted.
+                return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
+            };
+            check_conditions(asked, Some(&version))?;
+            self.check_lock(&version, asked.bypasses)?;
+            let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
+            self.remove(vec![version.row]).await?;
+            return Ok(deleted);
+        }
+        if asked.etag.is_some() || asked.size.is_some() || asked.modified_ms.is_some() {
+            let current = self.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
+            check_conditions(asked, current.as_ref())?;
+        }
+        let replaced = self.replaced(bucket, &name)?;
+        if bucket.versioning == Versioning::Never {
+            if !replaced.is_empty() {
+                for row in &replaced {
+                    self.check_lock(&Version::new(row.clone()), asked.bypasses)?;
+                }
+                self.remove(replaced).await?;
+            }
+            return Ok(Deleted { marker: false, version_id: None });
+        }
+        // Which version it is the marker of is told by their order.
+        let mut attributes = Attributes::default();
+        if bucket.versioning == Versioning::Suspended {
+            attributes.set(attribute::NULL, "");
+        }
+        let upload = self.intake.upload();
+        let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
+        let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
+        let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
+        let (tell, told) = oneshot::channel();
+        upload.finish(marker, replaced, Box::new(move |result| drop(tell.send(result))));
+        told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
+        self.forget_state(&gone);
+        Ok(Deleted { marker: true, version_id: Some(version_id) })
+    }
+
+    /// Removes versions, for ever.
+    async fn remove(&self, versions: Vec<VersionRow>) -> S3Result<()> {
+        let gone: Vec<VersionId> = versions.iter().map(|row| row.id).collect();
+        let (tell, told) = oneshot::channel();
+        self.intake.remove(versions, Box::new(move |result| drop(tell.send(result))));
+        told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
+        self.forget_state(&gone);
+        Ok(())
+    }
+
+    /// Retention and legal hold keep versions against everybody.
+    fn check_lock(&self, version: &Version, bypasses: bool) -> S3Result<()> {
+        if version.is_marker() {
+            return Ok(());
+        }
+        let lock = self.lock_of(version)?;
+        let held = lock
+            .retention
+            .is_some_and(|retention| retention.until_ms > now_ms() && !(bypasses && retention.mode == RetentionMode::Governance));
+        if held || lock.legal_hold {
+            return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
+        }
+        Ok(())
+    }
+}
+
+fn check_conditions(asked: &Asked<'_>, version: Option<&Version>) -> S3Result<()> {
+    let Some(version) = version else {
+        return if asked.etag.is_some() { Err(s3_error!(NoSuchKey, "The specified key does not exist.")) } else { Ok(()) };
+    };
+    let matches = match &asked.etag {
+        Some(s3s::dto::ETagCondition::ETag(etag)) => etag.weak_cmp(&version.etag()),
+        _ => true,
+    };
+    let fits = asked.size.is_none_or(|size| size as u64 == version.size())
+        && asked.modified_ms.is_none_or(|ms| ms / 1_000 == ms_of(&version.modified()) / 1_000);
+    if matches && fits { Ok(()) } else { Err(condition_failed()) }
+}

@@ -1,0 +1,345 @@
+//! Reading objects, and what is known of them.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use fulgurite_archive::object::ObjectReader;
+use futures_util::{Stream, StreamExt, stream};
+use s3s::dto::{
+    ArchiveStatus, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput,
+    HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
+};
+use s3s::stream::{ByteStream, RemainingLength};
+use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
+use tokio::sync::mpsc;
+
+use crate::checksums::{Algorithm, Sum};
+use crate::conditions::Conditions;
+use crate::gateway::{Gateway, custom, failed, state_failed};
+use crate::s3::put::refuse_customer_keys;
+use crate::state::{Restore, Retention, Versioning};
+use crate::version::{Version, timestamp};
+
+/// Objects and parts up to this size are read in one go, on the thread that asks.
+const SMALL: u64 = 256 << 10;
+/// Pieces of a larger one that wait for a slow client.
+const AHEAD: usize = 4;
+
+impl Gateway {
+    pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let conditions = Conditions {
+            matches: input.if_match,
+            none_match: input.if_none_match,
+            modified_since: input.if_modified_since,
+            unmodified_since: input.if_unmodified_since,
+        };
+        conditions.check(&version)?;
+        let restore = self.readable(&version)?;
+        let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+        let whole = range == (0..version.size()) && !is_part;
+        let length = range.end - range.start;
+        let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
+        let mut output = GetObjectOutput {
+            accept_ranges: Some("bytes".into()),
+            body: Some(self.stream(version.clone(), range.clone()).await?),
+            content_length: Some(length as i64),
+            content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
+            cache_control: version.text("cache-control"),
+            content_disposition: version.text("content-disposition"),
+            content_encoding: version.text("content-encoding"),
+            content_language: version.text("content-language"),
+            content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
+            expires: version.expires(),
+            e_tag: Some(version.etag()),
+            last_modified: Some(version.modified()),
+            metadata: version.metadata(),
+            parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            storage_class: version.class_header(),
+            restore: restore.as_ref().map(restore_header),
+            tag_count: Some(self.tags_of(&version)?.len() as i32).filter(|count| *count > 0),
+            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
+            website_redirect_location: version.text("website-redirect-location"),
+            ..Default::default()
+        };
+        if bucket.object_lock {
+            let lock = self.lock_of(&version)?;
+            output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
+            output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
+            output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
+        }
+        if asks_sums && whole {
+            output.checksum_type = Some(version.checksum_type());
+            for Sum { algorithm, value } in version.sums() {
+                match algorithm {
+                    Algorithm::Crc32 => output.checksum_crc32 = Some(value),
+                    Algorithm::Crc32c => output.checksum_crc32c = Some(value),
+                    Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
+                    Algorithm::Sha1 => output.checksum_sha1 = Some(value),
+                    Algorithm::Sha256 => output.checksum_sha256 = Some(value),
+                }
+            }
+        }
+        let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
+        Ok(S3Response::with_status(output, status))
+    }
+
+    pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let conditions = Conditions {
+            matches: input.if_match,
+            none_match: input.if_none_match,
+            modified_since: input.if_modified_since,
+            unmodified_since: input.if_unmodified_since,
+        };
+        conditions.check(&version)?;
+        let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+        let restore = self.state.restore(version.row.id).map_err(state_failed)?.filter(|_| version.is_cold());
+        let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
+        let mut output = HeadObjectOutput {
+            accept_ranges: Some("bytes".into()),
+            content_length: Some((range.end - range.start) as i64),
+            content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
+            cache_control: version.text("cache-control"),
+            content_disposition: version.text("content-disposition"),
+            content_encoding: version.text("content-encoding"),
+            content_language: version.text("content-language"),
+            content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
+            expires: version.expires(),
+            e_tag: Some(version.etag()),
+            last_modified: Some(version.modified()),
+            metadata: version.metadata(),
+            parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            storage_class: version.class_header(),
+            archive_status: None::<ArchiveStatus>,
+            restore: restore.as_ref().map(restore_header),
+            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
+            website_redirect_location: version.text("website-redirect-location"),
+            ..Default::default()
+        };
+        if bucket.object_lock {
+            let lock = self.lock_of(&version)?;
+            output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
+            output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
+            output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
+        }
+        if asks_sums && !is_part {
+            output.checksum_type = Some(version.checksum_type());
+            for Sum { algorithm, value } in version.sums() {
+                match algorithm {
+                    Algorithm::Crc32 => output.checksum_crc32 = Some(value),
+                    Algorithm::Crc32c => output.checksum_crc32c = Some(value),
+                    Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
+                    Algorithm::Sha1 => output.checksum_sha1 = Some(value),
+                    Algorithm::Sha256 => output.checksum_sha256 = Some(value),
+                }
+            }
+        }
+        let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
+        let mut response = S3Response::with_status(output, status);
+        let tags = self.tags_of(&version)?.len();
+        if tags > 0 {
+            response.headers.insert("x-amz-tagging-count", tags.into());
+        }
+        Ok(response)
+    }
+
+    pub(crate) fn attributes(&self, request: S3Request<GetObjectAttributesInput>) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let wants = |name: &str| input.object_attributes.iter().any(|attribute| attribute.as_str() == name);
+        let mut checksum = s3s::dto::Checksum::default();
+        for Sum { algorithm, value } in version.sums() {
+            checksum.checksum_type = Some(version.checksum_type());
+            match algorithm {
+                Algorithm::Crc32 => checksum.checksum_crc32 = Some(value),
+                Algorithm::Crc32c => checksum.checksum_crc32c = Some(value),
+                Algorithm::Crc64Nvme => checksum.checksum_crc64nvme = Some(value),
+                Algorithm::Sha1 => checksum.checksum_sha1 = Some(value),
+                Algorithm::Sha256 => checksum.checksum_sha256 = Some(value),
+            }
+        }
+        let parts = version.parts().filter(|_| wants(ObjectAttributes::OBJECT_PARTS)).map(|sizes| {
+            let after = input.part_number_marker.unwrap_or(0).max(0) as usize;
+            let most = input.max_parts.unwrap_or(1_000).clamp(0, 1_000) as usize;
+            let listed: Vec<ObjectPart> = (1..)
+                .zip(&sizes)
+                .skip(after)
+                .take(most)
+                .map(|(number, size)| ObjectPart { part_number: Some(number), size: Some(*size as i64), ..Default::default() })
+                .collect();
+            GetObjectAttributesParts {
+                is_truncated: Some(after + listed.len() < sizes.len()),
+                max_parts: Some(most as i32),
+                part_number_marker: Some(after as i32),
+                next_part_number_marker: Some((after + listed.len()) as i32),
+                total_parts_count: Some(sizes.len() as i32),
+                parts: Some(listed),
+            }
+        });
+        let output = GetObjectAttributesOutput {
+            checksum: (wants(ObjectAttributes::CHECKSUM) && checksum.checksum_type.is_some()).then_some(checksum),
+            e_tag: wants(ObjectAttributes::ETAG).then(|| version.etag()),
+            last_modified: Some(version.modified()),
+            object_parts: parts,
+            object_size: wants(ObjectAttributes::OBJECT_SIZE).then_some(version.size() as i64),
+            storage_class: wants(ObjectAttributes::STORAGE_CLASS).then(|| StorageClass::from(version.class().to_owned())),
+            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    /// Whether a version can be read now, and the restore that lets it.
+    pub(crate) fn readable(&self, version: &Version) -> S3Result<Option<Restore>> {
+        if !version.is_cold() {
+            return Ok(None);
+        }
+        match self.state.restore(version.row.id).map_err(state_failed)? {
+            Some(restore) if restore.done_ms.is_some() => Ok(Some(restore)),
+            _ => Err(s3_error!(InvalidObjectState, "The operation is not valid for the object's storage class")),
+        }
+    }
+
+    /// The content of part of a version, as a stream.
+    pub(crate) async fn stream(&self, version: Version, range: Range<u64>) -> S3Result<StreamingBlob> {
+        let length = range.end - range.start;
+        if length == 0 {
+            return Ok(Sized::blob(stream::empty(), 0));
+        }
+        if length <= SMALL {
+            let archive = self.archive.clone();
+            let read = move || {
+                let mut content = Vec::with_capacity(length as usize);
+                let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
+                    content.extend_from_slice(bytes);
+                    Ok(())
+                });
+                result.map(|()| content)
+            };
+            // What is staged is most likely in the system's memory; a platter may take its time.
+            let content = tokio::task::block_in_place(read);
+            let content = content.map_err(|error| failed("reading an object", &error))?;
+            return Ok(Sized::blob(stream::once(async move { Ok(Bytes::from(content)) }).boxed(), length));
+        }
+        let permit = self.outgoing.clone().acquire_owned().await.map_err(|error| failed("reading", &error))?;
+        let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, StdError>>(AHEAD);
+        let archive = self.archive.clone();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
+                // A client that went away.
+                pieces_in.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+            });
+            match result {
+                Err(fulgurite_archive::object::ReadError::Sink(_)) | Ok(()) => {}
+                Err(error) => {
+                    tracing::error!(%error, name = %version.row.record.name.display(), "an object can't be read");
+                    // The client sees a body that is cut short, and never a wrong byte.
+                    let _ = pieces_in.blocking_send(Err(error.to_string().into()));
+                }
+            }
+        });
+        let stream = stream::unfold(pieces, |mut pieces| async move { Some((pieces.recv().await?, pieces)) });
+        Ok(Sized::blob(stream.boxed(), length))
+    }
+}
+
+/// A stream whose length is known, so that clients are told and a connection is cut when it isn't kept.
+struct Sized<S> {
+    stream: S,
+    left: u64,
+}
+
+impl<S: Stream<Item = Result<Bytes, StdError>> + Send + Unpin + 'static> Sized<S> {
+    fn blob(stream: S, length: u64) -> StreamingBlob {
+        StreamingBlob::new(Sized { stream: SyncStream(std::sync::Mutex::new(stream)), left: length })
+    }
+}
+
+/// The framework wants streams that could be shared; this one is only ever polled by one.
+struct SyncStream<S>(std::sync::Mutex<S>);
+
+impl<S: Stream + Unpin> Stream for SyncStream<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<S::Item>> {
+        self.0.get_mut().expect("no panic holds this lock").poll_next_unpin(context)
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for Sized<S> {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Self::Item>> {
+        let next = self.stream.poll_next_unpin(context);
+        if let std::task::Poll::Ready(Some(Ok(bytes))) = &next {
+            self.left = self.left.saturating_sub(bytes.len() as u64);
+        }
+        next
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::new_exact(self.left as usize)
+    }
+}
+
+/// The bytes that a request wants, and whether it wants a part.
+fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
+    let size = version.size();
+    match (range, part) {
+        (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "Cannot specify both Range header and partNumber query parameter")),
+        (None, None) => Ok((0..size, false)),
+        (Some(range), None) => match range.check(size) {
+            Ok(range) => Ok((range, true)),
+            Err(_) => {
+                let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+                let mut headers = http::HeaderMap::new();
+                if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
+                    headers.insert("content-range", value);
+                }
+                error.set_headers(headers);
+                Err(error)
+            }
+        },
+        (None, Some(number)) => {
+            if !(1..=10_000).contains(&number) {
+                return Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"));
+            }
+            let Some(sizes) = version.parts() else {
+                // What was put whole is one part.
+                return if number == 1 { Ok((0..size, true)) } else { Err(no_such_part()) };
+            };
+            let number = number as usize;
+            let length = *sizes.get(number - 1).ok_or_else(no_such_part)?;
+            let start: u64 = sizes[..number - 1].iter().sum();
+            Ok((start..start + length, true))
+        }
+    }
+}
+
+fn no_such_part() -> s3s::S3Error {
+    custom("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable")
+}
+
+/// `x-amz-restore`.
+pub(crate) fn restore_header(restore: &Restore) -> String {
+    match (restore.done_ms, restore.expires_ms) {
+        (Some(_), Some(expires_ms)) => {
+            let mut date = Vec::new();
+            let formatted = timestamp(expires_ms).format(s3s::dto::TimestampFormat::HttpDate, &mut date);
+            let date = formatted.ok().and_then(|()| String::from_utf8(date).ok()).unwrap_or_default();
+            format!("ongoing-request=\"false\", expiry-date=\"{date}\"")
+        }
+        _ => "ongoing-request=\"true\"".to_owned(),
+    }
+}

@@ -1,0 +1,362 @@
+//! Listings: pages of keys in byte order, with those under one prefix drawn together.
+
+use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_domain::{ObjectName, VersionId};
+use s3s::dto::{
+    CommonPrefix, DeleteMarkerEntry, EncodingType, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,
+    ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass, Owner,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use crate::gateway::{Gateway, catalogue_failed, state_failed};
+use crate::names::{key_of, object_name};
+use crate::state::Bucket;
+use crate::tags::encode_text;
+use crate::version::Version;
+
+/// The most entries of a page.
+const PAGE_MAX: usize = 1_000;
+/// Rows asked of the catalogue at once where many of them may be drawn together.
+const ROWS: usize = 64;
+
+/// An entry of a listing.
+enum Entry {
+    Row(Box<VersionRow>),
+    Prefix(String),
+}
+
+/// A page.
+struct Page {
+    entries: Vec<Entry>,
+    truncated: bool,
+}
+
+/// What a page is of.
+struct Wanted<'a> {
+    bucket: &'a str,
+    prefix: &'a str,
+    delimiter: Option<&'a str>,
+    versions: Versions,
+    limit: usize,
+}
+
+impl Gateway {
+    /// A page behind `after`. Each costs as much as it has entries: what is drawn together is passed over by one search.
+    fn page(&self, wanted: &Wanted<'_>, mut after: Option<After>) -> S3Result<Page> {
+        let Wanted { bucket, prefix, delimiter, versions, limit } = *wanted;
+        let mut entries = Vec::new();
+        if limit == 0 {
+            return Ok(Page { entries, truncated: false });
+        }
+        let full_prefix = object_name(bucket, prefix).0;
+        loop {
+            let rows = if delimiter.is_some() { ROWS.min(limit + 1) } else { limit + 1 - entries.len() };
+            let page = self.archive.reading().list(&full_prefix, versions, after.as_ref(), rows).map_err(catalogue_failed)?;
+            let is_last = page.len() < rows;
+            let mut skipped = false;
+            for row in page {
+                let key = key_of(bucket, &row.record.name);
+                let under = delimiter.and_then(|delimiter| {
+                    let at = key.get(prefix.len()..)?.find(delimiter)?;
+                    Some(key[..prefix.len() + at + delimiter.len()].to_owned())
+                });
+                if entries.len() == limit {
+                    return Ok(Page { entries, truncated: true });
+                }
+                match under {
+                    None => {
+                        after = Some(After::row(&row));
+                        entries.push(Entry::Row(Box::new(row)));
+                    }
+                    Some(under) => {
+                        after = Some(behind_prefix(bucket, &under));
+                        entries.push(Entry::Prefix(under));
+                        // The rest of the page may be under it too.
+                        skipped = true;
+                        break;
+                    }
+                }
+            }
+            if is_last && !skipped {
+                return Ok(Page { entries, truncated: false });
+            }
+        }
+    }
+
+    fn owner(&self, bucket: &Bucket) -> S3Result<Owner> {
+        let account = self.state.account(&bucket.owner).map_err(state_failed)?;
+        Ok(Owner { display_name: Some(bucket.owner.clone()), id: account.map(|account| account.id.clone()) })
+    }
+
+    fn object(&self, bucket: &Bucket, row: VersionRow, encoding: Encoding, owner: Option<&Owner>) -> Object {
+        let key = encoding.of(&key_of(&bucket.name, &row.record.name));
+        let version = Version::new(row);
+        Object {
+            e_tag: Some(version.etag()),
+            key: Some(key),
+            last_modified: Some(version.modified()),
+            owner: owner.cloned(),
+            size: Some(version.size() as i64),
+            storage_class: Some(ObjectStorageClass::from(version.class().to_owned())),
+            ..Default::default()
+        }
+    }
+
+    pub(crate) fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let (limit, encoding) = (limit_of(input.max_keys)?, Encoding::parse(input.encoding_type.as_ref())?);
+        let prefix = input.prefix.unwrap_or_default();
+        let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            bucket: &bucket.name,
+            prefix: &prefix,
+            delimiter: delimiter.as_deref(),
+            versions: Versions::Newest,
+            limit: limit.min(PAGE_MAX),
+        };
+        let after = input.marker.as_deref().filter(|marker| !marker.is_empty()).map(|marker| behind_key(&wanted, marker));
+        let page = self.page(&wanted, after)?;
+        let owner = self.owner(&bucket)?;
+        let next = page.truncated.then(|| page.entries.last().map(|entry| entry.key(&bucket.name))).flatten();
+        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(&bucket, row, encoding, Some(&owner)));
+        let output = ListObjectsOutput {
+            name: Some(bucket.name.clone()),
+            prefix: Some(encoding.of(&prefix)),
+            marker: Some(encoding.of(&input.marker.unwrap_or_default())),
+            max_keys: Some(limit as i32),
+            is_truncated: Some(page.truncated),
+            contents: Some(contents),
+            common_prefixes: Some(prefixes),
+            // Only where keys are drawn together can a client not tell where to go on.
+            next_marker: next.filter(|_| delimiter.is_some()).map(|key| encoding.of(&key)),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn list_v2(&self, request: S3Request<ListObjectsV2Input>) -> S3Result<S3Response<ListObjectsV2Output>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let (limit, encoding) = (limit_of(input.max_keys)?, Encoding::parse(input.encoding_type.as_ref())?);
+        let prefix = input.prefix.unwrap_or_default();
+        let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            bucket: &bucket.name,
+            prefix: &prefix,
+            delimiter: delimiter.as_deref(),
+            versions: Versions::Newest,
+            limit: limit.min(PAGE_MAX),
+        };
+        let from = match &input.continuation_token {
+            Some(token) => {
+                Some(decode_token(token).ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))?)
+            }
+            None => input.start_after.clone().filter(|key| !key.is_empty()),
+        };
+        let page = self.page(&wanted, from.map(|key| behind_key(&wanted, &key)))?;
+        let owner = match input.fetch_owner {
+            Some(true) => Some(self.owner(&bucket)?),
+            _ => None,
+        };
+        let next = page.truncated.then(|| page.entries.last().map(|entry| encode_token(&entry.key(&bucket.name)))).flatten();
+        let count = page.entries.len();
+        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(&bucket, row, encoding, owner.as_ref()));
+        let output = ListObjectsV2Output {
+            name: Some(bucket.name.clone()),
+            prefix: Some(encoding.of(&prefix)),
+            max_keys: Some(limit as i32),
+            key_count: Some(count as i32),
+            continuation_token: input.continuation_token,
+            is_truncated: Some(page.truncated),
+            next_continuation_token: next,
+            contents: Some(contents),
+            common_prefixes: Some(prefixes),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            start_after: input.start_after.map(|key| encoding.of(&key)),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn list_versions(&self, request: S3Request<ListObjectVersionsInput>) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let (limit, encoding) = (limit_of(input.max_keys)?, Encoding::parse(input.encoding_type.as_ref())?);
+        let prefix = input.prefix.unwrap_or_default();
+        let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+        let wanted = Wanted {
+            bucket: &bucket.name,
+            prefix: &prefix,
+            delimiter: delimiter.as_deref(),
+            versions: Versions::All,
+            limit: limit.min(PAGE_MAX),
+        };
+        let key_marker = input.key_marker.clone().filter(|key| !key.is_empty());
+        let version_marker = input.version_id_marker.clone().filter(|id| !id.is_empty());
+        let after = match (&key_marker, &version_marker) {
+            (None, Some(_)) => {
+                return Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker."));
+            }
+            (None, None) => None,
+            (Some(key), None) => Some(behind_key(&wanted, key)),
+            (Some(key), Some(id)) => match self.by_id(&bucket.name, key, id)? {
+                Some(version) => Some(After::row(&version.row)),
+                // It was removed since: what is older than it is behind it.
+                None => Some(match id.parse() {
+                    Ok(id) => self.behind_removed(&bucket.name, key, id)?,
+                    Err(_) => behind_key(&wanted, key),
+                }),
+            },
+        };
+        // The first of a name's versions is the newest, unless the page before ended within the name.
+        let mut last_key = version_marker.is_some().then(|| key_marker.clone()).flatten();
+        let page = self.page(&wanted, after)?;
+        let owner = self.owner(&bucket)?;
+        let (mut versions, mut markers, mut prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut next = None;
+        for entry in page.entries {
+            match entry {
+                Entry::Prefix(under) => {
+                    next = Some((under.clone(), None));
+                    prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
+                }
+                Entry::Row(row) => {
+                    let key = key_of(&bucket.name, &row.record.name);
+                    let version = Version::new(*row);
+                    let is_latest = last_key.as_ref() != Some(&key);
+                    last_key = Some(key.clone());
+                    next = Some((key.clone(), Some(version.id())));
+                    if version.is_marker() {
+                        markers.push(DeleteMarkerEntry {
+                            is_latest: Some(is_latest),
+                            key: Some(encoding.of(&key)),
+                            last_modified: Some(version.modified()),
+                            owner: Some(owner.clone()),
+                            version_id: Some(version.id()),
+                        });
+                    } else {
+                        versions.push(ObjectVersion {
+                            e_tag: Some(version.etag()),
+                            is_latest: Some(is_latest),
+                            key: Some(encoding.of(&key)),
+                            last_modified: Some(version.modified()),
+                            owner: Some(owner.clone()),
+                            size: Some(version.size() as i64),
+                            storage_class: Some(ObjectVersionStorageClass::from(version.class().to_owned())),
+                            version_id: Some(version.id()),
+                            ..Default::default()
+                        });
+                    }
+                }
+            }
+        }
+        let (next_key, next_id) = next.filter(|_| page.truncated).unzip();
+        let output = ListObjectVersionsOutput {
+            common_prefixes: Some(prefixes),
+            delete_markers: Some(markers),
+            versions: Some(versions),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            is_truncated: Some(page.truncated),
+            key_marker: Some(encoding.of(&input.key_marker.unwrap_or_default())),
+            version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
+            max_keys: Some(limit as i32),
+            name: Some(bucket.name.clone()),
+            next_key_marker: next_key.map(|key| encoding.of(&key)),
+            next_version_id_marker: next_id.flatten(),
+            prefix: Some(encoding.of(&prefix)),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    /// Where a listing goes on behind a version that isn't there any more: identifiers are in order of time, as numbers are.
+    fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
+        let name = object_name(bucket, key);
+        let newer = self.versions(&name)?.into_iter().filter(|row| row.id > id).last();
+        Ok(newer.map_or_else(|| After { name: name.clone(), version: u64::MAX, id: VersionId([0xff; 16]) }, |row| After::row(&row)))
+    }
+}
+
+impl Entry {
+    fn key(&self, bucket: &str) -> String {
+        match self {
+            Self::Row(row) => key_of(bucket, &row.record.name),
+            Self::Prefix(prefix) => prefix.clone(),
+        }
+    }
+}
+
+fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(VersionRow) -> Object) -> (Vec<Object>, Vec<CommonPrefix>) {
+    let (mut contents, mut prefixes) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match entry {
+            Entry::Row(row) => contents.push(object(*row)),
+            Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(encoding.of(&prefix)) }),
+        }
+    }
+    (contents, prefixes)
+}
+
+/// Behind all versions of a key, and behind all that is under it if it is a prefix that keys are drawn together by.
+fn behind_key(wanted: &Wanted<'_>, key: &str) -> After {
+    let is_under = wanted.delimiter.is_some_and(|delimiter| {
+        key.strip_prefix(wanted.prefix)
+            .and_then(|rest| rest.find(delimiter))
+            .is_some_and(|at| wanted.prefix.len() + at + delimiter.len() == key.len())
+    });
+    if is_under {
+        behind_prefix(wanted.bucket, key)
+    } else {
+        After { name: object_name(wanted.bucket, key), version: 0, id: VersionId([0; 16]) }
+    }
+}
+
+/// Behind all keys with this prefix: no UTF-8 has the byte 255.
+fn behind_prefix(bucket: &str, prefix: &str) -> After {
+    let ObjectName(mut name) = object_name(bucket, prefix);
+    name.push(0xff);
+    After { name: ObjectName(name), version: 0, id: VersionId([0; 16]) }
+}
+
+pub(crate) fn limit_of(max_keys: Option<i32>) -> S3Result<usize> {
+    let limit = max_keys.unwrap_or(PAGE_MAX as i32);
+    usize::try_from(limit).map_err(|_| s3_error!(InvalidArgument, "Argument maxKeys must be an integer between 0 and 2147483647"))
+}
+
+/// How names stand in an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Encoding {
+    Plain,
+    Url,
+}
+
+impl Encoding {
+    pub(crate) fn parse(asked: Option<&EncodingType>) -> S3Result<Self> {
+        match asked.map(EncodingType::as_str) {
+            None => Ok(Self::Plain),
+            Some(EncodingType::URL) => Ok(Self::Url),
+            Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
+        }
+    }
+
+    pub(crate) fn of(self, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            // Slashes stay as they are, as with AWS.
+            Self::Url => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
+        }
+    }
+}
+
+fn encode_token(key: &str) -> String {
+    base64_simd::URL_SAFE_NO_PAD.encode_to_string(key.as_bytes())
+}
+
+fn decode_token(token: &str) -> Option<String> {
+    String::from_utf8(base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?).ok()
+}

@@ -1,0 +1,515 @@
+//! Uploads in parts.
+
+use fulgurite_domain::ObjectName;
+use md5::{Digest as _, Md5};
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CommonPrefix, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, Initiator,
+    ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload as ListedUpload, Owner,
+    Part as ListedPart, StorageClass, UploadPartInput, UploadPartOutput,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use tokio::sync::mpsc;
+
+use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed};
+use crate::conditions::may_replace;
+use crate::gateway::{Gateway, failed, state_failed};
+use crate::receive::{Body, length_of};
+use crate::s3::list::Encoding;
+use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl, refuse_customer_keys};
+use crate::state::{Bucket, MultipartUpload, Part, hex, now_ms};
+use crate::version::{attribute, encode_sizes, timestamp};
+
+/// The smallest part but for the last.
+const PART_BYTES_MIN: u64 = 5 << 20;
+/// The most parts.
+const PARTS_MAX: u32 = 10_000;
+/// The largest object.
+const OBJECT_BYTES_MAX: u64 = 5 << 40;
+/// From this size on, the client is told that it goes on while an upload is completed.
+const SLOW: u64 = 64 << 20;
+
+impl Gateway {
+    pub(crate) fn begin_multipart(
+        &self,
+        request: S3Request<CreateMultipartUploadInput>,
+    ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
+        let account = request.extensions.get::<crate::access::Caller>().and_then(|caller| caller.0.clone());
+        let input = request.input;
+        check_key(&input.key)?;
+        let bucket = self.bucket(&input.bucket)?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let described = Described {
+            content_type: input.content_type.as_deref(),
+            cache_control: input.cache_control.as_deref(),
+            content_disposition: input.content_disposition.as_deref(),
+            content_encoding: input.content_encoding.as_deref(),
+            content_language: input.content_language.as_deref(),
+            website_redirect_location: input.website_redirect_location.as_deref(),
+            expires: input.expires.as_ref(),
+            metadata: input.metadata.as_ref(),
+            storage_class: input.storage_class.as_ref(),
+            tagging: input.tagging.as_deref(),
+            lock_mode: input.object_lock_mode.as_ref(),
+            lock_until: input.object_lock_retain_until_date.as_ref(),
+            legal_hold: input.object_lock_legal_hold_status.as_ref(),
+        };
+        let attributes = described.attributes(&bucket)?;
+        let algorithm = match &input.checksum_algorithm {
+            None => None,
+            Some(named) => {
+                let algorithm = Algorithm::parse(named.as_str());
+                Some(algorithm.ok_or_else(|| s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported."))?)
+            }
+        };
+        let kind = checksum_type(algorithm, input.checksum_type.as_ref().map(ChecksumType::as_str))?;
+        let upload = MultipartUpload {
+            id: String::new(),
+            bucket: bucket.name.clone(),
+            key: input.key.clone(),
+            account: account.map_or_else(|| bucket.owner.clone(), |account| account.name.clone()),
+            created_ms: now_ms(),
+            checksum_algorithm: algorithm.map(|algorithm| algorithm.name().to_owned()),
+            checksum_type: kind.map(str::to_owned),
+            attributes,
+        };
+        let id = self.state.begin_upload(&upload).map_err(state_failed)?;
+        let output = CreateMultipartUploadOutput {
+            bucket: Some(bucket.name.clone()),
+            key: Some(input.key),
+            upload_id: Some(id),
+            checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from(algorithm.name().to_uppercase())),
+            checksum_type: kind.map(|kind| ChecksumType::from(kind.to_owned())),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) async fn put_part(&self, request: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
+        let mut input = request.input;
+        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        let number = number_of(input.part_number)?;
+        let length = length_of(input.content_length)?;
+        let fields = [
+            input.checksum_crc32.as_deref(),
+            input.checksum_crc32c.as_deref(),
+            input.checksum_crc64nvme.as_deref(),
+            input.checksum_sha1.as_deref(),
+            input.checksum_sha256.as_deref(),
+        ];
+        let claims = Claims::new(input.content_md5.as_deref(), fields, &request.headers)?;
+        let wanted = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
+        if let (Some(wanted), Some(given)) = (wanted, claims.algorithm())
+            && wanted != given
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+                wanted.name(),
+                given.name()
+            ));
+        }
+        let mut summing = claims.begin(wanted.or(Some(Algorithm::Crc64Nvme)));
+        let mut body = Body::new(input.body.take(), length);
+        let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
+        while let Some(piece) = body.next().await? {
+            summing.update(&piece);
+            writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
+        }
+        let summed = summing.end(request.trailing_headers.as_ref())?;
+        let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
+        let mut output = UploadPartOutput { e_tag: Some(ETag::Strong(hex(&part.md5))), ..Default::default() };
+        if let Some(Sum { algorithm, value }) = summed.sum {
+            match algorithm {
+                Algorithm::Crc32 => output.checksum_crc32 = Some(value),
+                Algorithm::Crc32c => output.checksum_crc32c = Some(value),
+                Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
+                Algorithm::Sha1 => output.checksum_sha1 = Some(value),
+                Algorithm::Sha256 => output.checksum_sha256 = Some(value),
+            }
+        }
+        Ok(S3Response::new(output))
+    }
+
+    /// Records a part whose content is in its file.
+    pub(crate) async fn keep_part(
+        &self,
+        upload: &MultipartUpload,
+        number: u32,
+        writer: crate::parts::PartWriter,
+        summed: Summed,
+    ) -> S3Result<Part> {
+        let stored =
+            writer.finish(number, summed.md5, summed.sum.map(|sum| sum.value)).await.map_err(|error| failed("storing a part", &error))?;
+        let replaced = self.state.add_part(&upload.id, &stored.part).map_err(state_failed)?.ok_or_else(no_such_upload)?;
+        let part = stored.keep();
+        self.parts.remove(replaced.as_slice());
+        Ok(part)
+    }
+
+    pub(crate) fn abort(&self, request: S3Request<AbortMultipartUploadInput>) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
+        let input = request.input;
+        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        self.end_upload(&upload.id)?;
+        Ok(S3Response::with_status(AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
+    }
+
+    /// Forgets an upload and removes its parts.
+    pub(crate) fn end_upload(&self, id: &str) -> S3Result<()> {
+        let parts = self.state.end_upload(id).map_err(state_failed)?;
+        self.parts.remove(&parts.unwrap_or_default());
+        Ok(())
+    }
+
+    /// An upload that was begun for this key.
+    pub(crate) fn upload_of(&self, bucket: &str, key: &str, id: &str) -> S3Result<MultipartUpload> {
+        self.bucket(bucket)?;
+        let upload = self.state.upload(id).map_err(state_failed)?;
+        upload.filter(|upload| upload.bucket == bucket && upload.key == key).ok_or_else(no_such_upload)
+    }
+
+    pub(crate) async fn complete(
+        self: std::sync::Arc<Self>,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let given = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone()).unwrap_or_default();
+        if given.is_empty() {
+            return Err(s3_error!(
+                MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            ));
+        }
+        let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
+            Ok(upload) => upload,
+            Err(error) => return self.completed_before(&bucket, &input).ok_or(error),
+        };
+        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
+        let parts = choose(&given, &all)?;
+        let size: u64 = parts.iter().map(|part| part.size).sum();
+        if size > OBJECT_BYTES_MAX {
+            return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
+        }
+        if let Some(expected) = input.mpu_object_size
+            && expected as u64 != size
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The provided 'x-amz-mp-object-size' header value {expected} does not match what was computed: {size}"
+            ));
+        }
+        let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
+        may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
+        if size < SLOW {
+            return self.assemble(bucket, input, upload, parts).await.map(S3Response::new);
+        }
+        // It takes a while; the framework sends spaces meanwhile, and an error in the body if it comes to that.
+        let future = async move { self.assemble(bucket, input, upload, parts).await };
+        Ok(S3Response::new(CompleteMultipartUploadOutput { future: Some(Box::pin(future)), ..Default::default() }))
+    }
+
+    /// A client that didn't hear that its upload is complete asks again.
+    fn completed_before(&self, bucket: &Bucket, input: &CompleteMultipartUploadInput) -> Option<S3Response<CompleteMultipartUploadOutput>> {
+        let version = self.newest(&bucket.name, &input.key).ok()??;
+        (version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())).then(|| {
+            let stored = Stored { etag: version.etag(), version_id: super::locks::shown_id(bucket, &version) };
+            S3Response::new(answer(input, stored, version.sums().pop(), Some(version.checksum_type())))
+        })
+    }
+
+    /// Puts the parts as one object.
+    async fn assemble(
+        &self,
+        bucket: std::sync::Arc<Bucket>,
+        input: CompleteMultipartUploadInput,
+        upload: MultipartUpload,
+        parts: Vec<Part>,
+    ) -> S3Result<CompleteMultipartUploadOutput> {
+        let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
+        // Another request may have completed or aborted it meanwhile.
+        if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
+            return self.completed_before(&bucket, &input).map(|response| response.output).ok_or(error);
+        }
+        let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
+        let is_composite = upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE);
+        let mut hasher = (!is_composite).then(|| algorithm.hasher());
+        let size: u64 = parts.iter().map(|part| part.size).sum();
+        let mut object = self.intake.upload();
+        // Reading ahead of the writer, as far as a few frames.
+        let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
+        let (files, wanted) = (self.parts.clone(), parts.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            wanted.iter().try_for_each(|part| {
+                files.read(part, &mut |bytes| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
+            })
+        });
+        while let Some(piece) = pieces.recv().await {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&piece);
+            }
+            self.write(&mut object, &piece, size).await;
+        }
+        reading.await.map_err(|error| failed("reading parts", &error))?.map_err(|error| failed("reading a part", &error))?;
+
+        let mut attributes = upload.attributes.clone();
+        let mut md5 = Md5::new();
+        parts.iter().for_each(|part| md5.update(part.md5));
+        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finalize()), parts.len()));
+        attributes.set(attribute::UPLOAD, upload.id.as_str());
+        attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
+        let sum = match hasher {
+            Some(hasher) => Sum { algorithm, value: crate::checksums::take(hasher) },
+            None => {
+                let mut sums = Vec::new();
+                for part in &parts {
+                    let sum = part.checksum.as_deref().and_then(|sum| base64_simd::STANDARD.decode_to_vec(sum.as_bytes()).ok());
+                    sums.extend(sum.unwrap_or_default());
+                }
+                attributes.set(attribute::CHECKSUM_TYPE, ChecksumType::COMPOSITE);
+                Sum { algorithm, value: format!("{}-{}", algorithm.of(&sums), parts.len()) }
+            }
+        };
+        let fields: Fields<'_> = [
+            input.checksum_crc32.as_deref(),
+            input.checksum_crc32c.as_deref(),
+            input.checksum_crc64nvme.as_deref(),
+            input.checksum_sha1.as_deref(),
+            input.checksum_sha256.as_deref(),
+        ];
+        let claimed = Algorithm::ALL.into_iter().zip(fields).find_map(|(algorithm, value)| Some((algorithm, value?)));
+        if let Some((claimed_algorithm, value)) = claimed
+            && (claimed_algorithm != algorithm || value.split('-').next() != sum.value.split('-').next())
+        {
+            return Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", claimed_algorithm.name()));
+        }
+        put_sum(Some(&sum), &mut attributes);
+        let conditions = (input.if_match.as_ref(), input.if_none_match.as_ref());
+        let stored = self.store(&bucket, &input.key, object, attributes, conditions).await?;
+        // A crash before this leaves an upload that can be completed again, or aborted.
+        self.end_upload(&upload.id)?;
+        let kind = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
+        Ok(answer(&input, stored, Some(sum), Some(ChecksumType::from_static(kind))))
+    }
+
+    pub(crate) fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {
+        let input = request.input;
+        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
+        let most = input.max_parts.unwrap_or(1_000);
+        let most = usize::try_from(most).map_err(|_| s3_error!(InvalidArgument, "max-parts must not be negative"))?.min(1_000);
+        let after = u32::try_from(input.part_number_marker.unwrap_or(0)).unwrap_or(0);
+        let mut parts = self.state.parts(&upload.id, after, most + 1).map_err(state_failed)?;
+        let truncated = parts.len() > most;
+        parts.truncate(most);
+        let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
+        let listed = |part: &Part| {
+            let mut listed = ListedPart {
+                e_tag: Some(ETag::Strong(hex(&part.md5))),
+                last_modified: Some(timestamp(part.modified_ms)),
+                part_number: Some(part.number as i32),
+                size: Some(part.size as i64),
+                ..Default::default()
+            };
+            match algorithm {
+                Some(Algorithm::Crc32) => listed.checksum_crc32 = part.checksum.clone(),
+                Some(Algorithm::Crc32c) => listed.checksum_crc32c = part.checksum.clone(),
+                Some(Algorithm::Crc64Nvme) => listed.checksum_crc64nvme = part.checksum.clone(),
+                Some(Algorithm::Sha1) => listed.checksum_sha1 = part.checksum.clone(),
+                Some(Algorithm::Sha256) => listed.checksum_sha256 = part.checksum.clone(),
+                None => {}
+            }
+            listed
+        };
+        let (owner, initiator) = self.persons(&upload)?;
+        let output = ListPartsOutput {
+            bucket: Some(upload.bucket.clone()),
+            key: Some(upload.key.clone()),
+            upload_id: Some(upload.id.clone()),
+            checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from(algorithm.name().to_uppercase())),
+            checksum_type: upload.checksum_type.clone().map(ChecksumType::from),
+            initiator: Some(initiator),
+            owner: Some(owner),
+            is_truncated: Some(truncated),
+            max_parts: Some(most as i32),
+            part_number_marker: Some(after as i32),
+            next_part_number_marker: Some(parts.last().map_or(after, |part| part.number) as i32),
+            parts: Some(parts.iter().map(listed).collect()),
+            storage_class: Some(StorageClass::from(upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned())),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    pub(crate) fn list_uploads(&self, request: S3Request<ListMultipartUploadsInput>) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        let encoding = Encoding::parse(input.encoding_type.as_ref())?;
+        let most = crate::s3::list::limit_of(input.max_uploads)?.min(1_000);
+        let prefix = input.prefix.clone().unwrap_or_default();
+        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
+        let (key_marker, id_marker) = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone().unwrap_or_default());
+        // Without an identifier, all uploads of the key are behind.
+        let mut after =
+            (key_marker.clone(), if id_marker.is_empty() && !key_marker.is_empty() { "\u{10ffff}".to_owned() } else { id_marker.clone() });
+        let (mut uploads, mut prefixes): (Vec<ListedUpload>, Vec<CommonPrefix>) = (Vec::new(), Vec::new());
+        let mut last = None;
+        let mut truncated = false;
+        'pages: loop {
+            let page = self.state.uploads(&bucket.name, &prefix, (&after.0, &after.1), 100).map_err(state_failed)?;
+            let is_last = page.len() < 100;
+            for upload in page {
+                if uploads.len() + prefixes.len() >= most {
+                    truncated = most > 0;
+                    break 'pages;
+                }
+                let under = delimiter.as_deref().and_then(|delimiter| {
+                    let at = upload.key.get(prefix.len()..)?.find(delimiter)?;
+                    Some(upload.key[..prefix.len() + at + delimiter.len()].to_owned())
+                });
+                if let Some(under) = under {
+                    after = (format!("{under}\u{10ffff}"), String::new());
+                    last = Some((under.clone(), String::new()));
+                    prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
+                    continue 'pages;
+                }
+                let (owner, initiator) = self.persons(&upload)?;
+                after = (upload.key.clone(), upload.id.clone());
+                last = Some(after.clone());
+                uploads.push(ListedUpload {
+                    checksum_algorithm: upload.checksum_algorithm.as_deref().map(|name| ChecksumAlgorithm::from(name.to_uppercase())),
+                    checksum_type: upload.checksum_type.clone().map(ChecksumType::from),
+                    initiated: Some(timestamp(upload.created_ms)),
+                    initiator: Some(initiator),
+                    key: Some(encoding.of(&upload.key)),
+                    owner: Some(owner),
+                    storage_class: Some(StorageClass::from(
+                        upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned(),
+                    )),
+                    upload_id: Some(upload.id),
+                });
+            }
+            if is_last {
+                break;
+            }
+        }
+        let (next_key, next_id) = last.filter(|_| truncated).unzip();
+        let output = ListMultipartUploadsOutput {
+            bucket: Some(bucket.name.clone()),
+            common_prefixes: Some(prefixes),
+            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
+            encoding_type: input.encoding_type,
+            is_truncated: Some(truncated),
+            key_marker: Some(encoding.of(&key_marker)),
+            upload_id_marker: Some(id_marker),
+            max_uploads: Some(most as i32),
+            next_key_marker: next_key.map(|key| encoding.of(&key)),
+            next_upload_id_marker: next_id,
+            prefix: Some(encoding.of(&prefix)),
+            uploads: Some(uploads),
+            ..Default::default()
+        };
+        Ok(S3Response::new(output))
+    }
+
+    fn persons(&self, upload: &MultipartUpload) -> S3Result<(Owner, Initiator)> {
+        let id = self.state.account(&upload.account).map_err(state_failed)?.map(|account| account.id.clone());
+        let name = Some(upload.account.clone());
+        Ok((Owner { display_name: name.clone(), id: id.clone() }, Initiator { display_name: name, id }))
+    }
+}
+
+/// The parts that a client wants, in its order, which has to be that of their numbers.
+fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
+    let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
+    for wanted in given {
+        let number = wanted.part_number.unwrap_or(0);
+        if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
+            return Err(s3_error!(
+                InvalidPartOrder,
+                "The list of parts was not in ascending order. The parts list must be specified in order by part number."
+            ));
+        }
+        let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
+        let part = part.filter(|part| wanted.e_tag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
+        let part = part.ok_or_else(|| {
+            s3_error!(
+                InvalidPart,
+                "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
+            )
+        })?;
+        let sums =
+            [&wanted.checksum_crc32, &wanted.checksum_crc32c, &wanted.checksum_crc64nvme, &wanted.checksum_sha1, &wanted.checksum_sha256];
+        if let (Some(claimed), Some(found)) = (sums.into_iter().flatten().next(), &part.checksum)
+            && claimed != found
+        {
+            return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
+        }
+        chosen.push(part.clone());
+    }
+    if let Some(small) = chosen[..chosen.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
+        return Err(s3_error!(
+            EntityTooSmall,
+            "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, and all but the last need {PART_BYTES_MIN}",
+            small.number,
+            small.size
+        ));
+    }
+    Ok(chosen)
+}
+
+fn answer(
+    input: &CompleteMultipartUploadInput,
+    stored: Stored,
+    sum: Option<Sum>,
+    kind: Option<ChecksumType>,
+) -> CompleteMultipartUploadOutput {
+    let mut output = CompleteMultipartUploadOutput {
+        bucket: Some(input.bucket.clone()),
+        key: Some(input.key.clone()),
+        e_tag: Some(stored.etag),
+        version_id: stored.version_id,
+        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        checksum_type: kind,
+        ..Default::default()
+    };
+    if let Some(Sum { algorithm, value }) = sum {
+        match algorithm {
+            Algorithm::Crc32 => output.checksum_crc32 = Some(value),
+            Algorithm::Crc32c => output.checksum_crc32c = Some(value),
+            Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
+            Algorithm::Sha1 => output.checksum_sha1 = Some(value),
+            Algorithm::Sha256 => output.checksum_sha256 = Some(value),
+        }
+    }
+    output
+}
+
+/// Whether the checksum of the object is of its bytes or of its parts' checksums, as AWS has it for each algorithm.
+fn checksum_type(algorithm: Option<Algorithm>, asked: Option<&str>) -> S3Result<Option<&'static str>> {
+    let Some(algorithm) = algorithm else { return Ok(None) };
+    match (asked, algorithm) {
+        (None, Algorithm::Crc64Nvme) => Ok(Some(ChecksumType::FULL_OBJECT)),
+        (None, _) => Ok(Some(ChecksumType::COMPOSITE)),
+        (Some(ChecksumType::FULL_OBJECT), algorithm) if algorithm.is_linear() => Ok(Some(ChecksumType::FULL_OBJECT)),
+        (Some(ChecksumType::COMPOSITE), algorithm) if algorithm != Algorithm::Crc64Nvme => Ok(Some(ChecksumType::COMPOSITE)),
+        (Some(asked), _) => {
+            Err(s3_error!(InvalidRequest, "The {asked} checksum type cannot be used with the {} checksum algorithm.", algorithm.name()))
+        }
+    }
+}
+
+pub(crate) fn number_of(number: i32) -> S3Result<u32> {
+    u32::try_from(number)
+        .ok()
+        .filter(|number| (1..=PARTS_MAX).contains(number))
+        .ok_or_else(|| s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"))
+}
+
+pub(crate) fn no_such_upload() -> s3s::S3Error {
+    s3_error!(
+        NoSuchUpload,
+        "The specified multipart upload does not exist. The upload ID might be invalid, or the multipart upload might have been aborted or completed."
+    )
+}

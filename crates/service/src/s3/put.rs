@@ -1,0 +1,321 @@
+//! Putting objects, whole.
+
+use fulgurite_archive::catalogue::VersionRow;
+use fulgurite_archive::{NewObject, Upload};
+use fulgurite_domain::{Attributes, Kind, VersionId};
+use s3s::dto::{
+    ETag, ETagCondition, Metadata, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput, StorageClass, Timestamp,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use tokio::sync::oneshot;
+
+use crate::checksums::{Algorithm, Claims, Sum};
+use crate::conditions::may_replace;
+use crate::gateway::{Gateway, failed, not_acknowledged};
+use crate::names::object_name;
+use crate::receive::{Body, length_of};
+use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
+use crate::tags;
+use crate::version::{Version, attribute, ms_of};
+
+/// The most user metadata of an object: names and values.
+const METADATA_BYTES_MAX: usize = 2 << 10;
+/// The longest key.
+const KEY_BYTES_MAX: usize = 1_024;
+
+/// What a request says of an object beside its content; the same for a put, an upload in parts and a copy.
+#[derive(Debug, Default)]
+pub(crate) struct Described<'a> {
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) cache_control: Option<&'a str>,
+    pub(crate) content_disposition: Option<&'a str>,
+    pub(crate) content_encoding: Option<&'a str>,
+    pub(crate) content_language: Option<&'a str>,
+    pub(crate) website_redirect_location: Option<&'a str>,
+    pub(crate) expires: Option<&'a Timestamp>,
+    pub(crate) metadata: Option<&'a Metadata>,
+    pub(crate) storage_class: Option<&'a StorageClass>,
+    pub(crate) tagging: Option<&'a str>,
+    pub(crate) lock_mode: Option<&'a ObjectLockMode>,
+    pub(crate) lock_until: Option<&'a Timestamp>,
+    pub(crate) legal_hold: Option<&'a ObjectLockLegalHoldStatus>,
+}
+
+/// Where a version went.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) etag: ETag,
+    /// For the answer; none in a bucket that never kept versions.
+    pub(crate) version_id: Option<String>,
+}
+
+impl Described<'_> {
+    /// The attributes of an object in a bucket.
+    pub(crate) fn attributes(&self, bucket: &Bucket) -> S3Result<Attributes> {
+        let mut attributes = Attributes::default();
+        self.put_headers(&mut attributes)?;
+        if let Some(tagging) = self.tagging {
+            let tags = tags::parse(tagging)?;
+            tags::check(&tags, tags::OBJECT_MAX)?;
+            if !tags.is_empty() {
+                attributes.set(attribute::TAGS, tags::encode(&tags));
+            }
+        }
+        self.put_lock(bucket, &mut attributes)?;
+        put_class(self.storage_class, &mut attributes)?;
+        Ok(attributes)
+    }
+
+    /// Content type, metadata and the like.
+    pub(crate) fn put_headers(&self, attributes: &mut Attributes) -> S3Result<()> {
+        for (name, value) in [
+            ("content-type", self.content_type),
+            ("cache-control", self.cache_control),
+            ("content-disposition", self.content_disposition),
+            ("content-encoding", self.content_encoding.map(without_chunked).as_deref()),
+            ("content-language", self.content_language),
+            ("website-redirect-location", self.website_redirect_location),
+        ] {
+            if let Some(value) = value.filter(|value| !value.is_empty()) {
+                attributes.set(name, value);
+            }
+        }
+        if let Some(expires) = self.expires {
+            attributes.set(attribute::EXPIRES, (ms_of(expires) / 1_000).to_string());
+        }
+        let metadata = self.metadata.into_iter().flatten();
+        let mut bytes = 0;
+        for (name, value) in metadata {
+            bytes += name.len() + value.len();
+            attributes.set(format!("{}{}", attribute::META, name.to_lowercase()), value.as_str());
+        }
+        if bytes > METADATA_BYTES_MAX {
+            return Err(s3_error!(MetadataTooLarge, "Your metadata headers exceed the maximum allowed metadata size"));
+        }
+        Ok(())
+    }
+
+    fn put_lock(&self, bucket: &Bucket, attributes: &mut Attributes) -> S3Result<()> {
+        let asked = self.lock_mode.is_some() || self.lock_until.is_some() || self.legal_hold.is_some();
+        if asked && !bucket.object_lock {
+            return Err(s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration"));
+        }
+        match (self.lock_mode, self.lock_until) {
+            (Some(mode), Some(until)) => {
+                let mode = RetentionMode::parse(mode.as_str()).ok_or_else(|| s3_error!(InvalidArgument, "Unknown wormMode directive."))?;
+                if ms_of(until) <= now_ms() {
+                    return Err(s3_error!(InvalidArgument, "The retain until date must be in the future!"));
+                }
+                attributes.set(attribute::RETENTION_MODE, mode.name());
+                attributes.set(attribute::RETENTION_UNTIL, ms_of(until).to_string());
+            }
+            (None, None) => {
+                if let Some(default) = bucket.retention.filter(|_| bucket.object_lock) {
+                    attributes.set(attribute::RETENTION_MODE, default.mode.name());
+                    attributes.set(attribute::RETENTION_UNTIL, now_ms().saturating_add(default.period_ms()).to_string());
+                }
+            }
+            _ => {
+                return Err(s3_error!(
+                    InvalidArgument,
+                    "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"
+                ));
+            }
+        }
+        match self.legal_hold.map(ObjectLockLegalHoldStatus::as_str) {
+            None | Some(ObjectLockLegalHoldStatus::OFF) => {}
+            Some(ObjectLockLegalHoldStatus::ON) => attributes.set(attribute::LEGAL_HOLD, "ON"),
+            Some(_) => return Err(s3_error!(InvalidArgument, "Legal Hold must be either of 'ON' or 'OFF'")),
+        }
+        Ok(())
+    }
+}
+
+fn put_class(class: Option<&StorageClass>, attributes: &mut Attributes) -> S3Result<()> {
+    match class.map(StorageClass::as_str) {
+        None | Some(StorageClass::STANDARD) => Ok(()),
+        // Classes that differ from the usual one by what they cost elsewhere are kept as they were asked for, and read as the usual one.
+        Some(
+            class @ (StorageClass::GLACIER
+            | StorageClass::DEEP_ARCHIVE
+            | StorageClass::GLACIER_IR
+            | StorageClass::STANDARD_IA
+            | StorageClass::ONEZONE_IA
+            | StorageClass::INTELLIGENT_TIERING
+            | StorageClass::REDUCED_REDUNDANCY),
+        ) => {
+            attributes.set(attribute::CLASS, class);
+            Ok(())
+        }
+        Some(_) => Err(s3_error!(InvalidStorageClass, "The storage class you specified is not valid")),
+    }
+}
+
+/// `aws-chunked` tells how content was sent and not what it is.
+fn without_chunked(encoding: &str) -> String {
+    encoding
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.eq_ignore_ascii_case("aws-chunked") && !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// Notes a checksum among the attributes.
+pub(crate) fn put_sum(sum: Option<&Sum>, attributes: &mut Attributes) {
+    if let Some(sum) = sum {
+        attributes.set(format!("{}{}", attribute::CHECKSUM, sum.algorithm.name()), sum.value.as_str());
+    }
+}
+
+/// Keys that are too long, before anything is read.
+pub(crate) fn check_key(key: &str) -> S3Result<()> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(s3_error!(KeyTooLongError, "Your key is too long"));
+    }
+    Ok(())
+}
+
+impl Gateway {
+    pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        let mut input = request.input;
+        check_key(&input.key)?;
+        let bucket = self.bucket(&input.bucket)?;
+        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        if input.write_offset_bytes.is_some() {
+            return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
+        }
+        let length = length_of(input.content_length)?;
+        let sums = [
+            input.checksum_crc32.as_deref(),
+            input.checksum_crc32c.as_deref(),
+            input.checksum_crc64nvme.as_deref(),
+            input.checksum_sha1.as_deref(),
+            input.checksum_sha256.as_deref(),
+        ];
+        let claims = Claims::new(input.content_md5.as_deref(), sums, &request.headers)?;
+        let described = Described {
+            content_type: input.content_type.as_deref(),
+            cache_control: input.cache_control.as_deref(),
+            content_disposition: input.content_disposition.as_deref(),
+            content_encoding: input.content_encoding.as_deref(),
+            content_language: input.content_language.as_deref(),
+            website_redirect_location: input.website_redirect_location.as_deref(),
+            expires: input.expires.as_ref(),
+            metadata: input.metadata.as_ref(),
+            storage_class: input.storage_class.as_ref(),
+            tagging: input.tagging.as_deref(),
+            lock_mode: input.object_lock_mode.as_ref(),
+            lock_until: input.object_lock_retain_until_date.as_ref(),
+            legal_hold: input.object_lock_legal_hold_status.as_ref(),
+        };
+        let mut attributes = described.attributes(&bucket)?;
+        // Before a long body is read for nothing; it is decided when the object is put.
+        if input.if_match.is_some() || input.if_none_match.is_some() {
+            let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
+            may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
+        }
+        let mut summing = claims.begin(Some(Algorithm::Crc64Nvme));
+        let mut body = Body::new(input.body.take(), length);
+        let upload = self.receive(&mut body, &mut summing).await?;
+        let summed = summing.end(request.trailing_headers.as_ref())?;
+        put_sum(summed.sum.as_ref(), &mut attributes);
+        attributes.set(attribute::ETAG, hex(&summed.md5));
+        let stored = self.store(&bucket, &input.key, upload, attributes, (input.if_match.as_ref(), input.if_none_match.as_ref())).await?;
+        let mut output = PutObjectOutput {
+            e_tag: Some(stored.etag),
+            version_id: stored.version_id,
+            checksum_type: Some(s3s::dto::ChecksumType::from_static(s3s::dto::ChecksumType::FULL_OBJECT)),
+            ..Default::default()
+        };
+        if let Some(sum) = summed.sum {
+            match sum.algorithm {
+                Algorithm::Crc32 => output.checksum_crc32 = Some(sum.value),
+                Algorithm::Crc32c => output.checksum_crc32c = Some(sum.value),
+                Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(sum.value),
+                Algorithm::Sha1 => output.checksum_sha1 = Some(sum.value),
+                Algorithm::Sha256 => output.checksum_sha256 = Some(sum.value),
+            }
+        }
+        Ok(S3Response::new(output))
+    }
+
+    /// Puts an object whose content is in staging, in place of what the bucket doesn't keep. Returns when it survives a crash.
+    pub(crate) async fn store(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: Upload,
+        mut attributes: Attributes,
+        (matches, none_match): (Option<&ETagCondition>, Option<&ETagCondition>),
+    ) -> S3Result<Stored> {
+        let name = object_name(&bucket.name, key);
+        let _held = self.names.hold(name.clone()).await;
+        if matches.is_some() || none_match.is_some() {
+            let current = self.newest(&bucket.name, key)?.filter(|version| !version.is_marker());
+            may_replace(matches, none_match, current.as_ref())?;
+        }
+        // The bucket may have been changed, or removed, while the content came.
+        let bucket = self.bucket(&bucket.name)?;
+        let replaced = self.replaced(&bucket, &name)?;
+        if bucket.versioning != Versioning::Enabled {
+            attributes.set(attribute::NULL, "");
+        }
+        attributes.check().map_err(|error| s3_error!(InvalidRequest, "{error}"))?;
+        let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
+        let version_id = match bucket.versioning {
+            Versioning::Never => None,
+            Versioning::Enabled => Some(upload.id().to_string()),
+            Versioning::Suspended => Some("null".to_owned()),
+        };
+        let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
+        let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
+        let (tell, told) = oneshot::channel();
+        upload.finish(object, replaced, Box::new(move |result| drop(tell.send(result))));
+        told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
+        self.forget_state(&gone);
+        Ok(Stored { etag, version_id })
+    }
+
+    /// The versions that a new one of a name takes the place of.
+    pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName) -> S3Result<Vec<VersionRow>> {
+        match bucket.versioning {
+            Versioning::Enabled => Ok(Vec::new()),
+            Versioning::Never => self.versions(name),
+            Versioning::Suspended => {
+                let mut versions = self.versions(name)?;
+                versions.retain(|row| Version::new(row.clone()).is_null());
+                Ok(versions)
+            }
+        }
+    }
+
+    /// Forgets what was said of versions that are gone. What is left of it if that fails does no harm.
+    pub(crate) fn forget_state(&self, gone: &[VersionId]) {
+        if !gone.is_empty()
+            && let Err(error) = self.state.forget_versions(gone)
+        {
+            tracing::warn!(%error, "what was said of removed versions stays in the service's database");
+        }
+    }
+}
+
+/// Keys of customers' own are not supported; to pass them over would store what was meant to be sealed by them.
+pub(crate) fn refuse_customer_keys(given: bool) -> S3Result<()> {
+    if given {
+        return Err(s3_error!(
+            NotImplemented,
+            "Server-side encryption with customer-provided keys is not supported; every object is encrypted with a key of its own."
+        ));
+    }
+    Ok(())
+}
+
+/// ACLs are as in buckets whose owner owns all objects, which is the default of AWS since April 2023: only those that say no more are taken.
+pub(crate) fn refuse_acl(acl: Option<&str>) -> S3Result<()> {
+    match acl {
+        None | Some("private" | "bucket-owner-full-control" | "bucket-owner-read") => Ok(()),
+        Some(_) => Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs")),
+    }
+}

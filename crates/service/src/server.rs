@@ -1,0 +1,187 @@
+//! The server: connections, requests one after another on each, and an end that lets those under way finish.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fulgurite_archive::{Archive, ArchiveError};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::host::SingleDomain;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use crate::access::{Gate, Signatures};
+use crate::background;
+use crate::gateway::Gateway;
+use crate::s3::Operations;
+use crate::settings::Settings;
+use crate::state::{State, StateError, hex, random};
+
+/// How long a client may take for the head of a request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// The longest head of a request: S3 allows 8 KiB of headers, and presigned URLs are long.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// XML of requests: a batch of 1,000 keys of 1,024 bytes, or 10,000 parts, fits.
+const XML_BYTES_MAX: usize = 4 << 20;
+/// A file in a form, which the framework gathers in memory.
+const FORM_BYTES_MAX: u64 = 64 << 20;
+/// How long requests under way may take when the server is stopped.
+const END_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Why the server can't run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address can't be listened on.
+    #[error("can't listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The domain of the settings isn't one.
+    #[error("the setting `domain` is {domain:?}, which is not a domain")]
+    Domain {
+        /// What it is.
+        domain: String,
+    },
+    /// The archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The service's database failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The system gives no threads.
+    #[error("the server can't begin: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// A server that is about to serve.
+pub struct Server {
+    listener: TcpListener,
+    gateway: Arc<Gateway>,
+    service: S3Service,
+    settings: Settings,
+}
+
+impl Server {
+    /// Binds the address and opens everything.
+    ///
+    /// # Errors
+    /// [`ServeError`] says what is in the way.
+    pub async fn bind(archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
+        let listen = |source| ServeError::Listen { address: settings.listen, source };
+        let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
+        let state = Arc::new(State::open(archive)?);
+        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone())?);
+        let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
+        if let Err(error) = swept {
+            tracing::warn!(%error, "files of parts that no upload knows can't be removed");
+        }
+        let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
+        builder.set_auth(Signatures(state.clone()));
+        builder.set_access(Gate(state));
+        let mut config = S3Config::default();
+        config.xml_max_body_size = XML_BYTES_MAX;
+        config.post_object_max_file_size = FORM_BYTES_MAX;
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        if let Some(domain) = &settings.domain {
+            builder.set_host(SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() })?);
+        }
+        Ok(Self { listener, gateway, service: builder.build(), settings })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Panics
+    /// If the system doesn't know.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listener.local_addr().expect("a socket that was bound has an address")
+    }
+
+    /// Serves until `stop` is done; then requests under way may finish.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let (tell, told) = watch::channel(false);
+        let background = tokio::spawn(background::work(self.gateway.clone(), self.settings.background.clone(), told));
+        let connections = Arc::new(Semaphore::new(self.settings.connections));
+        let graceful = GracefulShutdown::new();
+        let mut http = hyper::server::conn::http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX).pipeline_flush(true);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            // Whoever comes while all are taken waits in the system's queue.
+            let permit = tokio::select! {
+                permit = connections.clone().acquire_owned() => permit.expect("it is never closed"),
+                () = &mut stop => break,
+            };
+            let stream = tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        // Out of files, most likely: it passes when connections end.
+                        tracing::warn!(%error, "a connection can't be accepted");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        continue;
+                    }
+                },
+                () = &mut stop => break,
+            };
+            // Answers are small, and clients wait for them.
+            let _ = stream.set_nodelay(true);
+            let service = self.service.clone();
+            let connection = http.serve_connection(TokioIo::new(stream), service_fn(move |request| answer(service.clone(), request)));
+            let connection = graceful.watch(connection);
+            tokio::spawn(async move {
+                let _permit = permit;
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection ended");
+                }
+            });
+        }
+        drop(self.listener);
+        let _ = tell.send(true);
+        if tokio::time::timeout(END_PATIENCE, graceful.shutdown()).await.is_err() {
+            tracing::warn!("requests under way took too long and were cut off");
+        }
+        let _ = background.await;
+        tracing::info!("stopped");
+    }
+}
+
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// Answers a request: those of the service itself, and S3's.
+async fn answer(service: S3Service, request: Request<Incoming>) -> Result<Response<s3s::Body>, Infallible> {
+    let begun = Instant::now();
+    let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = match (&method, path.as_str()) {
+        (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
+        _ => match service.call(request.map(s3s::Body::from)).await {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(?error, id, "the framework failed");
+                let mut response = Response::new(s3s::Body::empty());
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            }
+        },
+    };
+    let headers = response.headers_mut();
+    headers.insert("server", HeaderValue::from_static("fulgurite"));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert("x-amz-request-id", id);
+    }
+    // Queries may hold signatures, and stay out of the log.
+    tracing::info!(id, %method, path, status = response.status().as_u16(), us = begun.elapsed().as_micros() as u64, "request");
+    Ok(response)
+}

@@ -1,0 +1,135 @@
+//! Settings of the service: `service.toml` in the archive's folder, made with its defaults and comments by the first start.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+/// The file's name.
+pub const FILE: &str = "service.toml";
+
+/// What the first start writes.
+const DEFAULT: &str = r#"# Settings of `fulgurite serve`. A setting that isn't here has the value shown.
+
+# Where to listen. Other machines reach it only if this isn't a loopback address; put TLS in front of it then.
+listen = "127.0.0.1:9000"
+
+# The region that clients have to name.
+region = "us-east-1"
+
+# A domain whose subdomains are buckets: with "s3.example.org", bucket.s3.example.org is a bucket. Without it, buckets are the first part of paths.
+# domain = "s3.example.org"
+
+# Connections at once; more have to wait.
+connections = 1024
+
+[background]
+# What is staged is written to platters when there is enough for a set, or when the oldest of it has waited for so many hours.
+flush_after_hours = 24
+
+# Uploads in parts that were begun so many days ago and never completed are given up.
+abandon_uploads_after_days = 30
+"#;
+
+/// The settings.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The region that clients name.
+    pub region: String,
+    /// A domain whose subdomains are buckets.
+    pub domain: Option<String>,
+    /// Connections at once.
+    pub connections: usize,
+    /// What is done beside requests.
+    pub background: Background,
+}
+
+/// What is done beside requests.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Background {
+    /// How long something stays staged at most, in hours.
+    pub flush_after_hours: u64,
+    /// After how many days uploads in parts are given up.
+    pub abandon_uploads_after_days: u64,
+}
+
+impl Default for Background {
+    fn default() -> Self {
+        Self { flush_after_hours: 24, abandon_uploads_after_days: 30 }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9_000)),
+            region: "us-east-1".to_owned(),
+            domain: None,
+            connections: 1_024,
+            background: Background::default(),
+        }
+    }
+}
+
+impl Background {
+    /// How long something stays staged at most.
+    #[must_use]
+    pub fn flush_after(&self) -> Duration {
+        Duration::from_secs(self.flush_after_hours.saturating_mul(3_600))
+    }
+}
+
+/// Settings that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file can't be read or made.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file has something wrong in it.
+    #[error("{path}: {source}")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        source: Box<toml::de::Error>,
+    },
+}
+
+impl Settings {
+    /// Reads the settings of the archive in `home`; makes the file if there is none.
+    ///
+    /// # Errors
+    /// [`SettingsError`] says what is wrong where.
+    pub fn read_or_make(home: &Path) -> Result<Self, SettingsError> {
+        let path = home.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::write(&path, DEFAULT).map_err(|source| SettingsError::Io { path: path.clone(), source })?;
+                DEFAULT.to_owned()
+            }
+            Err(source) => return Err(SettingsError::Io { path, source }),
+        };
+        toml::from_str(&text).map_err(|source| SettingsError::Wrong { path, source: Box::new(source) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_that_is_made_says_what_the_defaults_are() {
+        assert_eq!(toml::from_str::<Settings>(DEFAULT).expect("settings"), Settings::default());
+    }
+}

@@ -1,0 +1,106 @@
+//! Tags: ten for an object, fifty for a bucket, kept URL-encoded as they come in the header.
+
+use s3s::dto::Tag;
+use s3s::{S3Result, s3_error};
+
+use crate::gateway::custom;
+
+/// The most tags of an object.
+pub(crate) const OBJECT_MAX: usize = 10;
+/// The most tags of a bucket.
+pub(crate) const BUCKET_MAX: usize = 50;
+
+/// Reads `x-amz-tagging`: `name=value&name=value`, each encoded as in a URL.
+pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
+    let decode = |text: &str| {
+        decode(text).ok_or_else(|| {
+            s3_error!(
+                InvalidArgument,
+                "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates."
+            )
+        })
+    };
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let tags = pairs.map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok(Tag { key: Some(decode(key)?), value: Some(decode(value)?) })
+    });
+    tags.collect()
+}
+
+/// Checks tags against S3's limits.
+pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
+    if tags.len() > most {
+        let message = if most == OBJECT_MAX { "Object tags cannot be greater than 10" } else { "Bucket tags cannot be greater than 50" };
+        return Err(custom("BadRequest", http::StatusCode::BAD_REQUEST, message));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for tag in tags {
+        let (key, value) = (tag.key.as_deref().unwrap_or_default(), tag.value.as_deref().unwrap_or_default());
+        if key.is_empty() || key.chars().count() > 128 {
+            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+        }
+        if value.chars().count() > 256 {
+            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
+        }
+        if key.starts_with("aws:") {
+            return Err(s3_error!(InvalidTag, "System tags cannot be added/updated by requester"));
+        }
+        if !names.insert(key) {
+            return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
+        }
+    }
+    Ok(())
+}
+
+/// Tags as they are kept.
+pub(crate) fn encode(tags: &[Tag]) -> String {
+    let pair = |tag: &Tag| {
+        format!("{}={}", encode_text(tag.key.as_deref().unwrap_or_default()), encode_text(tag.value.as_deref().unwrap_or_default()))
+    };
+    tags.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+/// Text as it stands in URLs: all but letters, digits and `-_.~` as `%XX`.
+pub(crate) fn encode_text(text: &str) -> String {
+    use std::fmt::Write;
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            encoded.push(byte.into());
+        } else {
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit = || (rest.next()? as char).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_come_back_as_they_were() {
+        let tags = vec![
+            Tag { key: Some("a b&c=d".into()), value: Some("é+%".into()) },
+            Tag { key: Some("empty".into()), value: Some(String::new()) },
+        ];
+        assert_eq!(parse(&encode(&tags)).expect("tags"), tags);
+        assert!(parse("%f").is_err() && parse("%ff=x").is_err());
+    }
+}
