@@ -58,6 +58,11 @@ pub(crate) enum Command {
     /// Care for the keys
     #[command(subcommand)]
     Keys(Keys),
+    /// Serve the archive over S3
+    Serve(Serve),
+    /// Care for the accounts of the S3 service, and their keys
+    #[command(subcommand)]
+    Accounts(Accounts),
     /// Show all of it: archive a folder, destroy platters, restore every byte
     Demo(Demo),
     /// Try out libraries that nobody has built yet: the digital twin
@@ -237,6 +242,55 @@ pub(crate) struct KeysImport {
     /// The file with the passphrase, if it was sealed
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to listen, instead of where the settings say; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// A folder for platters, if the archive is still to be made: FOLDER or NAME=FOLDER, one for each disk; without it, three beside the archive
+    #[arg(long = "store", value_name = "[NAME=]FOLDER")]
+    pub(crate) stores: Vec<String>,
+    /// Write the log as JSON
+    #[arg(long)]
+    pub(crate) log_json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Accounts {
+    /// Make an account, and a key for it
+    Add(AccountAdd),
+    /// Make one more key of an account
+    Key(AccountName),
+    /// Make a key useless
+    Revoke(AccessKey),
+    /// List accounts and the keys that work
+    List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccountAdd {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// It may do everything in every bucket
+    #[arg(long)]
+    pub(crate) admin: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccountName {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccessKey {
+    /// Its identifier, as `accounts list` shows it
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod list;
 mod platters;
 mod progress;
 mod put;
+mod serve;
 mod setup;
 mod text;
 mod twin;
@@ -116,6 +117,8 @@ fn main() -> ExitCode {
         Command::Store(Stores::Replace(replace)) => setup::replace_store(&session, &replace),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
+        Command::Serve(serve) => serve::serve(&session, &serve),
+        Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo(demo) => demo::demo(&session, &demo),
         Command::Twin(twin) => twin::twin(&session, &twin),
     };

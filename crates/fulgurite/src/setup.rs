@@ -59,7 +59,7 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
 }
 
 /// `FOLDER` or `NAME=FOLDER`. Folders are kept as absolute paths, so that it doesn't matter where commands are given.
-fn store(index: usize, text: &str) -> Result<StoreSettings> {
+pub(crate) fn store(index: usize, text: &str) -> Result<StoreSettings> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !name.contains('/') => (name.to_owned(), path),
         _ => (format!("d{}", index + 1), text),
@@ -75,7 +75,7 @@ fn store(index: usize, text: &str) -> Result<StoreSettings> {
 }
 
 /// As many stores as possible in a set, up to the 16+3 of Project Silica; of up to three stores one may be lost, of up to nine two.
-fn default_shape(stores: usize) -> (u16, u16) {
+pub(crate) fn default_shape(stores: usize) -> (u16, u16) {
     let stores = stores.min(19) as u16;
     let redundancy = match stores {
         0 | 1 => 0,
