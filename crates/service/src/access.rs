@@ -1,15 +1,16 @@
 //! Who may do what: signatures belong to accounts, buckets to those that made them, and policies let others in.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::path::S3Path;
-use s3s::{S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 
 use crate::gateway::{Gateway, no_such_bucket, state_failed};
-use crate::policy::{Answer, Policy, Question};
+use crate::policy::{Answer, Policy, Question, RequestFacts};
 use crate::state::{Account, Bucket, State};
 
 /// Who a request is of; nobody, where a bucket lets everybody in.
@@ -44,6 +45,7 @@ impl S3Access for Gate {
             None => None,
         };
         let account = account.map(|key| key.account.clone());
+        let peer = context.extensions_mut().get::<Peer>().map(|peer| peer.0);
         let operation = context.s3_op().name();
         let (bucket, key) = match context.s3_path() {
             S3Path::Root => (None, None),
@@ -60,7 +62,11 @@ impl S3Access for Gate {
             (Some(name), _) => {
                 let found = self.0.bucket(name).map_err(state_failed)?;
                 match found {
-                    Some(bucket) => may(&bucket, account.as_deref(), action_of(operation, context.uri().query()), key.as_deref())?,
+                    Some(bucket) => {
+                        let request = RequestFacts { query: context.uri().query(), peer };
+                        let action = action_of(operation, request.query);
+                        ask(&bucket, account.as_deref(), action, key.as_deref(), &request)?;
+                    }
                     // Strangers are not told what there is.
                     None if account.is_none() => return Err(s3_error!(AccessDenied)),
                     None => return Err(no_such_bucket()),
@@ -72,14 +78,20 @@ impl S3Access for Gate {
     }
 }
 
-/// Whether an account may do something in a bucket.
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+/// Whether an account may do something in a bucket, whatever else the request says.
 pub(crate) fn may(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>) -> S3Result<()> {
+    ask(bucket, account, action, key, &RequestFacts::default())
+}
+
+fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>, request: &RequestFacts<'_>) -> S3Result<()> {
     let policy = bucket.policy.as_deref().map(Policy::parse);
     let answer = match policy {
         None => Answer::Silent,
-        Some(Ok(policy)) => {
-            policy.answer(&Question { account: account.map(|account| account.name.as_str()), action, bucket: &bucket.name, key })
-        }
+        Some(Ok(policy)) => policy.answer(&Question { account, action, bucket: &bucket.name, key, request: *request }),
         // It was checked when it was put; what can't be read lets nobody in.
         Some(Err(_)) => Answer::Silent,
     };
@@ -94,6 +106,16 @@ pub(crate) fn may(bucket: &Bucket, account: Option<&Account>, action: &str, key:
 }
 
 impl Gateway {
+    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
+        let account = caller.and_then(|caller| caller.0.as_deref());
+        let is_missing = matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion);
+        match may(bucket, account, "s3:ListBucket", None) {
+            Err(denied) if is_missing => denied,
+            _ => error,
+        }
+    }
+
     /// Whether a caller may read an object that it copies from.
     pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, is_version: bool) -> S3Result<()> {
         let account = caller.and_then(|caller| caller.0.as_deref());
@@ -135,6 +157,7 @@ fn action_of(operation: &str, query: Option<&str>) -> &'static str {
         "GetObjectLegalHold" => "s3:GetObjectLegalHold",
         "PutObjectLegalHold" => "s3:PutObjectLegalHold",
         "RestoreObject" => "s3:RestoreObject",
+        "GetBucketPolicyStatus" => "s3:GetBucketPolicyStatus",
         "GetBucketPolicy" => "s3:GetBucketPolicy",
         "PutBucketPolicy" => "s3:PutBucketPolicy",
         "DeleteBucketPolicy" => "s3:DeleteBucketPolicy",

@@ -131,6 +131,12 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
     if let Ok(id) = http::HeaderValue::from_str(&version.id()) {
         headers.insert("x-amz-version-id", id);
     }
+    let mut date = Vec::new();
+    if version.modified().format(s3s::dto::TimestampFormat::HttpDate, &mut date).is_ok()
+        && let Ok(date) = http::HeaderValue::from_bytes(&date)
+    {
+        headers.insert("last-modified", date);
+    }
     headers
 }
 

@@ -12,6 +12,7 @@ mod access;
 mod background;
 mod checksums;
 mod conditions;
+mod errors;
 mod gateway;
 mod names;
 mod parts;

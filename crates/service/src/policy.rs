@@ -2,8 +2,11 @@
 //! put, and never passed over: a condition that is ignored would let in whom it keeps out.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::Deserialize;
+
+use crate::state::Account;
 
 /// The longest policy, as with AWS.
 const BYTES_MAX: usize = 20 << 10;
@@ -30,6 +33,8 @@ struct Statement {
     principal: Principal,
     action: OneOrMany<String>,
     resource: OneOrMany<String>,
+    #[serde(default)]
+    condition: BTreeMap<String, BTreeMap<String, OneOrMany<Text>>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -61,11 +66,19 @@ impl<T> OneOrMany<T> {
     }
 }
 
+/// What else conditions ask about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RequestFacts<'a> {
+    pub(crate) query: Option<&'a str>,
+    pub(crate) peer: Option<IpAddr>,
+}
+
 /// Whether somebody may do something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// Name of the account; none for whoever signs nothing.
-    pub(crate) account: Option<&'a str>,
+    pub(crate) request: RequestFacts<'a>,
+    /// The account; none for whoever signs nothing.
+    pub(crate) account: Option<&'a Account>,
     pub(crate) action: &'a str,
     pub(crate) bucket: &'a str,
     pub(crate) key: Option<&'a str>,
@@ -113,11 +126,36 @@ impl Policy {
             }
             match &statement.principal {
                 Principal::All(all) if all == "*" => {}
-                Principal::Of(of) if of.len() == 1 && of.contains_key("AWS") => {}
-                _ => return Err("Invalid principal in policy: \"*\" or {\"AWS\": …} with names of accounts is expected.".to_owned()),
+                Principal::Of(of) if !of.is_empty() && of.keys().all(|kind| matches!(kind.as_str(), "AWS" | "CanonicalUser")) => {}
+                _ => {
+                    return Err(
+                        "Invalid principal in policy: \"*\", {\"AWS\": …} with names of accounts, or {\"CanonicalUser\": …} is expected."
+                            .to_owned(),
+                    );
+                }
+            }
+            for (operator, keys) in &statement.condition {
+                for (key, values) in keys {
+                    if !values.all().iter().all(|value| understood(operator, key, &value.0)) {
+                        return Err(format!(
+                            "Policy has an invalid condition: {operator} of {key} is not supported, or not with this value."
+                        ));
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether it lets everybody in somewhere.
+    pub(crate) fn is_public(&self) -> bool {
+        self.statement.all().iter().any(|statement| {
+            let everybody = match &statement.principal {
+                Principal::All(_) => true,
+                Principal::Of(of) => of.values().flat_map(OneOrMany::all).any(|name| name == "*"),
+            };
+            everybody && statement.effect == Effect::Allow && statement.condition.is_empty()
+        })
     }
 
     pub(crate) fn answer(&self, question: &Question<'_>) -> Answer {
@@ -140,14 +178,83 @@ impl Statement {
         let is_principal = match &self.principal {
             Principal::All(_) => true,
             Principal::Of(of) => of.values().flat_map(OneOrMany::all).any(|name| {
-                // An account by its name, or as the last part of an ARN: arn:aws:iam::name:root.
+                // An account by its name, as the middle of an ARN (arn:aws:iam::name:root), or by its identifier.
                 let named = name.strip_prefix("arn:aws:iam::").map_or(name.as_str(), |rest| rest.split(':').next().unwrap_or_default());
-                name == "*" || question.account == Some(named)
+                name == "*" || question.account.is_some_and(|account| account.name == named || account.id == named)
             }),
         };
         is_principal
             && self.action.all().iter().any(|action| like(&action.to_ascii_lowercase(), &question.action.to_ascii_lowercase()))
             && self.resource.all().iter().any(|pattern| like(pattern, &resource))
+            && self
+                .condition
+                .iter()
+                .all(|(operator, keys)| keys.iter().all(|(key, values)| holds(operator, key, values.all(), &question.request)))
+    }
+}
+
+/// A value of a condition, which may stand there as text, number or yes and no.
+#[derive(Debug)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            value @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => Ok(Self(value.to_string())),
+            _ => Err(serde::de::Error::custom("text is expected")),
+        }
+    }
+}
+
+/// Whether a condition is one that [`holds`] knows.
+fn understood(operator: &str, key: &str, value: &str) -> bool {
+    match (operator, key) {
+        ("StringEquals" | "StringNotEquals" | "StringLike" | "StringNotLike", "s3:prefix" | "s3:delimiter" | "s3:max-keys") => true,
+        ("IpAddress" | "NotIpAddress", "aws:SourceIp") => network(value).is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a condition holds. What a request doesn't say is equal to nothing.
+fn holds(operator: &str, key: &str, values: &[Text], request: &RequestFacts<'_>) -> bool {
+    if let "IpAddress" | "NotIpAddress" = operator {
+        let is_in = request.peer.is_some_and(|peer| values.iter().filter_map(|value| network(&value.0)).any(|network| network.holds(peer)));
+        return is_in == (operator == "IpAddress");
+    }
+    let said = key.strip_prefix("s3:").and_then(|name| parameter(request.query?, name));
+    let is_one = said
+        .is_some_and(|said| values.iter().any(|value| if operator.ends_with("Like") { like(&value.0, &said) } else { value.0 == said }));
+    is_one != operator.contains("Not")
+}
+
+/// A parameter of a query.
+fn parameter(query: &str, name: &str) -> Option<String> {
+    let value = query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))?;
+    crate::tags::decode(value)
+}
+
+/// Addresses with the same first bits.
+struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+fn network(text: &str) -> Option<Network> {
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.map_or(Some(most), |bits| bits.parse().ok().filter(|bits| *bits <= most))?;
+    Some(Network { address, bits })
+}
+
+impl Network {
+    fn holds(&self, peer: IpAddr) -> bool {
+        match (self.address, peer.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(peer)) => (u32::from(own) ^ u32::from(peer)).checked_shr(32 - self.bits).unwrap_or(0) == 0,
+            (IpAddr::V6(own), IpAddr::V6(peer)) => (u128::from(own) ^ u128::from(peer)).checked_shr(128 - self.bits).unwrap_or(0) == 0,
+            _ => false,
+        }
     }
 }
 
@@ -177,10 +284,41 @@ fn like(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn ask_from(policy: &str, query: &str, peer: &str) -> Answer {
+        let policy = Policy::parse(policy).expect("a policy");
+        policy.check("b").expect("a policy of this bucket");
+        let request = RequestFacts { query: Some(query), peer: Some(peer.parse().expect("an address")) };
+        policy.answer(&Question { account: None, action: "s3:ListBucket", bucket: "b", key: None, request })
+    }
+
+    #[test]
+    fn conditions_ask_for_parameters_and_networks() {
+        let of = |condition: &str| {
+            format!(
+                r#"{{"Statement": {{"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::b", "Condition": {condition}}}}}"#
+            )
+        };
+        let prefix = of(r#"{"StringLike": {"s3:prefix": ["a/*", "b"]}}"#);
+        assert_eq!(ask_from(&prefix, "list-type=2&prefix=a%2Fx", "10.0.0.1"), Answer::Allowed);
+        assert_eq!(ask_from(&prefix, "prefix=c", "10.0.0.1"), Answer::Silent);
+        assert_eq!(ask_from(&prefix, "", "10.0.0.1"), Answer::Silent);
+        let network = of(r#"{"IpAddress": {"aws:SourceIp": "10.1.0.0/16"}}"#);
+        assert_eq!(ask_from(&network, "", "10.1.255.1"), Answer::Allowed);
+        assert_eq!(ask_from(&network, "", "10.2.0.1"), Answer::Silent);
+        assert_eq!(ask_from(&network, "", "::ffff:10.1.0.1"), Answer::Allowed);
+        let all = of(r#"{"NotIpAddress": {"aws:SourceIp": "0.0.0.0/0"}}"#);
+        assert_eq!(ask_from(&all, "", "10.2.0.1"), Answer::Silent);
+        let wrong = Policy::parse(&of(r#"{"IpAddress": {"aws:SourceIp": "10.1.0.0/33"}}"#)).expect("a policy");
+        assert!(wrong.check("b").is_err());
+        let unknown = Policy::parse(&of(r#"{"Bool": {"aws:MultiFactorAuthPresent": true}}"#)).expect("a policy");
+        assert!(unknown.check("b").is_err());
+    }
+
     fn ask(policy: &str, account: Option<&str>, action: &str, key: Option<&str>) -> Answer {
         let policy = Policy::parse(policy).expect("a policy");
         policy.check("b").expect("a policy of this bucket");
-        policy.answer(&Question { account, action, bucket: "b", key })
+        let account = account.map(|name| Account { name: name.to_owned(), id: "0".repeat(64), admin: false });
+        policy.answer(&Question { account: account.as_ref(), action, bucket: "b", key, request: RequestFacts::default() })
     }
 
     #[test]
@@ -204,7 +342,6 @@ mod tests {
             )
         };
         assert!(Policy::parse(&statement("")).is_ok());
-        assert!(Policy::parse(&statement(r#", "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}"#)).is_err());
         assert!(Policy::parse(&statement(r#", "NotAction": "s3:PutObject""#)).is_err());
         assert!(Policy::parse("[]").is_err());
         let other = Policy::parse(&statement("").replace(":b/", ":c/")).expect("a policy");

@@ -7,7 +7,7 @@ use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, s3_error};
 
 use crate::checksums::Summing;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, custom};
 
 /// The most content of one put or part, as with AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
@@ -75,6 +75,13 @@ fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Erro
     tracing::debug!(error = %text, "a body that can't be read");
     if text.contains("SignatureMismatch") {
         return s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.");
+    }
+    if text.contains("Sha256Mismatch") {
+        return custom(
+            "XAmzContentSHA256Mismatch",
+            http::StatusCode::BAD_REQUEST,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        );
     }
     incomplete()
 }

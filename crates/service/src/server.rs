@@ -1,7 +1,7 @@
 //! The server: connections, requests one after another on each, and an end that lets those under way finish.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +18,9 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::access::{Gate, Signatures};
+use crate::access::{Gate, Peer, Signatures};
 use crate::background;
+use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::gateway::Gateway;
 use crate::s3::Operations;
 use crate::settings::Settings;
@@ -29,8 +30,6 @@ use crate::state::{State, StateError, hex, random};
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest head of a request: S3 allows 8 KiB of headers, and presigned URLs are long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// XML of requests: a batch of 1,000 keys of 1,024 bytes, or 10,000 parts, fits.
-const XML_BYTES_MAX: usize = 4 << 20;
 /// A file in a form, which the framework gathers in memory.
 const FORM_BYTES_MAX: u64 = 64 << 20;
 /// How long requests under way may take when the server is stopped.
@@ -90,7 +89,7 @@ impl Server {
         builder.set_auth(Signatures(state.clone()));
         builder.set_access(Gate(state));
         let mut config = S3Config::default();
-        config.xml_max_body_size = XML_BYTES_MAX;
+        config.xml_max_body_size = XML_BYTES_MAX as usize;
         config.post_object_max_file_size = FORM_BYTES_MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         if let Some(domain) = &settings.domain {
@@ -123,9 +122,9 @@ impl Server {
                 permit = connections.clone().acquire_owned() => permit.expect("it is never closed"),
                 () = &mut stop => break,
             };
-            let stream = tokio::select! {
+            let (stream, peer) = tokio::select! {
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         // Out of files, most likely: it passes when connections end.
                         tracing::warn!(%error, "a connection can't be accepted");
@@ -138,7 +137,8 @@ impl Server {
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let service = self.service.clone();
-            let connection = http.serve_connection(TokioIo::new(stream), service_fn(move |request| answer(service.clone(), request)));
+            let connection =
+                http.serve_connection(TokioIo::new(stream), service_fn(move |request| answer(service.clone(), request, peer.ip())));
             let connection = graceful.watch(connection);
             tokio::spawn(async move {
                 let _permit = permit;
@@ -160,10 +160,13 @@ impl Server {
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers a request: those of the service itself, and S3's.
-async fn answer(service: S3Service, request: Request<Incoming>) -> Result<Response<s3s::Body>, Infallible> {
+async fn answer(service: S3Service, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let query = request.uri().query().map(str::to_owned);
+    let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    request.extensions_mut().insert(Peer(peer));
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
         _ => match service.call(request.map(s3s::Body::from)).await {
@@ -176,6 +179,7 @@ async fn answer(service: S3Service, request: Request<Incoming>) -> Result<Respon
             }
         },
     };
+    complete(&mut response, &Asked { path: &path, query: query.as_deref(), length, id: &id });
     let headers = response.headers_mut();
     headers.insert("server", HeaderValue::from_static("fulgurite"));
     if let Ok(id) = HeaderValue::from_str(&id) {

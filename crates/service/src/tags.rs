@@ -43,6 +43,13 @@ pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
         if value.chars().count() > 256 {
             return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
+        let is_fine = |c: char| c.is_alphanumeric() || c == ' ' || "+-=._:/@".contains(c);
+        if !key.chars().all(is_fine) {
+            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+        }
+        if !value.chars().all(is_fine) {
+            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
+        }
         if key.starts_with("aws:") {
             return Err(s3_error!(InvalidTag, "System tags cannot be added/updated by requester"));
         }
@@ -74,7 +81,7 @@ pub(crate) fn encode_text(text: &str) -> String {
     })
 }
 
-fn decode(text: &str) -> Option<String> {
+pub(crate) fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -6,13 +6,13 @@ use s3s::dto::{
     DefaultRetention as GivenRetention, DeleteBucketInput, DeleteBucketOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, GetBucketAclInput, GetBucketAclOutput, GetBucketLocationInput,
     GetBucketLocationOutput, GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput, GetBucketPolicyInput,
-    GetBucketPolicyOutput, GetBucketTaggingInput, GetBucketTaggingOutput, GetBucketVersioningInput, GetBucketVersioningOutput,
-    GetObjectAclInput, GetObjectAclOutput, GetObjectLockConfigurationInput, GetObjectLockConfigurationOutput, Grant, Grantee,
-    HeadBucketInput, HeadBucketOutput, ListBucketsInput, ListBucketsOutput, ObjectLockConfiguration, ObjectLockEnabled,
-    ObjectLockRetentionMode, ObjectLockRule, ObjectOwnership, Owner, OwnershipControls, OwnershipControlsRule, Permission,
-    PutBucketAclInput, PutBucketAclOutput, PutBucketPolicyInput, PutBucketPolicyOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
-    PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput, PutObjectAclOutput, PutObjectLockConfigurationInput,
-    PutObjectLockConfigurationOutput, Type,
+    GetBucketPolicyOutput, GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, GetBucketTaggingInput, GetBucketTaggingOutput,
+    GetBucketVersioningInput, GetBucketVersioningOutput, GetObjectAclInput, GetObjectAclOutput, GetObjectLockConfigurationInput,
+    GetObjectLockConfigurationOutput, Grant, Grantee, HeadBucketInput, HeadBucketOutput, ListBucketsInput, ListBucketsOutput,
+    ObjectLockConfiguration, ObjectLockEnabled, ObjectLockRetentionMode, ObjectLockRule, ObjectOwnership, Owner, OwnershipControls,
+    OwnershipControlsRule, Permission, PolicyStatus, PutBucketAclInput, PutBucketAclOutput, PutBucketPolicyInput, PutBucketPolicyOutput,
+    PutBucketTaggingInput, PutBucketTaggingOutput, PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput,
+    PutObjectAclOutput, PutObjectLockConfigurationInput, PutObjectLockConfigurationOutput, Type,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -163,6 +163,16 @@ impl Gateway {
         let bucket = self.bucket(&request.input.bucket)?;
         let policy = bucket.policy.clone().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
         Ok(S3Response::new(GetBucketPolicyOutput { policy: Some(policy) }))
+    }
+
+    pub(crate) fn policy_status(
+        &self,
+        request: S3Request<GetBucketPolicyStatusInput>,
+    ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
+        let bucket = self.bucket(&request.input.bucket)?;
+        let policy = bucket.policy.as_deref().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
+        let is_public = Policy::parse(policy).is_ok_and(|policy| policy.is_public());
+        Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
 
     pub(crate) fn put_policy(&self, request: S3Request<PutBucketPolicyInput>) -> S3Result<S3Response<PutBucketPolicyOutput>> {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, MetadataDirective, TaggingDirective,
-    UploadPartCopyInput, UploadPartCopyOutput,
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
+    TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
@@ -38,6 +38,9 @@ impl Gateway {
         let CopySource::Bucket { bucket, key, version_id } = source else {
             return Err(s3_error!(NotImplemented, "Copies are from buckets of this archive."));
         };
+        if key.is_empty() {
+            return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
+        }
         let from = self.bucket(bucket)?;
         self.may_read(caller, &from, key, version_id.is_some())?;
         let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
@@ -79,6 +82,14 @@ impl Gateway {
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
         let source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
+        // The framework doesn't know these of copies yet.
+        let condition = |name| {
+            let value = request.headers.get(name)?;
+            Some(
+                ETagCondition::parse_http_header(value.as_bytes()).map_err(|_| s3_error!(InvalidArgument, "The header {name} is no ETag.")),
+            )
+        };
+        let (matches, none_match) = (condition("if-match").transpose()?, condition("if-none-match").transpose()?);
         let replaces = directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
         let replaces_tags = directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
         let is_itself = source.bucket == bucket.name && source.key == input.key && !source.named;
@@ -140,7 +151,7 @@ impl Gateway {
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let modified = timestamp(upload.created_ms() as i64);
-        let stored = self.store(&bucket, &input.key, upload, attributes, (None, None)).await?;
+        let stored = self.store(&bucket, &input.key, upload, attributes, (matches.as_ref(), none_match.as_ref())).await?;
         let mut result = CopyObjectResult { e_tag: Some(stored.etag), last_modified: Some(modified), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
             match algorithm {

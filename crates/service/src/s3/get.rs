@@ -13,8 +13,10 @@ use s3s::stream::{ByteStream, RemainingLength};
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::sync::mpsc;
 
+use crate::access::Caller;
 use crate::checksums::{Algorithm, Sum};
 use crate::conditions::Conditions;
+use crate::errors::{Status, more};
 use crate::gateway::{Gateway, custom, failed, state_failed};
 use crate::s3::put::refuse_customer_keys;
 use crate::state::{Restore, Retention, Versioning};
@@ -27,10 +29,12 @@ const AHEAD: usize = 4;
 
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
+        let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
+        let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
             matches: input.if_match,
             none_match: input.if_none_match,
@@ -88,10 +92,12 @@ impl Gateway {
     }
 
     pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
+        let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
-        let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
+        let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
+        let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
             matches: input.if_match,
             none_match: input.if_none_match,
@@ -141,8 +147,19 @@ impl Gateway {
                 }
             }
         }
+        for (own, asked) in [
+            (&mut output.cache_control, input.response_cache_control),
+            (&mut output.content_disposition, input.response_content_disposition),
+            (&mut output.content_encoding, input.response_content_encoding),
+            (&mut output.content_language, input.response_content_language),
+            (&mut output.content_type, input.response_content_type),
+        ] {
+            *own = asked.or(own.take());
+        }
+        output.expires = input.response_expires.or(output.expires.take());
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
         let mut response = S3Response::with_status(output, status);
+        response.extensions.insert(Status(status));
         let tags = self.tags_of(&version)?.len();
         if tags > 0 {
             response.headers.insert("x-amz-tagging-count", tags.into());
@@ -303,7 +320,8 @@ fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32
             Ok(range) => Ok((range, true)),
             Err(_) => {
                 let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
-                let mut headers = http::HeaderMap::new();
+                let asked = range.to_header_string();
+                let mut headers = more(format!("<RangeRequested>{asked}</RangeRequested><ActualObjectSize>{size}</ActualObjectSize>"));
                 if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
                     headers.insert("content-range", value);
                 }

@@ -3,8 +3,9 @@
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_domain::{ObjectName, VersionId};
 use s3s::dto::{
-    CommonPrefix, DeleteMarkerEntry, EncodingType, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,
-    ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass, Owner,
+    ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,
+    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
+    Owner,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -92,6 +93,8 @@ impl Gateway {
         let key = encoding.of(&key_of(&bucket.name, &row.record.name));
         let version = Version::new(row);
         Object {
+            checksum_algorithm: algorithms(&version),
+            checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
             e_tag: Some(version.etag()),
             key: Some(key),
             last_modified: Some(version.modified()),
@@ -122,7 +125,8 @@ impl Gateway {
         let (contents, prefixes) = split(page.entries, encoding, |row| self.object(&bucket, row, encoding, Some(&owner)));
         let output = ListObjectsOutput {
             name: Some(bucket.name.clone()),
-            prefix: Some(encoding.of(&prefix)),
+            // Unlike in the other lists, this one stays as it is.
+            prefix: Some(prefix),
             marker: Some(encoding.of(&input.marker.unwrap_or_default())),
             max_keys: Some(limit as i32),
             is_truncated: Some(page.truncated),
@@ -240,6 +244,8 @@ impl Gateway {
                         });
                     } else {
                         versions.push(ObjectVersion {
+                            checksum_algorithm: algorithms(&version),
+                            checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
                             e_tag: Some(version.etag()),
                             is_latest: Some(is_latest),
                             key: Some(encoding.of(&key)),
@@ -280,6 +286,12 @@ impl Gateway {
         let newer = self.versions(&name)?.into_iter().filter(|row| row.id > id).last();
         Ok(newer.map_or_else(|| After { name: name.clone(), version: u64::MAX, id: VersionId([0xff; 16]) }, |row| After::row(&row)))
     }
+}
+
+/// The algorithms of a version's checksums.
+fn algorithms(version: &Version) -> Option<Vec<ChecksumAlgorithm>> {
+    let names: Vec<_> = version.sums().iter().map(|sum| ChecksumAlgorithm::from(sum.algorithm.name().to_uppercase())).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 impl Entry {
@@ -353,10 +365,14 @@ impl Encoding {
     }
 }
 
+/// Stands at the beginning of tokens, so that what isn't one is told from them.
+const TOKEN: &str = "behind:";
+
 fn encode_token(key: &str) -> String {
-    base64_simd::URL_SAFE_NO_PAD.encode_to_string(key.as_bytes())
+    base64_simd::URL_SAFE_NO_PAD.encode_to_string(format!("{TOKEN}{key}").as_bytes())
 }
 
 fn decode_token(token: &str) -> Option<String> {
-    String::from_utf8(base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?).ok()
+    let text = String::from_utf8(base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?).ok()?;
+    text.strip_prefix(TOKEN).map(str::to_owned)
 }

@@ -105,7 +105,7 @@ impl Gateway {
         }
         if let Some(now) = self.lock_of(&version)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
-            let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode || wanted.mode == RetentionMode::Compliance);
+            let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode);
             let may_loosen = now.mode == RetentionMode::Governance && bypasses;
             if !(is_longer && is_as_firm) && !may_loosen {
                 return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
@@ -119,7 +119,11 @@ impl Gateway {
     pub(crate) fn get_legal_hold(&self, request: S3Request<GetObjectLegalHoldInput>) -> S3Result<S3Response<GetObjectLegalHoldOutput>> {
         let input = request.input;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let status = if self.lock_of(&version)?.legal_hold { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
+        let said = self.state.version(version.row.id).map_err(state_failed)?.legal_hold;
+        let held = said.or_else(|| version.attributes().get(attribute::LEGAL_HOLD).map(|_| true));
+        let held =
+            held.ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
+        let status = if held { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
         let legal_hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
         Ok(S3Response::new(GetObjectLegalHoldOutput { legal_hold: Some(legal_hold) }))
     }

@@ -66,6 +66,12 @@ impl S3 for Operations {
     async fn get_bucket_policy(&self, request: S3Request<d::GetBucketPolicyInput>) -> S3Result<S3Response<d::GetBucketPolicyOutput>> {
         self.0.get_policy(request)
     }
+    async fn get_bucket_policy_status(
+        &self,
+        request: S3Request<d::GetBucketPolicyStatusInput>,
+    ) -> S3Result<S3Response<d::GetBucketPolicyStatusOutput>> {
+        self.0.policy_status(request)
+    }
     async fn put_bucket_policy(&self, request: S3Request<d::PutBucketPolicyInput>) -> S3Result<S3Response<d::PutBucketPolicyOutput>> {
         self.0.put_policy(request)
     }

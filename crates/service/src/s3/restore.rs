@@ -7,6 +7,7 @@ use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::errors::Status;
 use crate::gateway::{Gateway, state_failed};
 use crate::state::{Restore, now_ms};
 use crate::version::Version;
@@ -75,7 +76,9 @@ impl Gateway {
         }
         self.state.keep_restore(&restore).map_err(state_failed)?;
         self.work.notify_one();
-        Ok(S3Response::with_status(RestoreObjectOutput::default(), status))
+        let mut response = S3Response::new(RestoreObjectOutput::default());
+        response.extensions.insert(Status(status));
+        Ok(response)
     }
 
     /// Does the most urgent restore; `false` if there is none. Blocks.

@@ -71,7 +71,7 @@ impl State {
                     upload.created_ms,
                     upload.checksum_algorithm,
                     upload.checksum_type,
-                    encode_attributes(&upload.attributes)
+                    if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) }
                 ],
             )?;
             Ok(())
@@ -203,8 +203,13 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<Part> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<MultipartUpload> {
     let attributes: Vec<u8> = row.get(7)?;
-    let attributes = decode_attributes(&attributes)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Blob, Box::new(error)))?;
+    // The format has no map without entries.
+    let attributes = if attributes.is_empty() {
+        Attributes::default()
+    } else {
+        decode_attributes(&attributes)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Blob, Box::new(error)))?
+    };
     Ok(MultipartUpload {
         id: row.get(0)?,
         bucket: row.get(1)?,
