@@ -121,9 +121,10 @@ def test_user_metadata_comes_back_with_names_in_lower_case(s3, bucket):
         assert " ".join(answer["Metadata"]["mixed-case"].split()) == "Value With Two Spaces"
 
 
-def test_user_metadata_of_two_kilobytes_is_accepted_and_a_byte_more_is_not(s3, bucket):
-    s3.put_object(Bucket=bucket, Key="full", Body=b"", Metadata={"half": "x" * 1020, "rest": "y" * 1020})
-    assert len(s3.head_object(Bucket=bucket, Key="full")["Metadata"]["rest"]) == 1020
+def test_user_metadata_of_two_kilobytes_is_accepted_and_more_is_not(s3, bucket):
+    # AWS doesn't say whether the prefix of the names counts: here it fits with it, below it doesn't even without.
+    s3.put_object(Bucket=bucket, Key="full", Body=b"", Metadata={"half": "x" * 1009, "rest": "y" * 1009})
+    assert len(s3.head_object(Bucket=bucket, Key="full")["Metadata"]["rest"]) == 1009
     with refused("MetadataTooLarge", 400):
         s3.put_object(Bucket=bucket, Key="over", Body=b"", Metadata={"half": "x" * 1020, "rest": "y" * 1021})
     with refused("404", 404):
