@@ -15,7 +15,7 @@ BOTH = pytest.mark.parametrize("call", ["list_objects", "list_objects_v2"])
 @pytest.fixture
 def tree(s3, bucket) -> str:
     for key in TREE:
-        s3.put_object(Bucket=bucket, Key=key, Body=key.encode())
+        s3.put_object(Bucket=bucket, Key=key, Body=b"" if key.endswith("/") else key.encode())
     return bucket
 
 
