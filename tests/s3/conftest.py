@@ -5,6 +5,7 @@
 
 Every test has buckets of its own, with names nobody else has, so that tests can run in any order and beside each other.
 """
+
 from __future__ import annotations
 
 import json
@@ -46,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with open(folder / "log", "wb") as log:
         serving = subprocess.Popen([*command, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log)
     try:
-        said = json.loads(first_line(serving) or fail(f"the server said nothing in {START_S} s:\n{(folder / 'log').read_text()}"))
+        said = announced(first_line(serving), folder / "log")
         added = subprocess.run([*command, "accounts", "add", "second"], stdout=subprocess.PIPE, check=True, timeout=START_S)
         second = json.loads(added.stdout)
         main, alt = (Account(account["access_key"], account["secret_key"]) for account in (said, second))
@@ -58,6 +59,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         if serving.poll() is None:
             serving.kill()
             serving.wait()
+
+
+def announced(line: bytes, log: Path) -> dict[str, str]:
+    try:
+        return json.loads(line)
+    except ValueError:
+        fail(f"the first line of the server is no JSON, or didn't come within {START_S} s: {line!r}\n{log.read_text()}")
 
 
 def elsewhere(endpoint: str) -> Server:

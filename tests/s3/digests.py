@@ -2,6 +2,7 @@
 
 CRC-32C and CRC-64/NVME are in no standard library. Tables make them fast enough for a few megabytes.
 """
+
 from __future__ import annotations
 
 import base64

@@ -1,4 +1,5 @@
 """Access control lists: switched off, as AWS does for new buckets (BucketOwnerEnforced). The owner has all rights, policies give more."""
+
 from __future__ import annotations
 
 import pytest

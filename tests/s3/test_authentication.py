@@ -1,4 +1,5 @@
 """Signatures: who signed, with what, when, and over which bytes."""
+
 from __future__ import annotations
 
 import hashlib
@@ -135,7 +136,12 @@ def test_a_request_without_any_date_is_refused(wire, target):
     sealed = {"Host": wire.host, "x-amz-content-sha256": UNSIGNED}
     sealed["Authorization"] = wire.signer().authorization("GET", target, dict(sealed), UNSIGNED)
     reply = wire.send("GET", target, sealed, anonymous=True)
-    assert reply.status in (400, 403) and reply.code in {"AccessDenied", "InvalidRequest", "AuthorizationHeaderMalformed", "MissingSecurityHeader"}
+    assert reply.status in (400, 403) and reply.code in {
+        "AccessDenied",
+        "InvalidRequest",
+        "AuthorizationHeaderMalformed",
+        "MissingSecurityHeader",
+    }
 
 
 def test_a_request_without_the_digest_of_its_payload_is_refused(wire, target):
@@ -154,7 +160,10 @@ def test_a_digest_of_the_payload_that_is_none_is_refused(wire, target):
 
 def test_an_old_signature_is_refused(wire, target):
     """Version 2 is over by AWS's own word, and nothing here needs it."""
-    fields = {"Authorization": f"AWS {wire.server.main.access_key}:c2lnbmF0dXJl", "Date": datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")}
+    fields = {
+        "Authorization": f"AWS {wire.server.main.access_key}:c2lnbmF0dXJl",
+        "Date": datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"),
+    }
     assert wire.send("GET", target, fields, anonymous=True).status in (400, 403)
 
 

@@ -1,4 +1,5 @@
 """Buckets: made, named, found, listed and removed."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta

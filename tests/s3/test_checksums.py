@@ -1,4 +1,5 @@
 """Checksums of one request: given, verified, stored, and told to who asks for them."""
+
 from __future__ import annotations
 
 import os

@@ -1,4 +1,5 @@
 """Checksums of multipart objects: COMPOSITE, of the checksums of the parts, and FULL_OBJECT, of the bytes as one."""
+
 from __future__ import annotations
 
 import random
@@ -88,7 +89,9 @@ def test_an_algorithm_that_is_none_is_refused(wire, bucket):
     assert (reply.status, reply.code) == (400, "InvalidRequest")
 
 
-@pytest.mark.parametrize("algorithm, kind", [("CRC32", "COMPOSITE"), ("SHA1", "COMPOSITE"), ("SHA256", "COMPOSITE"), ("CRC64NVME", "FULL_OBJECT")])
+@pytest.mark.parametrize(
+    "algorithm, kind", [("CRC32", "COMPOSITE"), ("SHA1", "COMPOSITE"), ("SHA256", "COMPOSITE"), ("CRC64NVME", "FULL_OBJECT")]
+)
 def test_each_algorithm_has_a_kind_of_its_own_if_none_is_named(wire, bucket, algorithm, kind):
     reply = wire.send("POST", f"/{bucket}/object?uploads", {"x-amz-checksum-algorithm": algorithm})
     assert (reply.headers["x-amz-checksum-algorithm"], reply.headers["x-amz-checksum-type"]) == (algorithm, kind)

@@ -1,4 +1,5 @@
 """Reads under conditions: 304 where the client's copy is good, 412 where the object is another than it expects."""
+
 from __future__ import annotations
 
 from datetime import timedelta

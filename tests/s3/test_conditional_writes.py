@@ -1,4 +1,5 @@
 """Writes under conditions: `If-None-Match: *` makes, `If-Match` replaces, and of many at once one wins."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

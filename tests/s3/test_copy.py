@@ -1,4 +1,5 @@
 """Copies: what goes with the bytes, what is replaced, and from where."""
+
 from __future__ import annotations
 
 import os
@@ -73,7 +74,9 @@ def test_metadata_is_replaced_where_that_is_asked_for(s3, bucket, source):
 
 
 def test_metadata_is_left_out_of_account_where_it_is_copied(s3, bucket, source):
-    s3.copy_object(Bucket=bucket, Key="copy", CopySource=source, MetadataDirective="COPY", Metadata={"shape": "round"}, ContentType="text/html")
+    s3.copy_object(
+        Bucket=bucket, Key="copy", CopySource=source, MetadataDirective="COPY", Metadata={"shape": "round"}, ContentType="text/html"
+    )
     head = s3.head_object(Bucket=bucket, Key="copy")
     assert (head["Metadata"], head["ContentType"]) == ({"colour": "blue"}, "text/plain")
 

@@ -1,4 +1,5 @@
 """Deleting: one object, and up to 1,000 in a batch."""
+
 from __future__ import annotations
 
 import pytest
@@ -140,7 +141,20 @@ def send(wire, bucket: str, body: bytes, **fields):
         b"<Delete><Object><Key>&nothing;</Key></Object></Delete>",
         b"<Delete><Quiet>perhaps</Quiet><Object><Key>a</Key></Object></Delete>",
     ],
-    ids=["empty", "text", "open", "no object", "no key", "empty key", "cut off", "crossed", "other root", "no utf-8", "unknown entity", "no boolean"],
+    ids=[
+        "empty",
+        "text",
+        "open",
+        "no object",
+        "no key",
+        "empty key",
+        "cut off",
+        "crossed",
+        "other root",
+        "no utf-8",
+        "unknown entity",
+        "no boolean",
+    ],
 )
 def test_a_batch_that_is_no_xml_or_another_is_refused(s3, wire, bucket, body):
     fill(s3, bucket, ["a"])
@@ -152,7 +166,8 @@ def test_a_batch_that_is_no_xml_or_another_is_refused(s3, wire, bucket, body):
 @pytest.mark.parametrize("namespace", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'], ids=["without", "with"])
 def test_a_batch_is_read_with_and_without_its_namespace(s3, wire, bucket, namespace):
     fill(s3, bucket, ["a&b", "<c>"])
-    body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Delete{namespace}>\n  <Object><Key>a&amp;b</Key></Object><Object><Key>&#60;c&gt;</Key></Object>\n</Delete>'
+    objects = "<Object><Key>a&amp;b</Key></Object>\n  <Object><Key>&#60;c&gt;</Key></Object>"
+    body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Delete{namespace}>\n  {objects}\n</Delete>'
     assert send(wire, bucket, body.encode()).status == 200
     assert keys(s3, bucket) == []
 

@@ -1,4 +1,5 @@
 """What no client sends by accident. Each ends with an error of S3 or a closed connection: never with a 500, a hang or a dead server."""
+
 from __future__ import annotations
 
 import os
@@ -84,7 +85,9 @@ def test_chunks_with_a_bad_frame_store_nothing(wire, target, case):
     assert reply.status in (400, 403), reply
 
 
-@pytest.mark.parametrize("trailer", ["x-amz-checksum-crc32", "x-amz-checksum-crc32:", ":", "a: b\r\nc: d", "x" * 20_000, "x-amz-checksum-crc32:A\r\n" * 500])
+@pytest.mark.parametrize(
+    "trailer", ["x-amz-checksum-crc32", "x-amz-checksum-crc32:", ":", "a: b\r\nc: d", "x" * 20_000, "x-amz-checksum-crc32:A\r\n" * 500]
+)
 def test_a_trailer_with_a_bad_frame_stores_nothing(wire, target, trailer):
     body = b"3\r\nabc\r\n0\r\n" + trailer.encode() + b"\r\n\r\n"
     fields = {"Content-Encoding": "aws-chunked", "x-amz-decoded-content-length": "3", "x-amz-trailer": "x-amz-checksum-crc32"}
@@ -93,7 +96,9 @@ def test_a_trailer_with_a_bad_frame_stores_nothing(wire, target, trailer):
 
 
 def test_chunks_that_end_too_soon_store_nothing(wire, target):
-    sealed = wire.seal("PUT", target, {"Content-Encoding": "aws-chunked", "x-amz-decoded-content-length": str(SIZE)}, SIGNED_CHUNKS, wire.signer())
+    sealed = wire.seal(
+        "PUT", target, {"Content-Encoding": "aws-chunked", "x-amz-decoded-content-length": str(SIZE)}, SIGNED_CHUNKS, wire.signer()
+    )
     head = f"PUT {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sealed.items())
     head += f"Content-Length: {SIZE + 200}\r\n\r\n10000;chunk-signature={'0' * 64}\r\n"
     assert turned_away(wire.exchange(head.encode() + CHUNK[:1000], hang_up=True))
@@ -177,17 +182,35 @@ def test_a_head_that_is_none_is_turned_away(wire, target, case):
 def test_a_second_request_hidden_in_the_first_is_not_carried_out(wire, target):
     """A length and chunks disagree on where the first one ends."""
     hidden = f"DELETE {target} HTTP/1.1\r\nHost: {wire.host}\r\n\r\n"
-    first = f"PUT {target}-other HTTP/1.1\r\nHost: {wire.host}\r\nContent-Length: {len(hidden) + 5}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"
+    first = f"PUT {target}-other HTTP/1.1\r\nHost: {wire.host}\r\nContent-Length: {len(hidden) + 5}\r\n"
+    first += f"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}"
     assert turned_away(wire.exchange(first.encode()))
 
 
-PATHS = ["/..", "/../..", "/%2e%2e/%2e%2e/etc/passwd", "/.", "//", "///", "/%00", "/%", "/%zz", "/\\", "/bucket%2fkey", "/" + "a/" * 5000, "/?&&&===", "/?" + "a&" * 5000]
+PATHS = [
+    "/..",
+    "/../..",
+    "/%2e%2e/%2e%2e/etc/passwd",
+    "/.",
+    "//",
+    "///",
+    "/%00",
+    "/%",
+    "/%zz",
+    "/\\",
+    "/bucket%2fkey",
+    "/" + "a/" * 5000,
+    "/?&&&===",
+    "/?" + "a&" * 5000,
+]
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path[:24] for path in PATHS])
 def test_a_path_with_a_trick_leads_nowhere(wire, target, path):
     for anonymous in (True, False):
-        reply = wire.exchange(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()) if anonymous else wire.send("GET", path)
+        reply = (
+            wire.exchange(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()) if anonymous else wire.send("GET", path)
+        )
         assert reply is None or reply.status < 500, reply
         assert reply is None or b"root:" not in reply.body
 
@@ -201,7 +224,16 @@ def test_no_path_leads_from_one_bucket_into_another(s3, alt, wire, target, make_
     assert reply.status in (400, 403, 404) and b"secret</" not in reply.body.replace(path.encode(), b"")
 
 
-QUERIES = ["uploads&uploadId=x", "acl&tagging", "versionId=x&versionId=y", "partNumber=1&uploadId=", "list-type=9", "restore&select", "unknown-subresource", "x-id=GetObject"]
+QUERIES = [
+    "uploads&uploadId=x",
+    "acl&tagging",
+    "versionId=x&versionId=y",
+    "partNumber=1&uploadId=",
+    "list-type=9",
+    "restore&select",
+    "unknown-subresource",
+    "x-id=GetObject",
+]
 
 
 @pytest.mark.parametrize("query", QUERIES)

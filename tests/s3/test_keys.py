@@ -1,4 +1,5 @@
 """Keys: any 1,024 bytes of UTF-8 name an object, whatever a path would make of them."""
+
 from __future__ import annotations
 
 import pytest
@@ -105,7 +106,9 @@ def test_two_keys_that_look_alike_are_two_objects(s3, bucket, one, other):
     assert s3.get_object(Bucket=bucket, Key=one)["Body"].read() == b"one"
 
 
-@pytest.mark.parametrize("key", ["x" * 1025, "é" * 513, "日" * 342, "🜁" * 257, "x" * 5000], ids=["1,025", "1,026 of 2", "1,026 of 3", "1,028 of 4", "5,000"])
+@pytest.mark.parametrize(
+    "key", ["x" * 1025, "é" * 513, "日" * 342, "🜁" * 257, "x" * 5000], ids=["1,025", "1,026 of 2", "1,026 of 3", "1,028 of 4", "5,000"]
+)
 def test_a_key_of_more_than_1024_bytes_is_refused(s3, bucket, key):
     with refused("KeyTooLongError", 400):
         s3.put_object(Bucket=bucket, Key=key, Body=b"")
@@ -113,7 +116,9 @@ def test_a_key_of_more_than_1024_bytes_is_refused(s3, bucket, key):
         s3.create_multipart_upload(Bucket=bucket, Key=key)
 
 
-@pytest.mark.parametrize("escaped", ["%ff", "a%c3%28b", "%ed%a0%80", "%c0%af"], ids=["no lead byte", "no continuation", "surrogate", "overlong"])
+@pytest.mark.parametrize(
+    "escaped", ["%ff", "a%c3%28b", "%ed%a0%80", "%c0%af"], ids=["no lead byte", "no continuation", "surrogate", "overlong"]
+)
 def test_a_key_that_is_no_utf_8_is_refused(wire, bucket, escaped):
     reply = wire.send("PUT", f"/{bucket}/{escaped.upper()}", body=b"body")
     assert reply.status == 400 and reply.code in {"InvalidURI", "InvalidArgument", "InvalidRequest"}

@@ -1,4 +1,5 @@
 """ListObjects and ListObjectsV2: order, prefixes, delimiters and pages."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

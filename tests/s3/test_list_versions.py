@@ -1,4 +1,5 @@
 """ListObjectVersions: every state of every key, the latest first, with delete markers among them."""
+
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,5 @@
 """Multipart uploads: begun, filled, completed or given up."""
+
 from __future__ import annotations
 
 import os
@@ -122,9 +123,7 @@ def test_an_object_stays_until_the_upload_over_it_is_completed(s3, bucket):
 
 
 def test_what_was_said_at_the_beginning_is_kept(s3, bucket):
-    upload = Upload(
-        s3, bucket, Metadata={"colour": "blue"}, ContentType="text/plain", CacheControl="no-cache", Tagging="rank=one&b=2"
-    )
+    upload = Upload(s3, bucket, Metadata={"colour": "blue"}, ContentType="text/plain", CacheControl="no-cache", Tagging="rank=one&b=2")
     upload.put(1, b"body")
     upload.complete()
     head = s3.head_object(Bucket=bucket, Key="object")
@@ -180,7 +179,11 @@ def test_a_completion_without_parts_is_refused(s3, bucket, upload):
 def test_a_completion_that_is_no_xml_is_refused(wire, upload):
     upload.put(1, b"body")
     target = f"/{upload.which['Bucket']}/object?uploadId={upload.which['UploadId']}"
-    for body in (b"parts please", b"<CompleteMultipartUpload><Part>", b"<CompleteMultipartUpload><Part><PartNumber>one</PartNumber></Part></CompleteMultipartUpload>"):
+    for body in (
+        b"parts please",
+        b"<CompleteMultipartUpload><Part>",
+        b"<CompleteMultipartUpload><Part><PartNumber>one</PartNumber></Part></CompleteMultipartUpload>",
+    ):
         reply = wire.send("POST", target, {}, body)
         assert (reply.status, reply.code) == (400, "MalformedXML")
 

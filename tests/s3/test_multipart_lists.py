@@ -1,4 +1,5 @@
 """ListParts and ListMultipartUploads: what is under way."""
+
 from __future__ import annotations
 
 import pytest

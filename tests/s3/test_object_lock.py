@@ -1,4 +1,5 @@
 """Object Lock: versions that nobody deletes before their time, and what may be changed meanwhile."""
+
 from __future__ import annotations
 
 import time
@@ -11,6 +12,10 @@ from wire import refused, status
 
 def later(**span) -> datetime:
     return (datetime.now(UTC) + timedelta(**span)).replace(microsecond=0)
+
+
+# AWS's list of errors has 404 for it, and other servers that are held to AWS answer 400.
+NO_LOCK = {400, 404}
 
 
 # Compliance holds against the clean-up too: the buckets of these tests stay until the server's data is thrown away.
@@ -79,9 +84,9 @@ def test_a_bucket_without_locks_takes_no_locked_object(s3, bucket):
 
 def test_an_object_nobody_locked_has_no_lock(s3, locked):
     which = put(s3, locked)
-    with refused("NoSuchObjectLockConfiguration", 404):
+    with refused("NoSuchObjectLockConfiguration", NO_LOCK):
         s3.get_object_retention(**which)
-    with refused("NoSuchObjectLockConfiguration", 404):
+    with refused("NoSuchObjectLockConfiguration", NO_LOCK):
         s3.get_object_legal_hold(**which)
     assert not {"ObjectLockMode", "ObjectLockLegalHoldStatus"} & s3.head_object(**which).keys()
     assert status(s3.delete_object(**which)) == 204
@@ -92,7 +97,11 @@ def test_a_read_tells_the_lock(s3, locked, call):
     until = later(days=1)
     which = put(s3, locked, ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until, ObjectLockLegalHoldStatus="ON")
     answer = getattr(s3, call)(**which)
-    assert (answer["ObjectLockMode"], answer["ObjectLockRetainUntilDate"], answer["ObjectLockLegalHoldStatus"]) == ("GOVERNANCE", until, "ON")
+    assert (answer["ObjectLockMode"], answer["ObjectLockRetainUntilDate"], answer["ObjectLockLegalHoldStatus"]) == (
+        "GOVERNANCE",
+        until,
+        "ON",
+    )
 
 
 @pytest.mark.parametrize("mode", ["GOVERNANCE", "COMPLIANCE"])
@@ -234,7 +243,9 @@ def test_a_copy_does_not_take_the_lock_along(s3, locked):
 
 def test_an_upload_is_locked_as_it_was_begun(s3, locked):
     which, until = {"Bucket": locked, "Key": "object"}, later(days=1)
-    upload = s3.create_multipart_upload(**which, ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until, ObjectLockLegalHoldStatus="ON")["UploadId"]
+    upload = s3.create_multipart_upload(
+        **which, ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until, ObjectLockLegalHoldStatus="ON"
+    )["UploadId"]
     tag = s3.upload_part(**which, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
     s3.complete_multipart_upload(**which, UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]})
     head = s3.head_object(**which)
@@ -281,7 +292,7 @@ def test_a_retention_that_is_none_is_refused(s3, locked):
         s3.put_object_retention(**which, Retention={"Mode": "GOVERNANCE"})
     with refused("MalformedXML", 400):
         s3.put_object_legal_hold(**which, LegalHold={"Status": "PERHAPS"})
-    with refused("NoSuchObjectLockConfiguration", 404):
+    with refused("NoSuchObjectLockConfiguration", NO_LOCK):
         s3.get_object_retention(**which)
 
 

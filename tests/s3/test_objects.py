@@ -1,4 +1,5 @@
 """Objects: put, got and headed, with everything that is said about them."""
+
 from __future__ import annotations
 
 import os
@@ -116,7 +117,9 @@ def test_user_metadata_comes_back_with_names_in_lower_case(s3, bucket):
     given = {"plain": "value", "Mixed-Case": "Value With  Two Spaces", "empty": "", "x.y_z": "!#$%&'*+-.^_`|~:,;=/?@[]{}()<>\"\\"}
     s3.put_object(Bucket=bucket, Key="object", Body=b"object", Metadata=given)
     for answer in (s3.head_object(Bucket=bucket, Key="object"), s3.get_object(Bucket=bucket, Key="object")):
-        assert answer["Metadata"] == {name.lower(): value for name, value in given.items()} | {"mixed-case": answer["Metadata"]["mixed-case"]}
+        assert answer["Metadata"] == {name.lower(): value for name, value in given.items()} | {
+            "mixed-case": answer["Metadata"]["mixed-case"]
+        }
         # Signing folds spaces, and what stands between client and server may too.
         assert " ".join(answer["Metadata"]["mixed-case"].split()) == "Value With Two Spaces"
 
@@ -221,7 +224,12 @@ def test_a_wrong_sha256_of_the_payload_stores_nothing(wire, bucket):
 
 def test_a_method_that_does_not_fit_is_refused(wire, bucket):
     reply = wire.send("POST", f"/{bucket}/object", body=b"")
-    assert (reply.status, reply.code) in [(405, "MethodNotAllowed"), (400, "InvalidRequest"), (501, "NotImplemented"), (412, "PreconditionFailed")]
+    assert (reply.status, reply.code) in [
+        (405, "MethodNotAllowed"),
+        (400, "InvalidRequest"),
+        (501, "NotImplemented"),
+        (412, "PreconditionFailed"),
+    ]
 
 
 def test_many_objects_put_at_once_are_all_there(s3, bucket):

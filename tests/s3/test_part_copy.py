@@ -1,4 +1,5 @@
 """UploadPartCopy: parts that come from objects the server has already."""
+
 from __future__ import annotations
 
 import random
@@ -109,7 +110,9 @@ def test_a_part_number_out_of_its_range_is_refused(s3, source, upload, number):
         s3.upload_part_copy(**upload, PartNumber=number, CopySource=source)
 
 
-@pytest.mark.parametrize("name, value", [("IfMatch", etag(b"another")), ("IfNoneMatch", etag(BODY)), ("IfModifiedSince", 0), ("IfUnmodifiedSince", -3600)])
+@pytest.mark.parametrize(
+    "name, value", [("IfMatch", etag(b"another")), ("IfNoneMatch", etag(BODY)), ("IfModifiedSince", 0), ("IfUnmodifiedSince", -3600)]
+)
 def test_conditions_on_the_source_are_kept(s3, source, upload, name, value):
     if isinstance(value, int):
         value = s3.head_object(**source)["LastModified"] + timedelta(seconds=value)

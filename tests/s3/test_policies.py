@@ -1,4 +1,5 @@
 """Bucket policies: who else may do what, and what even the owner may not."""
+
 from __future__ import annotations
 
 import json
@@ -63,27 +64,29 @@ def test_a_policy_of_a_bucket_that_was_removed_does_not_come_back_with_its_name(
         s3.get_bucket_policy(Bucket=name)
 
 
+GOOD = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::BUCKET/*"}
 BAD = {
     "text": "no policy",
     "empty": "{}",
-    "no statement": '{"Version": "2012-10-17"}',
-    "no statements": '{"Version": "2012-10-17", "Statement": []}',
-    "version": '{"Version": "2030-01-01", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "ARN/*"}]}',
-    "effect": '{"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps", "Principal": "*", "Action": "s3:GetObject", "Resource": "ARN/*"}]}',
-    "no principal": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "ARN/*"}]}',
-    "action": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:FlyToTheMoon", "Resource": "ARN/*"}]}',
-    "no action": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Resource": "ARN/*"}]}',
-    "other bucket": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::other/*"}]}',
-    "no resource": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}]}',
-    "condition": '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "ARN/*", "Condition": {"StringIsh": {"s3:prefix": "a"}}}]}',
+    "no statement": {},
+    "no statements": {"Statement": []},
+    "version": {"Version": "2030-01-01", "Statement": [GOOD]},
+    "effect": {"Statement": [GOOD | {"Effect": "Perhaps"}]},
+    "action": {"Statement": [GOOD | {"Action": "s3:FlyToTheMoon"}]},
+    "other bucket": {"Statement": [GOOD | {"Resource": "arn:aws:s3:::other/*"}]},
+    "condition": {"Statement": [GOOD | {"Condition": {"StringIsh": {"s3:prefix": "a"}}}]},
+} | {
+    f"no {missing}": {"Statement": [{name: value for name, value in GOOD.items() if name != missing}]}
+    for missing in ("Effect", "Principal", "Action", "Resource")
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_policy_that_is_none_is_refused_and_the_old_one_stays(s3, bucket, case):
     old = put(s3, bucket, statement(bucket, "Allow", "*", "s3:GetObject", "public/*"))
+    given = BAD[case] if isinstance(BAD[case], str) else json.dumps({"Version": "2012-10-17"} | BAD[case])
     with refused("MalformedPolicy", 400):
-        s3.put_bucket_policy(Bucket=bucket, Policy=BAD[case].replace("ARN", f"arn:aws:s3:::{bucket}"))
+        s3.put_bucket_policy(Bucket=bucket, Policy=given.replace("BUCKET", bucket))
     assert json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]) == old
 
 

@@ -1,4 +1,5 @@
 """Presigned URLs: what a signature lets somebody do who has no key, for how long, and nothing else."""
+
 from __future__ import annotations
 
 import http.client
@@ -137,7 +138,9 @@ def test_a_url_is_good_for_its_method_and_its_key_alone(s3, url, which):
     assert s3.get_object(**which)["Body"].read() == b"body"
 
 
-@pytest.mark.parametrize("missing", ["X_Amz_Algorithm", "X_Amz_Credential", "X_Amz_Date", "X_Amz_Expires", "X_Amz_SignedHeaders", "X_Amz_Signature"])
+@pytest.mark.parametrize(
+    "missing", ["X_Amz_Algorithm", "X_Amz_Credential", "X_Amz_Date", "X_Amz_Expires", "X_Amz_SignedHeaders", "X_Amz_Signature"]
+)
 def test_a_url_that_lacks_a_part_is_refused(url, missing):
     reply = fetch(changed(url, **{missing: None}))
     assert (reply.status, reply.code) in [(400, "AuthorizationQueryParametersError"), (403, "AccessDenied")]

@@ -1,4 +1,5 @@
 """Ranges: a piece of an object, and what is said when there is none."""
+
 from __future__ import annotations
 
 import os
@@ -63,7 +64,9 @@ def test_a_range_beyond_the_end_cant_be_had(s3, bucket, key, asked):
         s3.head_object(Bucket=bucket, Key=key, Range=asked)
 
 
-@pytest.mark.parametrize("asked", ["bytes=9-5", "bytes=a-b", "bytes=", "bytes=-", "bytes=--1", "octets=0-5", "0-5", "bytes 0-5", "bytes=0x1-0x5"])
+@pytest.mark.parametrize(
+    "asked", ["bytes=9-5", "bytes=a-b", "bytes=", "bytes=-", "bytes=--1", "octets=0-5", "0-5", "bytes 0-5", "bytes=0x1-0x5"]
+)
 def test_a_range_that_is_none_is_left_out_of_account(s3, bucket, key, asked):
     got = s3.get_object(Bucket=bucket, Key=key, Range=asked)
     assert status(got) == 200 and got["ContentLength"] == SIZE and "ContentRange" not in got

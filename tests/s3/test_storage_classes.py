@@ -2,6 +2,7 @@
 
 The classes of Fulgurite: STANDARD and GLACIER_IR are read at once, GLACIER and DEEP_ARCHIVE after a restore.
 """
+
 from __future__ import annotations
 
 import re
@@ -224,7 +225,9 @@ def test_a_tier_that_is_none_is_refused(s3, archived):
     assert state(s3, archived) is None
 
 
-@pytest.mark.parametrize("body", [b"", b"soon please", b"<RestoreRequest>", b"<RestoreRequest><Days>one</Days></RestoreRequest>", b"<Restore/>"])
+@pytest.mark.parametrize(
+    "body", [b"", b"soon please", b"<RestoreRequest>", b"<RestoreRequest><Days>one</Days></RestoreRequest>", b"<Restore/>"]
+)
 def test_a_restore_that_is_no_xml_is_refused(wire, s3, archived, body):
     reply = wire.send("POST", f"/{archived['Bucket']}/object?restore", {"Content-MD5": content_md5(body)}, body)
     assert reply.status == 400 and reply.code in {"MalformedXML", "InvalidArgument", "MissingRequestBodyError"}

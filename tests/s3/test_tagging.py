@@ -1,4 +1,5 @@
 """Tags: of objects, of their versions and of buckets."""
+
 from __future__ import annotations
 
 import pytest

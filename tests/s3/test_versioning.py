@@ -1,4 +1,5 @@
 """Versioning: off, enabled, suspended; delete markers and the version `null`."""
+
 from __future__ import annotations
 
 import pytest
@@ -175,7 +176,11 @@ def test_suspended_versioning_keeps_versions_and_writes_over_null(s3, versioned)
     for body in (b"null one", b"null two"):
         assert put(s3, versioned, body) in (None, "null")
     assert states(s3, versioned) == sorted([(version, False), ("null", False)])
-    assert (content(s3, versioned), content(s3, versioned, "null"), content(s3, versioned, version)) == (b"null two", b"null two", b"version")
+    assert (content(s3, versioned), content(s3, versioned, "null"), content(s3, versioned, version)) == (
+        b"null two",
+        b"null two",
+        b"version",
+    )
 
 
 def test_suspended_versioning_makes_a_marker_null_that_replaces_the_version_null(s3, versioned):

@@ -6,6 +6,7 @@
 
 The signature is written from AWS's "Signature Calculations for the Authorization Header" and shares no code with boto3.
 """
+
 from __future__ import annotations
 
 import hashlib
