@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -328,12 +327,3 @@ def test_what_is_not_there_has_no_lock(s3, locked):
         s3.get_object_retention(Bucket=locked, Key="nothing")
     with refused("NoSuchKey", 404):
         s3.put_object_legal_hold(Bucket=locked, Key="nothing", LegalHold={"Status": "ON"})
-
-
-def test_a_lock_ends_by_itself(s3, locked):
-    until = later(seconds=3)
-    which = put(s3, locked, ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=until)
-    while datetime.now(UTC) <= until + timedelta(seconds=1):
-        assert retention(s3, which) == ("COMPLIANCE", until)
-        time.sleep(0.1)
-    assert status(s3.delete_object(**which)) == 204
