@@ -238,13 +238,17 @@ class Wire:
                 connection.sendall(data)
                 if hang_up:
                     connection.shutdown(socket.SHUT_WR)
-            except (BrokenPipeError, ConnectionResetError):
-                # Refused before it was read to the end; the answer may be there already.
+            except TimeoutError:
+                raise
+            except OSError:
+                # Closed before all was read, with an answer or without.
                 pass
             response = http.client.HTTPResponse(connection, method=method)
             try:
                 response.begin()
                 body = response.read()
-            except (http.client.HTTPException, ConnectionError):
+            except TimeoutError:
+                raise
+            except (http.client.HTTPException, OSError):
                 return None
             return Reply(response.status, {name.lower(): value for name, value in response.getheaders()}, body)
