@@ -57,6 +57,22 @@ impl Tally {
             self.passed = self.passed.saturating_sub(number);
         }
     }
+
+    /// Adds what one line of pytest says, if it is its closing line: `==== 2 failed, 40 passed, 1 skipped, 1 error in 8.31s ====`.
+    /// An error is a test whose preparation or clean-up failed.
+    pub(crate) fn read_pytest(&mut self, line: &str) {
+        let Some((counts, _)) = line.strip_prefix('=').and_then(|rest| rest.trim_matches(['=', ' ']).rsplit_once(" in ")) else { return };
+        for count in counts.split(", ") {
+            let Some((number, what)) = count.split_once(' ') else { continue };
+            let Ok(number) = number.parse::<usize>() else { continue };
+            match what {
+                "passed" => self.passed += number,
+                "failed" | "error" | "errors" => self.failed += number,
+                "skipped" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
 }
 
 impl AddAssign for Tally {
@@ -103,6 +119,15 @@ mod tests {
         assert_eq!(tallied(Tally::read_unittest, "Ran 1 test in 0.1s\n\nOK (skipped=1)\n"), Tally { passed: 0, failed: 0, skipped: 1 });
         let failed = "Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1, expected failures=1)\n";
         assert_eq!(tallied(Tally::read_unittest, failed), Tally { passed: 5, failed: 3, skipped: 1 });
+    }
+
+    #[test]
+    fn pytest_counts_in_its_closing_line_alone() {
+        let output = "3 passed in 1.00s\n==== short test summary info ====\nFAILED a.py::b - assert 1 passed, in\n\
+            = 2 failed, 40 passed, 1 skipped, 3 deselected, 7 warnings, 2 errors in 92.31s (0:01:32) =\n";
+        assert_eq!(tallied(Tally::read_pytest, output), Tally { passed: 40, failed: 4, skipped: 1 });
+        assert_eq!(tallied(Tally::read_pytest, "=== 1 error in 0.1s ==="), Tally { passed: 0, failed: 1, skipped: 0 });
+        assert_eq!(tallied(Tally::read_pytest, "=== no tests ran in 0.1s ==="), Tally::default());
     }
 
     #[test]

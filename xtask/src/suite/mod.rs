@@ -16,6 +16,7 @@ use crate::tally::Tally;
 mod cargo;
 mod program;
 mod python;
+mod s3;
 
 /// Where the steps run, and how strict.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ const STEPS: &[Step] = &[
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
+    Step { name: "s3", what: "python3 -m pytest tests/s3, against the program that `tests` has built", run: s3::tests },
 ];
 
 /// How a step ended, and what it counted.
@@ -85,6 +87,7 @@ enum Lack {
     Python,
     Venv { why: String },
     Package { name: &'static str },
+    Requirements { path: &'static str },
 }
 
 impl fmt::Display for Failure {
@@ -108,6 +111,7 @@ impl fmt::Display for Lack {
             Self::Python => write!(f, "there is no Python of version 3.11 or later on the path"),
             Self::Venv { why } => write!(f, "Python can't make a virtual environment ({why}); Debian has that in python3-venv"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
+            Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }
     }
 }

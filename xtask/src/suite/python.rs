@@ -8,6 +8,7 @@
 //! Tests of the archive that run the second reader get the same Python, in `FULGURITE_PYTHON`.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -39,9 +40,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
 
 /// A Python that is recent and has the package; otherwise what is to be said of a step that needs one.
 pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
-    let named = env::var_os(VARIABLE).map(PathBuf::from);
-    let mut candidates = named.into_iter().chain(INTERPRETERS.map(PathBuf::from));
-    let system = candidates.find(|python| succeeds(python, &["-c", IS_RECENT])).ok_or(Outcome::Skipped(Lack::Python))?;
+    let system = recent().map_err(Outcome::Skipped)?;
     if has_package(&system) {
         return Ok(system);
     }
@@ -50,8 +49,15 @@ pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
     environment(&system, &workspace.target_directory.join("xtask-venv")).map_err(Outcome::Skipped)
 }
 
+/// A Python that is recent.
+pub(super) fn recent() -> Result<PathBuf, Lack> {
+    let named = env::var_os(VARIABLE).map(PathBuf::from);
+    let mut candidates = named.into_iter().chain(INTERPRETERS.map(PathBuf::from));
+    candidates.find(|python| succeeds(python, &["-c", IS_RECENT])).ok_or(Lack::Python)
+}
+
 /// A Python test that skips itself does so for something that is missing, and in CI nothing may be.
-fn strict(outcome: Outcome, ci: bool) -> Outcome {
+pub(super) fn strict(outcome: Outcome, ci: bool) -> Outcome {
     match outcome {
         Outcome::Passed(tally) if ci && tally.skipped > 0 => {
             Outcome::Failed(Tally { failed: tally.skipped, skipped: 0, ..tally }, Failure::SkippedTests)
@@ -62,22 +68,35 @@ fn strict(outcome: Outcome, ci: bool) -> Outcome {
 
 /// The interpreter of the virtual environment in `folder`, which is made and filled as far as it isn't yet.
 fn environment(system: &Path, folder: &Path) -> Result<PathBuf, Lack> {
-    let python = if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") };
+    let python = inside(folder);
     if has_package(&python) {
         return Ok(python);
     }
     println!("the package `{PACKAGE}` is missing here; it goes into {}", folder.display());
+    make(system, folder)?;
+    if install(&python, &[REQUIREMENT.as_ref()]) && has_package(&python) { Ok(python) } else { Err(Lack::Package { name: PACKAGE }) }
+}
+
+/// The interpreter of a virtual environment.
+pub(super) fn inside(folder: &Path) -> PathBuf {
+    if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") }
+}
+
+/// Makes an empty virtual environment in `folder`, in place of what may be there.
+pub(super) fn make(system: &Path, folder: &Path) -> Result<(), Lack> {
     let mut venv = Command::new(system);
     venv.args(["-m", "venv", "--clear"]).arg(folder);
-    if let Outcome::Failed(_, why) = program::judge(venv) {
-        return Err(Lack::Venv { why: why.to_string() });
+    match program::judge(venv) {
+        Outcome::Failed(_, why) => Err(Lack::Venv { why: why.to_string() }),
+        _ => Ok(()),
     }
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", REQUIREMENT]).stdin(Stdio::null());
-    match program::judge(pip) {
-        Outcome::Passed(_) if has_package(&python) => Ok(python),
-        _ => Err(Lack::Package { name: PACKAGE }),
-    }
+}
+
+/// Whether pip has installed what the arguments name.
+pub(super) fn install(python: &Path, what: &[&OsStr]) -> bool {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]).args(what).stdin(Stdio::null());
+    matches!(program::judge(pip), Outcome::Passed(_))
 }
 
 fn has_package(python: &Path) -> bool {

@@ -1,0 +1,212 @@
+"""The server under test, clients for it, and buckets that live as long as a test.
+
+    FULGURITE_BIN (default target/debug/fulgurite)  started once a session, on an archive of its own, and stopped with SIGTERM
+    S3_ENDPOINT and keys                            another server, which is only talked to
+
+Every test has buckets of its own, with names nobody else has, so that tests can run in any order and beside each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from wire import Account, Server, Wire
+
+START_S = 60
+STOP_S = 60
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# What somebody has set up for his own account must not change what is tested.
+os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if endpoint := os.environ.get("S3_ENDPOINT"):
+        yield elsewhere(endpoint)
+        return
+    program = Path(os.environ.get("FULGURITE_BIN") or REPOSITORY / "target/debug/fulgurite")
+    if not program.is_file():
+        pytest.exit(f"{program} is not there: cargo build -p fulgurite, or set FULGURITE_BIN", returncode=2)
+    folder = tmp_path_factory.mktemp("s3")
+    command = [str(program), "-A", str(folder / "archive"), "--json"]
+    with open(folder / "log", "wb") as log:
+        serving = subprocess.Popen([*command, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log)
+    try:
+        said = announced(first_line(serving), folder / "log")
+        added = subprocess.run([*command, "accounts", "add", "second"], stdout=subprocess.PIPE, check=True, timeout=START_S)
+        second = json.loads(added.stdout)
+        main, alt = (Account(account["access_key"], account["secret_key"]) for account in (said, second))
+        yield Server(said["endpoint"], said["region"], main, alt)
+        assert serving.poll() is None, f"the server ended by itself:\n{(folder / 'log').read_text()}"
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait(STOP_S) == 0, f"SIGTERM did not end the server well:\n{(folder / 'log').read_text()}"
+    finally:
+        if serving.poll() is None:
+            serving.kill()
+            serving.wait()
+
+
+def announced(line: bytes, log: Path) -> dict[str, str]:
+    try:
+        return json.loads(line)
+    except ValueError:
+        fail(f"the first line of the server is no JSON, or didn't come within {START_S} s: {line!r}\n{log.read_text()}")
+
+
+def elsewhere(endpoint: str) -> Server:
+    def account(prefix: str) -> Account | None:
+        key, secret = (os.environ.get(f"{prefix}_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
+        return Account(key, secret) if key and secret else None
+
+    main = account("AWS") or fail("with S3_ENDPOINT go AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    return Server(endpoint.rstrip("/"), os.environ.get("AWS_REGION", "us-east-1"), main, account("S3_ALT"))
+
+
+def first_line(process: subprocess.Popen) -> bytes:
+    lines: queue.Queue[bytes] = queue.Queue()
+
+    def read() -> None:
+        lines.put(process.stdout.readline())
+        # A full pipe would stop the server.
+        for _ in process.stdout:
+            pass
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        return lines.get(timeout=START_S)
+    except queue.Empty:
+        return b""
+
+
+def fail(why: str):
+    pytest.fail(why, pytrace=False)
+
+
+def connect(server: Server, account: Account | None):
+    """A client that asks once, and so shows the first answer."""
+    config = Config(
+        signature_version="s3v4" if account else UNSIGNED,
+        s3={"addressing_style": "path"},
+        retries={"total_max_attempts": 1},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=32,
+        proxies={},
+    )
+    keys = {"aws_access_key_id": account.access_key, "aws_secret_access_key": account.secret_key} if account else {}
+    return boto3.session.Session().client("s3", endpoint_url=server.endpoint, region_name=server.region, config=config, **keys)
+
+
+@pytest.fixture(scope="session")
+def s3(server: Server):
+    return connect(server, server.main)
+
+
+@pytest.fixture(scope="session")
+def alt(server: Server):
+    """The second account, which has no rights in the buckets of the first."""
+    if not server.alt:
+        pytest.skip("S3_ALT_ACCESS_KEY_ID and S3_ALT_SECRET_ACCESS_KEY are not set")
+    return connect(server, server.alt)
+
+
+@pytest.fixture(scope="session")
+def anonymous(server: Server):
+    return connect(server, None)
+
+
+@pytest.fixture(scope="session")
+def wire(server: Server) -> Wire:
+    return Wire(server)
+
+
+@pytest.fixture
+def bucket_name() -> str:
+    return unused_name()
+
+
+def unused_name() -> str:
+    return f"conformance-{uuid.uuid4().hex[:24]}"
+
+
+@pytest.fixture
+def make_bucket(s3) -> Iterator[Callable[..., str]]:
+    """Makes a bucket that is gone after the test; `versioning` is its state from the beginning."""
+    made = []
+
+    def make(client=None, *, name: str | None = None, versioning: str | None = None, **settings) -> str:
+        client, name = client or s3, name or unused_name()
+        client.create_bucket(Bucket=name, **settings)
+        made.append((client, name))
+        if versioning:
+            client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": versioning})
+        return name
+
+    yield make
+    for client, name in made:
+        remove(client, name)
+
+
+@pytest.fixture
+def bucket(make_bucket) -> str:
+    return make_bucket()
+
+
+@pytest.fixture
+def versioned(make_bucket) -> str:
+    return make_bucket(versioning="Enabled")
+
+
+def remove(client, bucket: str) -> None:
+    """Removes a bucket with all that is in it. What is locked for compliance stays, and its bucket too: nobody may remove it."""
+    try:
+        client.delete_bucket_policy(Bucket=bucket)
+        for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
+            for upload in page.get("Uploads", []):
+                client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+        versions = []
+        for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            for entry in page.get("Versions", []) + page.get("DeleteMarkers", []):
+                versions.append({"Key": entry["Key"], "VersionId": entry["VersionId"]})
+        remove_versions(client, bucket, versions)
+        client.delete_bucket(Bucket=bucket)
+    except ClientError:
+        # The test has removed it itself, or has locked it. A server that can't remove things fails the tests of removing.
+        pass
+
+
+def remove_versions(client, bucket: str, versions: list[dict]) -> None:
+    # XML has no control characters, so keys with them go one by one.
+    plain = [version for version in versions if version["Key"].isprintable()]
+    for version in versions:
+        if not version["Key"].isprintable():
+            client.delete_object(Bucket=bucket, **version)
+    for batch in (plain[start : start + 1000] for start in range(0, len(plain), 1000)):
+        answer = client.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
+        for error in answer.get("Errors", []):
+            release(client, bucket, error["Key"], error.get("VersionId"))
+
+
+def release(client, bucket: str, key: str, version: str | None) -> None:
+    which = {"Bucket": bucket, "Key": key, "VersionId": version} if version else {"Bucket": bucket, "Key": key}
+    try:
+        client.put_object_legal_hold(**which, LegalHold={"Status": "OFF"})
+    except ClientError:
+        # Only a governed one, then.
+        pass
+    client.delete_object(**which, BypassGovernanceRetention=True)
