@@ -73,13 +73,15 @@ fn main() {
     for &size in &options.sizes {
         let puts = load(&options, size, "PUT", usize::MAX);
         report(size, "PUT", &puts, &options);
-        let gets = load(&options, size, "GET", puts.done.max(options.clients) / options.clients);
+        let gets = load(&options, size, "GET", puts.fewest);
         report(size, "GET", &gets, &options);
     }
 }
 
 /// What came of a load.
 struct Outcome {
+    /// What each client has done at the least.
+    fewest: usize,
     done: usize,
     failed: usize,
     latencies: Vec<Duration>,
@@ -89,7 +91,9 @@ struct Outcome {
 fn report(size: usize, method: &str, outcome: &Outcome, options: &Options) {
     let mut sorted = outcome.latencies.clone();
     sorted.sort_unstable();
-    let at = |share: f64| sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).map_or(0.0, |l| l.as_secs_f64() * 1e3);
+    let at = |share: f64| {
+        sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).map_or(0.0, |l| l.as_secs_f64() * 1e3)
+    };
     let rate = outcome.done as f64 / outcome.took.as_secs_f64();
     println!("{size:>10} {method:>4} {rate:>10.0} {:>9.2} {:>9.2} {:>9}", at(0.5), at(0.99), outcome.failed);
     let _ = options;
@@ -111,7 +115,9 @@ fn load(options: &Options, size: usize, method: &str, known: usize) -> Outcome {
                         let key = format!("/{size}/{number}/{which}");
                         let asked = Instant::now();
                         match client.request(method, &key, if method == "PUT" { &content } else { &[] }) {
-                            Ok(answer) if answer.status == 200 && (method == "PUT" || answer.bytes == size) => latencies.push(asked.elapsed()),
+                            Ok(answer) if answer.status == 200 && (method == "PUT" || answer.bytes == size) => {
+                                latencies.push(asked.elapsed())
+                            }
                             _ => failed += 1,
                         }
                         done += 1;
@@ -123,6 +129,7 @@ fn load(options: &Options, size: usize, method: &str, known: usize) -> Outcome {
         threads.into_iter().map(|thread| thread.join().expect("a client")).collect()
     });
     Outcome {
+        fewest: clients.iter().map(|client| client.0).min().unwrap_or(0),
         took: begun.elapsed(),
         done: clients.iter().map(|client| client.0 - client.1).sum(),
         failed: clients.iter().map(|client| client.1).sum(),
