@@ -23,6 +23,7 @@ pub mod server;
 pub mod settings;
 pub mod state;
 mod tags;
+pub mod tls;
 mod version;
 
 pub use gateway::Gateway;

@@ -17,6 +17,7 @@ use s3s::host::SingleDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Gate, Peer, Signatures};
 use crate::background;
@@ -25,6 +26,7 @@ use crate::gateway::Gateway;
 use crate::s3::Operations;
 use crate::settings::Settings;
 use crate::state::{State, StateError, hex, random};
+use crate::tls::{self, TlsError};
 
 /// How long a client may take for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -58,9 +60,9 @@ pub enum ServeError {
     /// The service's database failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The system gives no threads.
-    #[error("the server can't begin: {0}")]
-    Runtime(std::io::Error),
+    /// The files for TLS can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A server that is about to serve.
@@ -68,6 +70,7 @@ pub struct Server {
     listener: TcpListener,
     gateway: Arc<Gateway>,
     service: S3Service,
+    tls: Option<TlsAcceptor>,
     settings: Settings,
 }
 
@@ -77,6 +80,7 @@ impl Server {
     /// # Errors
     /// [`ServeError`] says what is in the way.
     pub async fn bind(archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
+        let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
         let listen = |source| ServeError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
@@ -95,7 +99,7 @@ impl Server {
         if let Some(domain) = &settings.domain {
             builder.set_host(SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() })?);
         }
-        Ok(Self { listener, gateway, service: builder.build(), settings })
+        Ok(Self { listener, gateway, service: builder.build(), tls, settings })
     }
 
     /// Where it listens.
@@ -105,6 +109,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("a socket that was bound has an address")
+    }
+
+    /// Whether connections are TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Serves until `stop` is done; then requests under way may finish.
@@ -136,14 +146,23 @@ impl Server {
             };
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
-            let service = self.service.clone();
-            let connection =
-                http.serve_connection(TokioIo::new(stream), service_fn(move |request| answer(service.clone(), request, peer.ip())));
-            let connection = graceful.watch(connection);
+            let (service, http, watcher) = (self.service.clone(), http.clone(), graceful.watcher());
+            let service = service_fn(move |request| answer(service.clone(), request, peer.ip()));
+            let tls = self.tls.clone();
             tokio::spawn(async move {
                 let _permit = permit;
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended");
+                let ended = match tls {
+                    None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| error.to_string()),
+                    Some(tls) => match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await {
+                        Ok(Ok(stream)) => {
+                            watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| error.to_string())
+                        }
+                        Ok(Err(error)) => Err(error.to_string()),
+                        Err(_) => Err("the TLS handshake took too long".to_owned()),
+                    },
+                };
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended");
                 }
             });
         }
