@@ -3,19 +3,24 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use async_trait::async_trait;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
+use s3s::dto::PostObjectInput;
 use s3s::path::S3Path;
-use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
-use crate::gateway::{Gateway, no_such_bucket, state_failed};
+use crate::between::Signed;
+use crate::gateway::{Gateway, custom, no_such_bucket, state_failed};
 use crate::policy::{Answer, Policy, Question, RequestFacts};
+use crate::signatures::version_2;
 use crate::state::{Account, Bucket, State};
 
-/// Who a request is of; nobody, where a bucket lets everybody in.
+/// Who a request is of (nobody, where a bucket lets everybody in), and where it comes from.
 #[derive(Debug, Clone)]
-pub(crate) struct Caller(pub(crate) Option<Arc<Account>>);
+pub(crate) struct Caller(pub(crate) Option<Arc<Account>>, pub(crate) Option<IpAddr>);
 
 /// Finds the secrets that requests are signed with.
 #[derive(Clone)]
@@ -33,18 +38,23 @@ impl S3Auth for Signatures {
 
 /// Decides before an operation is read.
 #[derive(Clone)]
-pub(crate) struct Gate(pub(crate) Arc<State>);
+pub(crate) struct Gate {
+    pub(crate) state: Arc<State>,
+    pub(crate) region: String,
+}
 
 #[async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let account = match context.credentials() {
-            Some(credentials) => {
-                Some(self.0.key(&credentials.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?)
-            }
+        let signed = context.extensions_mut().get::<Signed>().cloned();
+        let key = match signed {
+            Some(Signed(key)) => key,
+            None => context.credentials().map(|credentials| credentials.access_key.clone()),
+        };
+        let account = match key {
+            Some(key) => Some(self.state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
             None => None,
         };
-        let account = account.map(|key| key.account.clone());
         let peer = context.extensions_mut().get::<Peer>().map(|peer| peer.0);
         let operation = context.s3_op().name();
         let (bucket, key) = match context.s3_path() {
@@ -60,12 +70,16 @@ impl S3Access for Gate {
                 }
             }
             (Some(name), _) => {
-                let found = self.0.bucket(name).map_err(state_failed)?;
+                let found = self.state.bucket(name).map_err(state_failed)?;
                 match found {
                     Some(bucket) => {
+                        self.check_owner(&bucket, context.headers())?;
                         let request = RequestFacts { query: context.uri().query(), peer };
                         let action = action_of(operation, request.query);
-                        ask(&bucket, account.as_deref(), action, key.as_deref(), &request)?;
+                        // Of these, the keys are not known yet; they are asked for one by one.
+                        if !matches!(operation, "PostObject" | "DeleteObjects") {
+                            ask(&bucket, account.as_deref(), action, key.as_deref(), &request)?;
+                        }
                     }
                     // Strangers are not told what there is.
                     None if account.is_none() => return Err(s3_error!(AccessDenied)),
@@ -73,9 +87,41 @@ impl S3Access for Gate {
                 }
             }
         }
-        context.extensions_mut().insert(Caller(account));
+        if takes_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
+            return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
+        }
+        context.extensions_mut().insert(Caller(account, peer));
         Ok(())
     }
+
+    /// A form says in its fields who signed it, and for which key.
+    async fn post_object(&self, request: &mut S3Request<PostObjectInput>) -> S3Result<()> {
+        if request.credentials.is_some() {
+            // The framework knows no region of a signature of version 2.
+            let Some(region) = &request.region else { return Err(version_2()) };
+            if region.as_str() != self.region || request.service.as_deref() != Some("s3") {
+                let message = "The credential in the form is of another region or service.";
+                return Err(custom("AuthorizationQueryParametersError", http::StatusCode::BAD_REQUEST, message));
+            }
+        }
+        let bucket = self.state.bucket(&request.input.bucket).map_err(state_failed)?.ok_or_else(no_such_bucket)?;
+        may_from(&bucket, request.extensions.get::<Caller>(), "s3:PutObject", Some(&request.input.key))
+    }
+}
+
+impl Gate {
+    /// Whether a bucket is of who the client says it is.
+    fn check_owner(&self, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
+        let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
+        let owner = self.state.account(&bucket.owner).map_err(state_failed)?;
+        let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
+        if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
+    }
+}
+
+/// Whether an operation would give rights away by `x-amz-grant-*`.
+fn takes_grants(operation: &str) -> bool {
+    matches!(operation, "CreateBucket" | "PutBucketAcl" | "PutObjectAcl" | "PutObject" | "CopyObject" | "CreateMultipartUpload")
 }
 
 /// Where a request comes from.
@@ -85,6 +131,12 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// Whether an account may do something in a bucket, whatever else the request says.
 pub(crate) fn may(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>) -> S3Result<()> {
     ask(bucket, account, action, key, &RequestFacts::default())
+}
+
+/// The same for who made a request, and from where.
+pub(crate) fn may_from(bucket: &Bucket, caller: Option<&Caller>, action: &str, key: Option<&str>) -> S3Result<()> {
+    let request = RequestFacts { query: None, peer: caller.and_then(|caller| caller.1) };
+    ask(bucket, caller.and_then(|caller| caller.0.as_deref()), action, key, &request)
 }
 
 fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>, request: &RequestFacts<'_>) -> S3Result<()> {
@@ -108,9 +160,8 @@ fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&st
 impl Gateway {
     /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
-        let account = caller.and_then(|caller| caller.0.as_deref());
         let is_missing = matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion);
-        match may(bucket, account, "s3:ListBucket", None) {
+        match may_from(bucket, caller, "s3:ListBucket", None) {
             Err(denied) if is_missing => denied,
             _ => error,
         }
@@ -118,8 +169,7 @@ impl Gateway {
 
     /// Whether a caller may read an object that it copies from.
     pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, is_version: bool) -> S3Result<()> {
-        let account = caller.and_then(|caller| caller.0.as_deref());
-        may(bucket, account, if is_version { "s3:GetObjectVersion" } else { "s3:GetObject" }, Some(key))
+        may_from(bucket, caller, if is_version { "s3:GetObjectVersion" } else { "s3:GetObject" }, Some(key))
     }
 }
 

@@ -99,13 +99,20 @@ pub(crate) type Fields<'a> = [Option<&'a str>; 5];
 
 impl Claims {
     pub(crate) fn new(md5: Option<&str>, fields: Fields<'_>, headers: &HeaderMap) -> S3Result<Self> {
+        // The framework takes a header without a value for none.
         let md5 = match md5 {
+            None if headers.get("content-md5").is_some_and(http::HeaderValue::is_empty) => {
+                return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."));
+            }
             None => None,
             Some(text) => {
                 let bytes = STANDARD.decode_to_vec(text.as_bytes()).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
                 Some(bytes.ok_or_else(|| s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."))?)
             }
         };
+        if let Some((name, _)) = headers.iter().find(|(name, value)| value.is_empty() && name.as_str().starts_with("x-amz-checksum-")) {
+            return Err(s3_error!(InvalidRequest, "Value for {name} header is invalid."));
+        }
         let mut given = Algorithm::ALL.into_iter().zip(fields).filter_map(|(algorithm, value)| Some((algorithm, value?)));
         let sum = given.next();
         if given.next().is_some() {
@@ -138,6 +145,11 @@ impl Claims {
             }
         }
         Ok(Self { md5, sum, trailer })
+    }
+
+    /// Whether the client says nothing of its content.
+    pub(crate) fn are_none(&self) -> bool {
+        self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()
     }
 
     /// The algorithm that the client has chosen.

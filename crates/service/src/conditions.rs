@@ -42,6 +42,12 @@ impl Conditions {
 
 /// Whether something may be put in place of what is there now.
 pub(crate) fn may_replace(matches: Option<&ETagCondition>, none_match: Option<&ETagCondition>, current: Option<&Version>) -> S3Result<()> {
+    if let Some(ETagCondition::ETag(_)) = none_match {
+        return Err(s3_error!(
+            NotImplemented,
+            "A header you provided implies functionality that is not implemented: If-None-Match is for * alone."
+        ));
+    }
     if let Some(condition) = matches {
         match current {
             None => return Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
@@ -51,7 +57,6 @@ pub(crate) fn may_replace(matches: Option<&ETagCondition>, none_match: Option<&E
     }
     match (none_match, current) {
         (Some(ETagCondition::Any), Some(_)) => Err(failed()),
-        (Some(condition @ ETagCondition::ETag(_)), Some(version)) if is_one_of(condition, version) => Err(failed()),
         _ => Ok(()),
     }
 }
@@ -75,6 +80,9 @@ fn not_modified(version: &Version) -> S3Error {
     let mut error = s3_error!(NotModified, "Not Modified");
     error.set_status_code(http::StatusCode::NOT_MODIFIED);
     let mut headers = http::HeaderMap::new();
+    if let Some(modified) = crate::version::http_date(&version.modified()) {
+        headers.insert("last-modified", modified);
+    }
     if let Ok(etag) = version.etag().to_http_header() {
         headers.insert("etag", etag);
     }

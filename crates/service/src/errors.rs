@@ -7,12 +7,17 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status(pub(crate) StatusCode);
 
+/// The body of an answer, where the framework would write another.
+#[derive(Debug, Clone)]
+pub(crate) struct Written(pub(crate) Bytes);
+
 /// A header that never leaves the service: elements for the body of an error.
 const MORE: &str = "x-fulgurite-more";
 
 /// Headers that bring more elements into the body of an error.
-pub(crate) fn more(elements: String) -> HeaderMap {
+pub(crate) fn more(elements: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
+    let elements: String = elements.iter().map(|(name, value)| format!("<{name}>{}</{name}>", escape(value))).collect();
     if let Ok(elements) = HeaderValue::try_from(elements) {
         headers.insert(MORE, elements);
     }
@@ -32,6 +37,10 @@ pub(crate) struct Asked<'a> {
 pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
     if let Some(Status(status)) = response.extensions().get::<Status>() {
         *response.status_mut() = *status;
+    }
+    if let Some(Written(body)) = response.extensions_mut().remove::<Written>() {
+        *response.body_mut() = s3s::Body::from(body);
+        response.headers_mut().remove(http::header::CONTENT_LENGTH);
     }
     let more = response.headers_mut().remove(MORE);
     if !(response.status().is_client_error() || response.status().is_server_error()) {
@@ -68,14 +77,16 @@ fn mend(text: &mut String, status: &mut StatusCode, asked: &Asked<'_>) {
 /// XML of requests: a batch of 1,000 keys of 1,024 bytes, or 10,000 parts, fits.
 pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
-/// Text as it stands in XML.
+/// Text as it stands in XML, in ASCII. Control characters can't stand there and are replaced.
 fn escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
         match c {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '&' => escaped.push_str("&amp;"),
-            c => escaped.push(c),
+            c if c.is_ascii_graphic() || c == ' ' => escaped.push(c),
+            '\t' | '\n' | '\r' | '\u{80}'.. => escaped.push_str(&format!("&#{};", u32::from(c))),
+            _ => escaped.push_str("&#65533;"),
         }
         escaped
     })

@@ -10,6 +10,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::access::Caller;
+use crate::errors::more;
 use crate::names::{Names, object_name};
 use crate::parts::Parts;
 use crate::state::{Account, Bucket, State, StateError};
@@ -70,7 +71,7 @@ impl Gateway {
     /// The account that a request is of.
     pub(crate) fn account<T>(&self, request: &S3Request<T>) -> S3Result<Arc<Account>> {
         match request.extensions.get::<Caller>() {
-            Some(Caller(Some(account))) => Ok(account.clone()),
+            Some(Caller(Some(account), _)) => Ok(account.clone()),
             _ => Err(s3_error!(AccessDenied)),
         }
     }
@@ -103,12 +104,18 @@ impl Gateway {
         match id {
             None => match self.newest(bucket, key)? {
                 Some(version) if version.is_marker() => {
+                    let mut headers = more(&[("Key", key)]);
+                    headers.extend(marker_headers(&version));
                     let mut error = s3_error!(NoSuchKey, "The specified key does not exist.");
-                    error.set_headers(marker_headers(&version));
+                    error.set_headers(headers);
                     Err(error)
                 }
                 Some(version) => Ok(version),
-                None => Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
+                None => {
+                    let mut error = s3_error!(NoSuchKey, "The specified key does not exist.");
+                    error.set_headers(more(&[("Key", key)]));
+                    Err(error)
+                }
             },
             Some(id) => match self.by_id(bucket, key, id)? {
                 Some(version) if version.is_marker() => {
@@ -119,7 +126,11 @@ impl Gateway {
                     Err(error)
                 }
                 Some(version) => Ok(version),
-                None => Err(s3_error!(NoSuchVersion, "The specified version does not exist.")),
+                None => {
+                    let mut error = s3_error!(NoSuchVersion, "The specified version does not exist.");
+                    error.set_headers(more(&[("Key", key), ("VersionId", id)]));
+                    Err(error)
+                }
             },
         }
     }
@@ -131,11 +142,8 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
     if let Ok(id) = http::HeaderValue::from_str(&version.id()) {
         headers.insert("x-amz-version-id", id);
     }
-    let mut date = Vec::new();
-    if version.modified().format(s3s::dto::TimestampFormat::HttpDate, &mut date).is_ok()
-        && let Ok(date) = http::HeaderValue::from_bytes(&date)
-    {
-        headers.insert("last-modified", date);
+    if let Some(modified) = crate::version::http_date(&version.modified()) {
+        headers.insert("last-modified", modified);
     }
     headers
 }

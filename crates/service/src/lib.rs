@@ -1,7 +1,7 @@
 //! The archive over S3: what today's clients speak, on the framework `s3s`.
 //!
 //! ```text
-//! client -> server -> s3s: signatures, XML -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
+//! client -> server -> signatures -> s3s: signatures, XML -> between -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
 //!                                                                 |  |
 //!                                                                 |  '--> State: buckets, accounts, uploads in parts, restores
 //!                                                                 '-----> ObjectReader (staging or platters)
@@ -10,6 +10,7 @@
 
 mod access;
 mod background;
+mod between;
 mod checksums;
 mod conditions;
 mod errors;
@@ -21,9 +22,11 @@ mod receive;
 mod s3;
 pub mod server;
 pub mod settings;
+mod signatures;
 pub mod state;
 mod tags;
 pub mod tls;
 mod version;
+mod watched;
 
 pub use gateway::Gateway;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::ObjectName;
+use s3s::validation::{AwsNameValidation, NameValidation};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 /// The archive's name of an object.
@@ -21,6 +22,18 @@ pub(crate) fn object_name(bucket: &str, key: &str) -> ObjectName {
 /// The key of an object in a bucket. Bytes that aren't UTF-8, which the command line can put, are replaced: S3 can't say them.
 pub(crate) fn key_of(bucket: &str, name: &ObjectName) -> String {
     String::from_utf8_lossy(&name.0[(bucket.len() + 1).min(name.0.len())..]).into_owned()
+}
+
+/// The names that buckets may have: AWS's rules, with what it keeps to itself.
+#[derive(Debug)]
+pub(crate) struct BucketNames;
+
+impl NameValidation for BucketNames {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        let is_kept = ["sthree-", "amzn-s3-demo-"].iter().any(|start| name.starts_with(start))
+            || ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"].iter().any(|end| name.ends_with(end));
+        AwsNameValidation::new().validate_bucket_name(name) && !is_kept
+    }
 }
 
 /// Locks by name. What looks at the newest version and then changes something holds the lock of the name meanwhile: a conditional put, a put in

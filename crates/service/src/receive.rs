@@ -70,7 +70,7 @@ fn incomplete() -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly")
 }
 
-fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
+pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
     let text = error.to_string();
     tracing::debug!(error = %text, "a body that can't be read");
     if text.contains("SignatureMismatch") {

@@ -21,12 +21,16 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Gate, Peer, Signatures};
 use crate::background;
+use crate::between::Between;
 use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::gateway::Gateway;
+use crate::names::BucketNames;
 use crate::s3::Operations;
 use crate::settings::Settings;
+use crate::signatures;
 use crate::state::{State, StateError, hex, random};
 use crate::tls::{self, TlsError};
+use crate::watched::Watched;
 
 /// How long a client may take for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -89,17 +93,10 @@ impl Server {
         if let Err(error) = swept {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
-        let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
-        builder.set_auth(Signatures(state.clone()));
-        builder.set_access(Gate(state));
-        let mut config = S3Config::default();
-        config.xml_max_body_size = XML_BYTES_MAX as usize;
-        config.post_object_max_file_size = FORM_BYTES_MAX;
-        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-        if let Some(domain) = &settings.domain {
-            builder.set_host(SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() })?);
-        }
-        Ok(Self { listener, gateway, service: builder.build(), tls, settings })
+        let between = Between(operations(&gateway, &state, &settings)?.build());
+        let mut service = operations(&gateway, &state, &settings)?;
+        service.set_route(between);
+        Ok(Self { listener, gateway, service: service.build(), tls, settings })
     }
 
     /// Where it listens.
@@ -125,6 +122,7 @@ impl Server {
         let graceful = GracefulShutdown::new();
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX).pipeline_flush(true);
+        let region: Arc<str> = self.settings.region.as_str().into();
         let mut stop = std::pin::pin!(stop);
         loop {
             // Whoever comes while all are taken waits in the system's queue.
@@ -146,9 +144,9 @@ impl Server {
             };
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
-            let (service, http, watcher) = (self.service.clone(), http.clone(), graceful.watcher());
-            let service = service_fn(move |request| answer(service.clone(), request, peer.ip()));
-            let tls = self.tls.clone();
+            let (service, region, tls) = (self.service.clone(), region.clone(), self.tls.clone());
+            let service = service_fn(move |request| answer(service.clone(), region.clone(), request, peer.ip()));
+            let (http, watcher) = (http.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _permit = permit;
                 let ended = match tls {
@@ -176,30 +174,62 @@ impl Server {
     }
 }
 
+/// The operations behind signatures and the gate.
+fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
+    let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
+    builder.set_auth(Signatures(state.clone()));
+    builder.set_access(Gate { state: state.clone(), region: settings.region.clone() });
+    builder.set_validation(BucketNames);
+    let mut config = S3Config::default();
+    config.xml_max_body_size = XML_BYTES_MAX as usize;
+    config.post_object_max_file_size = FORM_BYTES_MAX;
+    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    if let Some(domain) = &settings.domain {
+        builder.set_host(SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() })?);
+    }
+    Ok(builder)
+}
+
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers a request: those of the service itself, and S3's.
-async fn answer(service: S3Service, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
+async fn answer(
+    service: S3Service,
+    region: Arc<str>,
+    mut request: Request<Incoming>,
+    peer: IpAddr,
+) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let query = request.uri().query().map(str::to_owned);
     let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     request.extensions_mut().insert(Peer(peer));
+    let (head, body) = request.into_parts();
+    let (body, ended) = Watched::new(body, &head.headers);
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
-        _ => match service.call(request.map(s3s::Body::from)).await {
-            Ok(response) => response,
-            Err(error) => {
-                tracing::error!(?error, id, "the framework failed");
+        _ => {
+            let answered = match signatures::refuse(&head.uri, &head.headers, &region) {
+                Some(refused) => refused.to_http_response().map_err(|error| error.to_string()),
+                None => {
+                    let request = Request::from_parts(head, s3s::Body::http_body(body));
+                    service.call(request).await.map_err(|error| format!("{error:?}"))
+                }
+            };
+            answered.unwrap_or_else(|error| {
+                tracing::error!(error, id, "the framework failed");
                 let mut response = Response::new(s3s::Body::empty());
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 response
-            }
-        },
+            })
+        }
     };
     complete(&mut response, &Asked { path: &path, query: query.as_deref(), length, id: &id });
     let headers = response.headers_mut();
+    if !ended.is_ended() {
+        headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert("server", HeaderValue::from_static("fulgurite"));
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert("x-amz-request-id", id);

@@ -143,6 +143,13 @@ pub(crate) fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from(time)
 }
 
+/// A time as headers have it.
+pub(crate) fn http_date(time: &Timestamp) -> Option<http::HeaderValue> {
+    let mut date = Vec::new();
+    time.format(s3s::dto::TimestampFormat::HttpDate, &mut date).ok()?;
+    http::HeaderValue::from_bytes(&date).ok()
+}
+
 /// Milliseconds since 1970.
 pub(crate) fn ms_of(timestamp: &Timestamp) -> i64 {
     let time: time::OffsetDateTime = timestamp.clone().into();

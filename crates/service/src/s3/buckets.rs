@@ -77,7 +77,7 @@ impl Gateway {
     pub(crate) fn list_buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
         let account = self.account(&request)?;
         let input = request.input;
-        let all = self.state.buckets((!account.admin).then_some(account.name.as_str())).map_err(state_failed)?;
+        let all = self.state.buckets(Some(account.name.as_str())).map_err(state_failed)?;
         let most = input.max_buckets.map_or(usize::MAX, |most| most.max(0) as usize);
         let after = input.continuation_token.unwrap_or_default();
         let prefix = input.prefix.clone().unwrap_or_default();

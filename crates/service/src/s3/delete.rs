@@ -59,17 +59,17 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        if input.delete.objects.is_empty() || input.delete.objects.len() > KEYS_MAX {
+        let objects = &input.delete.objects;
+        if objects.is_empty() || objects.len() > KEYS_MAX || objects.iter().any(|object| object.key.is_empty()) {
             return Err(s3_error!(
                 MalformedXML,
                 "The XML you provided was not well-formed or did not validate against our published schema"
             ));
         }
         let quiet = input.delete.quiet.unwrap_or(false);
-        let account = caller.and_then(|caller| caller.0);
         let one = async |object: &s3s::dto::ObjectIdentifier| {
             let action = if object.version_id.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
-            crate::access::may(&bucket, account.as_deref(), action, Some(&object.key))?;
+            crate::access::may_from(&bucket, caller.as_ref(), action, Some(&object.key))?;
             let asked = Asked {
                 key: &object.key,
                 version_id: object.version_id.as_deref(),
@@ -114,8 +114,7 @@ impl Gateway {
             return Ok(false);
         }
         let bucket = self.bucket(bucket)?;
-        let account = request.extensions.get::<Caller>().and_then(|caller| caller.0.clone());
-        crate::access::may(&bucket, account.as_deref(), "s3:BypassGovernanceRetention", None)?;
+        crate::access::may_from(&bucket, request.extensions.get::<Caller>(), "s3:BypassGovernanceRetention", None)?;
         Ok(true)
     }
 

@@ -221,7 +221,11 @@ impl Gateway {
         }
         match self.state.restore(version.row.id).map_err(state_failed)? {
             Some(restore) if restore.done_ms.is_some() => Ok(Some(restore)),
-            _ => Err(s3_error!(InvalidObjectState, "The operation is not valid for the object's storage class")),
+            _ => {
+                let mut error = s3_error!(InvalidObjectState, "The operation is not valid for the object's storage class");
+                error.set_headers(more(&[("StorageClass", version.class())]));
+                Err(error)
+            }
         }
     }
 
@@ -320,8 +324,8 @@ fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32
             Ok(range) => Ok((range, true)),
             Err(_) => {
                 let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
-                let asked = range.to_header_string();
-                let mut headers = more(format!("<RangeRequested>{asked}</RangeRequested><ActualObjectSize>{size}</ActualObjectSize>"));
+                let (asked, size) = (range.to_header_string(), size.to_string());
+                let mut headers = more(&[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
                 if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
                     headers.insert("content-range", value);
                 }
