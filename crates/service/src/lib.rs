@@ -15,6 +15,7 @@ mod checksums;
 mod conditions;
 mod errors;
 mod gateway;
+mod metrics;
 mod names;
 mod parts;
 mod policy;

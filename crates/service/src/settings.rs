@@ -24,6 +24,9 @@ region = "us-east-1"
 # Connections at once; more have to wait.
 connections = 1024
 
+# Figures for Prometheus are at /-/metrics: for this machine, or for whoever sends this as a bearer token.
+# metrics_token = "…"
+
 # With these two, connections are TLS. Files in PEM; relative paths are from this folder. They are read when the server starts.
 # [tls]
 # certificate = "certificate.pem"
@@ -49,6 +52,8 @@ pub struct Settings {
     pub domain: Option<String>,
     /// Connections at once.
     pub connections: usize,
+    /// Who has this may read `/-/metrics`; without it, this machine may.
+    pub metrics_token: Option<String>,
     /// Certificate and key, for TLS.
     pub tls: Option<Tls>,
     /// What is done beside requests.
@@ -88,6 +93,7 @@ impl Default for Settings {
             region: "us-east-1".to_owned(),
             domain: None,
             connections: 1_024,
+            metrics_token: None,
             tls: None,
             background: Background::default(),
         }
