@@ -187,6 +187,7 @@ impl Gateway {
             return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
         }
         let length = length_of(input.content_length)?;
+        self.check_room(length)?;
         let sums = [
             input.checksum_crc32.as_deref(),
             input.checksum_crc32c.as_deref(),
