@@ -97,10 +97,10 @@ def fail(why: str):
     pytest.fail(why, pytrace=False)
 
 
-def connect(server: Server, account: Account | None):
+def connect(server: Server, account: Account | None, signature: str = "s3v4"):
     """A client that asks once, and so shows the first answer."""
     config = Config(
-        signature_version="s3v4" if account else UNSIGNED,
+        signature_version=signature if account else UNSIGNED,
         s3={"addressing_style": "path"},
         retries={"total_max_attempts": 1},
         connect_timeout=10,

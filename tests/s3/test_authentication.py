@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 
 import pytest
+from urllib3 import encode_multipart_formdata
 
 from conftest import connect
 from digests import checksum
@@ -158,13 +160,38 @@ def test_a_digest_of_the_payload_that_is_none_is_refused(wire, target):
     assert (reply.status, reply.code) == (400, "InvalidArgument")
 
 
-def test_an_old_signature_is_refused(wire, target):
-    """Version 2 is over by AWS's own word, and nothing here needs it."""
-    fields = {
-        "Authorization": f"AWS {wire.server.main.access_key}:c2lnbmF0dXJl",
-        "Date": datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT"),
-    }
-    assert wire.send("GET", target, fields, anonymous=True).status in (400, 403)
+@pytest.fixture
+def old(server):
+    """A client that signs by version 2, and rightly. It is over by AWS's own word."""
+    return connect(server, server.main, signature="s3")
+
+
+def test_an_old_signature_is_refused(old, wire, target):
+    _, bucket, key = target.split("/")
+    with refused("InvalidRequest", 400):
+        old.get_object(Bucket=bucket, Key=key)
+    with refused("InvalidRequest", 400):
+        old.put_object(Bucket=bucket, Key=key, Body=b"changed")
+    assert wire.send("GET", target).body == BODY
+
+
+def test_an_old_signature_in_a_url_is_refused(old, wire, target):
+    _, bucket, key = target.split("/")
+    url = urlsplit(old.generate_presigned_url("get_object", {"Bucket": bucket, "Key": key}))
+    assert "AWSAccessKeyId" in url.query
+    for query in (url.query, url.query.replace("Signature=", "%53ignature=")):
+        reply = wire.send("GET", f"{url.path}?{query}", anonymous=True)
+        assert (reply.status, reply.code) == (400, "InvalidRequest")
+
+
+def test_an_old_signature_in_a_form_is_refused(old, wire, target):
+    _, bucket, key = target.split("/")
+    form = old.generate_presigned_post(bucket, key)
+    assert "AWSAccessKeyId" in form["fields"]
+    content, kind = encode_multipart_formdata([*form["fields"].items(), ("file", ("name", b"changed"))])
+    reply = wire.send("POST", f"/{bucket}", {"Content-Type": kind}, content, anonymous=True)
+    assert (reply.status, reply.code) == (400, "InvalidRequest")
+    assert wire.send("GET", target).body == BODY
 
 
 CHUNKS = [os.urandom(65_536), os.urandom(65_536), os.urandom(100)]

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::{Range, Timestamp, TimestampFormat};
 use s3s::route::S3Route;
 use s3s::service::S3Service;
@@ -180,7 +180,7 @@ impl Checked {
     }
 }
 
-impl hyper::body::Body for Checked {
+impl HttpBody for Checked {
     type Data = Bytes;
     type Error = StdError;
 

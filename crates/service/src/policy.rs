@@ -114,6 +114,9 @@ impl Policy {
     /// # Errors
     /// A sentence that says what is wrong.
     pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
+        if self.statement.all().is_empty() {
+            return Err("The policy has no statement.".to_owned());
+        }
         for statement in self.statement.all() {
             for resource in statement.resource.all() {
                 let of = resource.strip_prefix(ARN).map(|name| name.split('/').next().unwrap_or_default());
@@ -121,7 +124,7 @@ impl Policy {
                     return Err(format!("Policy has invalid resource: {resource} is not in this bucket."));
                 }
             }
-            if let Some(action) = statement.action.all().iter().find(|action| !action.starts_with("s3:") && *action != "*") {
+            if let Some(action) = statement.action.all().iter().find(|action| !is_action(action)) {
                 return Err(format!("Policy has invalid action: {action}."));
             }
             match &statement.principal {
@@ -191,6 +194,41 @@ impl Statement {
                 .iter()
                 .all(|(operator, keys)| keys.iter().all(|(key, values)| holds(operator, key, values.all(), &question.request)))
     }
+}
+
+/// Actions that are asked for here. `access` says which operation asks for which.
+const ACTIONS: &[&str] = &[
+    "AbortMultipartUpload", "BypassGovernanceRetention", "DeleteBucket", "DeleteBucketPolicy", "DeleteObject", "DeleteObjectTagging",
+    "DeleteObjectVersion", "DeleteObjectVersionTagging", "GetBucketAcl", "GetBucketLocation", "GetBucketObjectLockConfiguration",
+    "GetBucketOwnershipControls", "GetBucketPolicy", "GetBucketPolicyStatus", "GetBucketTagging", "GetBucketVersioning", "GetObject",
+    "GetObjectAcl", "GetObjectAttributes", "GetObjectLegalHold", "GetObjectRetention", "GetObjectTagging", "GetObjectVersion",
+    "GetObjectVersionAcl", "GetObjectVersionAttributes", "GetObjectVersionTagging", "ListBucket", "ListBucketMultipartUploads",
+    "ListBucketVersions", "ListMultipartUploadParts", "PutBucketAcl", "PutBucketObjectLockConfiguration", "PutBucketPolicy",
+    "PutBucketTagging", "PutBucketVersioning", "PutObject", "PutObjectAcl", "PutObjectLegalHold", "PutObjectRetention",
+    "PutObjectTagging", "PutObjectVersionAcl", "PutObjectVersionTagging", "RestoreObject",
+];
+
+/// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
+const IDLE_ACTIONS: &[&str] = &[
+    "DeleteBucketOwnershipControls", "DeleteBucketWebsite", "GetAccelerateConfiguration", "GetAnalyticsConfiguration", "GetBucketCORS",
+    "GetBucketLogging", "GetBucketNotification", "GetBucketPublicAccessBlock", "GetBucketRequestPayment", "GetBucketWebsite",
+    "GetEncryptionConfiguration", "GetIntelligentTieringConfiguration", "GetInventoryConfiguration", "GetLifecycleConfiguration",
+    "GetMetricsConfiguration", "GetObjectTorrent", "GetObjectVersionForReplication", "GetObjectVersionTorrent", "GetReplicationConfiguration",
+    "InitiateReplication", "ObjectOwnerOverrideToBucketOwner", "PutAccelerateConfiguration", "PutAnalyticsConfiguration", "PutBucketCORS",
+    "PutBucketLogging", "PutBucketNotification", "PutBucketOwnershipControls", "PutBucketPublicAccessBlock", "PutBucketRequestPayment",
+    "PutBucketWebsite", "PutEncryptionConfiguration", "PutIntelligentTieringConfiguration", "PutInventoryConfiguration",
+    "PutLifecycleConfiguration", "PutMetricsConfiguration", "PutReplicationConfiguration", "ReplicateDelete", "ReplicateObject",
+    "ReplicateTags",
+];
+
+/// Whether an action, or a pattern of actions, is one of S3. As with AWS, letters may be large or small.
+fn is_action(pattern: &str) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    if pattern == "*" {
+        return true;
+    }
+    let Some(pattern) = pattern.strip_prefix("s3:") else { return false };
+    ACTIONS.iter().chain(IDLE_ACTIONS).any(|action| like(pattern, &action.to_ascii_lowercase()))
 }
 
 /// A value of a condition, which may stand there as text, number or yes and no.

@@ -23,6 +23,8 @@ pub(crate) mod attribute {
     pub(crate) const CHECKSUM_TYPE: &str = "checksum-type";
     /// Sizes of the parts it was uploaded in: LEB128 numbers.
     pub(crate) const PARTS: &str = "parts";
+    /// Checksums of those parts, one behind the other, by the algorithm of the object's own.
+    pub(crate) const PART_CHECKSUMS: &str = "part-checksums";
     /// Tags it was put with, URL-encoded.
     pub(crate) const TAGS: &str = "tags";
     /// `GOVERNANCE` or `COMPLIANCE`, as it was put with.
@@ -119,6 +121,14 @@ impl Version {
             Some(Sum { algorithm, value: value.to_owned() })
         });
         known.collect()
+    }
+
+    /// The checksum of a part that it was uploaded in, by its number from 1, if it is known.
+    pub(crate) fn part_sum(&self, number: usize) -> Option<Sum> {
+        let algorithm = self.sums().first()?.algorithm;
+        let all = self.attributes().get(attribute::PART_CHECKSUMS)?;
+        let value = all.chunks_exact(algorithm.bytes()).nth(number.checked_sub(1)?)?;
+        Some(Sum { algorithm, value: base64_simd::STANDARD.encode_to_string(value) })
     }
 
     pub(crate) fn checksum_type(&self) -> ChecksumType {

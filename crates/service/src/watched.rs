@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
 
 /// How the empty chunk begins.
@@ -61,7 +61,7 @@ fn has_last_chunk(tail: &[u8]) -> bool {
     tail.starts_with(&LAST_CHUNK[2..]) || tail.windows(LAST_CHUNK.len()).any(|window| window == LAST_CHUNK)
 }
 
-impl hyper::body::Body for Watched {
+impl Body for Watched {
     type Data = Bytes;
     type Error = StdError;
 

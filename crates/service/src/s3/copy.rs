@@ -192,7 +192,7 @@ impl Gateway {
                     s3_error!(InvalidArgument, "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
                 })?;
                 if range.end > size {
-                    return Err(s3_error!(InvalidRange, "Range specified is not valid for source object of size: {size}"));
+                    return Err(s3_error!(InvalidArgument, "Range specified is not valid for source object of size: {size}"));
                 }
                 range
             }

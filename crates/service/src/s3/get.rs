@@ -75,9 +75,10 @@ impl Gateway {
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
         }
-        if asks_sums && whole {
+        let sums = sums_of(&version, whole, input.part_number);
+        if asks_sums && !sums.is_empty() {
             output.checksum_type = Some(version.checksum_type());
-            for Sum { algorithm, value } in version.sums() {
+            for Sum { algorithm, value } in sums {
                 match algorithm {
                     Algorithm::Crc32 => output.checksum_crc32 = Some(value),
                     Algorithm::Crc32c => output.checksum_crc32c = Some(value),
@@ -135,9 +136,10 @@ impl Gateway {
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
         }
-        if asks_sums && !is_part {
+        let sums = sums_of(&version, !is_part, input.part_number);
+        if asks_sums && !sums.is_empty() {
             output.checksum_type = Some(version.checksum_type());
-            for Sum { algorithm, value } in version.sums() {
+            for Sum { algorithm, value } in sums {
                 match algorithm {
                     Algorithm::Crc32 => output.checksum_crc32 = Some(value),
                     Algorithm::Crc32c => output.checksum_crc32c = Some(value),
@@ -171,7 +173,8 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let wants = |name: &str| input.object_attributes.iter().any(|attribute| attribute.as_str() == name);
+        let wanted = wanted_attributes(&input.object_attributes)?;
+        let wants = |name: &str| wanted.contains(&name);
         let mut checksum = s3s::dto::Checksum::default();
         for Sum { algorithm, value } in version.sums() {
             checksum.checksum_type = Some(version.checksum_type());
@@ -190,7 +193,7 @@ impl Gateway {
                 .zip(&sizes)
                 .skip(after)
                 .take(most)
-                .map(|(number, size)| ObjectPart { part_number: Some(number), size: Some(*size as i64), ..Default::default() })
+                .map(|(number, size)| part_of(&version, number, *size))
                 .collect();
             GetObjectAttributesParts {
                 is_truncated: Some(after + listed.len() < sizes.len()),
@@ -312,6 +315,47 @@ impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> 
     fn remaining_length(&self) -> RemainingLength {
         RemainingLength::new_exact(self.left as usize)
     }
+}
+
+/// The checksums of what is read: the object, or a part that it was uploaded in.
+fn sums_of(version: &Version, is_whole: bool, part: Option<i32>) -> Vec<Sum> {
+    match part {
+        // What was put whole is one part.
+        Some(_) if version.parts().is_none() => version.sums(),
+        Some(number) => version.part_sum(number as usize).into_iter().collect(),
+        None if is_whole => version.sums(),
+        None => Vec::new(),
+    }
+}
+
+/// The attributes that a request names, in one header or in several.
+fn wanted_attributes(given: &[ObjectAttributes]) -> S3Result<Vec<&str>> {
+    const ALL: [&str; 5] = [
+        ObjectAttributes::CHECKSUM,
+        ObjectAttributes::ETAG,
+        ObjectAttributes::OBJECT_PARTS,
+        ObjectAttributes::OBJECT_SIZE,
+        ObjectAttributes::STORAGE_CLASS,
+    ];
+    let wanted: Vec<&str> = given.iter().flat_map(|list| list.as_str().split(',')).map(str::trim).collect();
+    match wanted.iter().find(|name| !ALL.contains(name)) {
+        Some(_) => Err(s3_error!(InvalidArgument, "Invalid attribute name specified.")),
+        None => Ok(wanted),
+    }
+}
+
+/// A part as attributes have it.
+fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
+    let mut part = ObjectPart { part_number: Some(number), size: Some(size as i64), ..Default::default() };
+    match version.part_sum(number as usize) {
+        Some(Sum { algorithm: Algorithm::Crc32, value }) => part.checksum_crc32 = Some(value),
+        Some(Sum { algorithm: Algorithm::Crc32c, value }) => part.checksum_crc32c = Some(value),
+        Some(Sum { algorithm: Algorithm::Crc64Nvme, value }) => part.checksum_crc64nvme = Some(value),
+        Some(Sum { algorithm: Algorithm::Sha1, value }) => part.checksum_sha1 = Some(value),
+        Some(Sum { algorithm: Algorithm::Sha256, value }) => part.checksum_sha256 = Some(value),
+        None => {}
+    }
+    part
 }
 
 /// The bytes that a request wants, and whether it wants a part.

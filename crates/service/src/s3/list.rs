@@ -5,15 +5,17 @@ use fulgurite_domain::{ObjectName, VersionId};
 use s3s::dto::{
     ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,
     ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
-    Owner,
+    OptionalObjectAttributes, Owner, RestoreStatus,
 };
+use s3s::xml::{SerError, SerializeContent, Serializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::gateway::{Gateway, catalogue_failed, state_failed};
+use crate::errors::Written;
+use crate::gateway::{Gateway, catalogue_failed, failed, state_failed};
 use crate::names::{key_of, object_name};
 use crate::state::Bucket;
 use crate::tags::encode_text;
-use crate::version::Version;
+use crate::version::{Version, timestamp};
 
 /// The most entries of a page.
 const PAGE_MAX: usize = 1_000;
@@ -24,6 +26,15 @@ const ROWS: usize = 64;
 enum Entry {
     Row(Box<VersionRow>),
     Prefix(String),
+}
+
+/// How the objects of a listing are shown.
+struct Shown<'a> {
+    bucket: &'a Bucket,
+    encoding: Encoding,
+    owner: Option<&'a Owner>,
+    /// With the state of restores.
+    restores: bool,
 }
 
 /// A page.
@@ -89,20 +100,32 @@ impl Gateway {
         Ok(Owner { display_name: Some(bucket.owner.clone()), id: account.map(|account| account.id.clone()) })
     }
 
-    fn object(&self, bucket: &Bucket, row: VersionRow, encoding: Encoding, owner: Option<&Owner>) -> Object {
-        let key = encoding.of(&key_of(&bucket.name, &row.record.name));
+    fn object(&self, row: VersionRow, shown: &Shown<'_>) -> S3Result<Object> {
+        let key = shown.encoding.of(&key_of(&shown.bucket.name, &row.record.name));
         let version = Version::new(row);
-        Object {
+        Ok(Object {
             checksum_algorithm: algorithms(&version),
             checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
             e_tag: Some(version.etag()),
             key: Some(key),
             last_modified: Some(version.modified()),
-            owner: owner.cloned(),
+            owner: shown.owner.cloned(),
+            restore_status: if shown.restores { self.restore_status(&version)? } else { None },
             size: Some(version.size() as i64),
             storage_class: Some(ObjectStorageClass::from(version.class().to_owned())),
-            ..Default::default()
+        })
+    }
+
+    /// Whether a version is being restored, or until when it is; nothing if it wasn't asked for.
+    fn restore_status(&self, version: &Version) -> S3Result<Option<RestoreStatus>> {
+        if !version.is_cold() {
+            return Ok(None);
         }
+        let restore = self.state.restore(version.row.id).map_err(state_failed)?;
+        Ok(restore.map(|restore| RestoreStatus {
+            is_restore_in_progress: Some(restore.done_ms.is_none()),
+            restore_expiry_date: restore.expires_ms.filter(|_| restore.done_ms.is_some()).map(timestamp),
+        }))
     }
 
     pub(crate) fn list(&self, request: S3Request<ListObjectsInput>) -> S3Result<S3Response<ListObjectsOutput>> {
@@ -122,7 +145,9 @@ impl Gateway {
         let page = self.page(&wanted, after)?;
         let owner = self.owner(&bucket)?;
         let next = page.truncated.then(|| page.entries.last().map(|entry| entry.key(&bucket.name))).flatten();
-        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(&bucket, row, encoding, Some(&owner)));
+        let restores = wants_restores(input.optional_object_attributes.as_deref());
+        let shown = Shown { bucket: &bucket, encoding, owner: Some(&owner), restores };
+        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(row, &shown))?;
         let output = ListObjectsOutput {
             name: Some(bucket.name.clone()),
             // Unlike in the other lists, this one stays as it is.
@@ -167,7 +192,9 @@ impl Gateway {
         };
         let next = page.truncated.then(|| page.entries.last().map(|entry| encode_token(&entry.key(&bucket.name)))).flatten();
         let count = page.entries.len();
-        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(&bucket, row, encoding, owner.as_ref()));
+        let restores = wants_restores(input.optional_object_attributes.as_deref());
+        let shown = Shown { bucket: &bucket, encoding, owner: owner.as_ref(), restores };
+        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(row, &shown))?;
         let output = ListObjectsV2Output {
             name: Some(bucket.name.clone()),
             prefix: Some(encoding.of(&prefix)),
@@ -220,7 +247,8 @@ impl Gateway {
         let mut last_key = version_marker.is_some().then(|| key_marker.clone()).flatten();
         let page = self.page(&wanted, after)?;
         let owner = self.owner(&bucket)?;
-        let (mut versions, mut markers, mut prefixes) = (Vec::new(), Vec::new(), Vec::new());
+        let restores = wants_restores(input.optional_object_attributes.as_deref());
+        let (mut states, mut prefixes) = (Vec::new(), Vec::new());
         let mut next = None;
         for entry in page.entries {
             match entry {
@@ -235,15 +263,15 @@ impl Gateway {
                     last_key = Some(key.clone());
                     next = Some((key.clone(), Some(version.id())));
                     if version.is_marker() {
-                        markers.push(DeleteMarkerEntry {
+                        states.push(State::Marker(DeleteMarkerEntry {
                             is_latest: Some(is_latest),
                             key: Some(encoding.of(&key)),
                             last_modified: Some(version.modified()),
                             owner: Some(owner.clone()),
                             version_id: Some(version.id()),
-                        });
+                        }));
                     } else {
-                        versions.push(ObjectVersion {
+                        states.push(State::Version(Box::new(ObjectVersion {
                             checksum_algorithm: algorithms(&version),
                             checksum_type: (!version.sums().is_empty()).then(|| version.checksum_type()),
                             e_tag: Some(version.etag()),
@@ -251,11 +279,11 @@ impl Gateway {
                             key: Some(encoding.of(&key)),
                             last_modified: Some(version.modified()),
                             owner: Some(owner.clone()),
+                            restore_status: if restores { self.restore_status(&version)? } else { None },
                             size: Some(version.size() as i64),
                             storage_class: Some(ObjectVersionStorageClass::from(version.class().to_owned())),
                             version_id: Some(version.id()),
-                            ..Default::default()
-                        });
+                        })));
                     }
                 }
             }
@@ -263,8 +291,6 @@ impl Gateway {
         let (next_key, next_id) = next.filter(|_| page.truncated).unzip();
         let output = ListObjectVersionsOutput {
             common_prefixes: Some(prefixes),
-            delete_markers: Some(markers),
-            versions: Some(versions),
             delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
             encoding_type: input.encoding_type,
             is_truncated: Some(page.truncated),
@@ -277,7 +303,10 @@ impl Gateway {
             prefix: Some(encoding.of(&prefix)),
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        let written = in_one_order(&output, &states).map_err(|error| failed("writing a list", &error))?;
+        let mut response = S3Response::new(output);
+        response.extensions.insert(Written(written.into()));
+        Ok(response)
     }
 
     /// Where a listing goes on behind a version that isn't there any more: identifiers are in order of time, as numbers are.
@@ -286,6 +315,27 @@ impl Gateway {
         let newer = self.versions(&name)?.into_iter().filter(|row| row.id > id).last();
         Ok(newer.map_or_else(|| After { name: name.clone(), version: u64::MAX, id: VersionId([0xff; 16]) }, |row| After::row(&row)))
     }
+}
+
+/// A state of a key in a list of versions.
+enum State {
+    Version(Box<ObjectVersion>),
+    Marker(DeleteMarkerEntry),
+}
+
+/// A list with versions and deletion markers in one order, as S3 has it; the framework's answer has one kind behind the other.
+fn in_one_order(list: &ListObjectVersionsOutput, states: &[State]) -> Result<Vec<u8>, SerError> {
+    let mut written = Vec::new();
+    let mut xml = Serializer::new(&mut written);
+    xml.decl()?;
+    xml.element_with_ns("ListVersionsResult", "http://s3.amazonaws.com/doc/2006-03-01/", |xml| {
+        list.serialize_content(xml)?;
+        states.iter().try_for_each(|state| match state {
+            State::Version(version) => xml.content("Version", &**version),
+            State::Marker(marker) => xml.content("DeleteMarker", marker),
+        })
+    })?;
+    Ok(written)
 }
 
 /// The algorithms of a version's checksums.
@@ -303,15 +353,23 @@ impl Entry {
     }
 }
 
-fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(VersionRow) -> Object) -> (Vec<Object>, Vec<CommonPrefix>) {
+type Split = (Vec<Object>, Vec<CommonPrefix>);
+
+fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(VersionRow) -> S3Result<Object>) -> S3Result<Split> {
     let (mut contents, mut prefixes) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
-            Entry::Row(row) => contents.push(object(*row)),
+            Entry::Row(row) => contents.push(object(*row)?),
             Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(encoding.of(&prefix)) }),
         }
     }
-    (contents, prefixes)
+    Ok((contents, prefixes))
+}
+
+/// Whether a request asks for the state of restores.
+fn wants_restores(asked: Option<&[OptionalObjectAttributes]>) -> bool {
+    let mut names = asked.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
+    names.any(|name| name.trim() == OptionalObjectAttributes::RESTORE_STATUS)
 }
 
 /// Behind all versions of a key, and behind all that is under it if it is a prefix that keys are drawn together by.

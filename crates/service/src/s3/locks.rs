@@ -84,7 +84,7 @@ impl Gateway {
     }
 
     pub(crate) fn put_retention(&self, request: S3Request<PutObjectRetentionInput>) -> S3Result<S3Response<PutObjectRetentionOutput>> {
-        let account = request.extensions.get::<Caller>().and_then(|caller| caller.0.clone());
+        let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
@@ -101,7 +101,7 @@ impl Gateway {
         };
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
-            crate::access::may(&bucket, account.as_deref(), "s3:BypassGovernanceRetention", Some(&input.key))?;
+            crate::access::may_from(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key))?;
         }
         if let Some(now) = self.lock_of(&version)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);

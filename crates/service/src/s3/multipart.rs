@@ -1,5 +1,6 @@
 //! Uploads in parts.
 
+use base64_simd::STANDARD;
 use fulgurite_domain::ObjectName;
 use md5::{Digest as _, Md5};
 use s3s::dto::{
@@ -26,6 +27,8 @@ const PART_BYTES_MIN: u64 = 5 << 20;
 const PARTS_MAX: u32 = 10_000;
 /// The largest object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
+/// The most of parts' checksums that stays with the object: attributes have 64 KiB, and sizes of 10,000 parts take 40 of them.
+const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
 /// From this size on, the client is told that it goes on while an upload is completed.
 const SLOW: u64 = 64 << 20;
 
@@ -63,6 +66,9 @@ impl Gateway {
                 Some(algorithm.ok_or_else(|| s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported."))?)
             }
         };
+        if algorithm.is_none() && request.headers.contains_key("x-amz-checksum-type") {
+            return Err(s3_error!(InvalidRequest, "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header."));
+        }
         let kind = checksum_type(algorithm, input.checksum_type.as_ref().map(ChecksumType::as_str))?;
         let upload = MultipartUpload {
             id: String::new(),
@@ -189,7 +195,7 @@ impl Gateway {
             Err(error) => return self.completed_before(&bucket, &input).ok_or(error),
         };
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&given, &all)?;
+        let parts = choose(&given, &all, upload.checksum_algorithm.as_deref().and_then(Algorithm::parse))?;
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if size > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
@@ -262,16 +268,15 @@ impl Gateway {
         attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finalize()), parts.len()));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
         attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
+        let part_sums: Vec<u8> = parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect();
+        if part_sums.len() == parts.len() * algorithm.bytes() && part_sums.len() <= PART_CHECKSUMS_BYTES_MAX {
+            attributes.set(attribute::PART_CHECKSUMS, part_sums.as_slice());
+        }
         let sum = match hasher {
             Some(hasher) => Sum { algorithm, value: crate::checksums::take(hasher) },
             None => {
-                let mut sums = Vec::new();
-                for part in &parts {
-                    let sum = part.checksum.as_deref().and_then(|sum| base64_simd::STANDARD.decode_to_vec(sum.as_bytes()).ok());
-                    sums.extend(sum.unwrap_or_default());
-                }
                 attributes.set(attribute::CHECKSUM_TYPE, ChecksumType::COMPOSITE);
-                Sum { algorithm, value: format!("{}-{}", algorithm.of(&sums), parts.len()) }
+                Sum { algorithm, value: format!("{}-{}", algorithm.of(&part_sums), parts.len()) }
             }
         };
         let fields: Fields<'_> = [
@@ -301,7 +306,8 @@ impl Gateway {
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let most = input.max_parts.unwrap_or(1_000);
         let most = usize::try_from(most).map_err(|_| s3_error!(InvalidArgument, "max-parts must not be negative"))?.min(1_000);
-        let after = u32::try_from(input.part_number_marker.unwrap_or(0)).unwrap_or(0);
+        let after = u32::try_from(input.part_number_marker.unwrap_or(0));
+        let after = after.map_err(|_| s3_error!(InvalidArgument, "part-number-marker must not be negative"))?;
         let mut parts = self.state.parts(&upload.id, after, most + 1).map_err(state_failed)?;
         let truncated = parts.len() > most;
         parts.truncate(most);
@@ -352,9 +358,19 @@ impl Gateway {
         let prefix = input.prefix.clone().unwrap_or_default();
         let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
         let (key_marker, id_marker) = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone().unwrap_or_default());
-        // Without an identifier, all uploads of the key are behind.
-        let mut after =
-            (key_marker.clone(), if id_marker.is_empty() && !key_marker.is_empty() { "\u{10ffff}".to_owned() } else { id_marker.clone() });
+        let under_of = |key: &str| {
+            let delimiter = delimiter.as_deref()?;
+            let at = key.strip_prefix(prefix.as_str())?.find(delimiter)?;
+            Some(key[..prefix.len() + at + delimiter.len()].to_owned())
+        };
+        let mut after = match (key_marker.as_str(), id_marker.as_str()) {
+            ("", _) => (String::new(), String::new()),
+            // The page before ended with keys that are drawn together.
+            (key, "") if under_of(key).as_deref() == Some(key) => (behind(key), String::new()),
+            // Without an identifier, all uploads of the key are behind.
+            (key, "") => (key.to_owned(), "~".to_owned()),
+            (key, id) => (key.to_owned(), id.to_owned()),
+        };
         let (mut uploads, mut prefixes): (Vec<ListedUpload>, Vec<CommonPrefix>) = (Vec::new(), Vec::new());
         let mut last = None;
         let mut truncated = false;
@@ -366,12 +382,8 @@ impl Gateway {
                     truncated = most > 0;
                     break 'pages;
                 }
-                let under = delimiter.as_deref().and_then(|delimiter| {
-                    let at = upload.key.get(prefix.len()..)?.find(delimiter)?;
-                    Some(upload.key[..prefix.len() + at + delimiter.len()].to_owned())
-                });
-                if let Some(under) = under {
-                    after = (format!("{under}\u{10ffff}"), String::new());
+                if let Some(under) = under_of(&upload.key) {
+                    after = (behind(&under), String::new());
                     last = Some((under.clone(), String::new()));
                     prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
                     continue 'pages;
@@ -422,8 +434,23 @@ impl Gateway {
     }
 }
 
+/// The first text behind all that begins with a prefix: its last character is counted up.
+fn behind(prefix: &str) -> String {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        // No character is between D7FF and E000.
+        let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
+        if let Some(next) = next {
+            text.push(next);
+            return text;
+        }
+    }
+    // All are the last character: only what is longer could be behind, and that begins with it.
+    format!("{prefix}{}", "\u{10ffff}".repeat(1_024))
+}
+
 /// The parts that a client wants, in its order, which has to be that of their numbers.
-fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
+fn choose(given: &[CompletedPart], all: &[Part], algorithm: Option<Algorithm>) -> S3Result<Vec<Part>> {
     let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
     for wanted in given {
         let number = wanted.part_number.unwrap_or(0);
@@ -443,10 +470,21 @@ fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
         })?;
         let sums =
             [&wanted.checksum_crc32, &wanted.checksum_crc32c, &wanted.checksum_crc64nvme, &wanted.checksum_sha1, &wanted.checksum_sha256];
-        if let (Some(claimed), Some(found)) = (sums.into_iter().flatten().next(), &part.checksum)
+        let claimed = sums.into_iter().flatten().next();
+        if let (Some(claimed), Some(found)) = (claimed, &part.checksum)
             && claimed != found
         {
             return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
+        }
+        // AWS wants them with all algorithms; but SDKs that choose a CRC by themselves don't name them.
+        if let Some(algorithm @ (Algorithm::Sha1 | Algorithm::Sha256)) = algorithm
+            && claimed.is_none()
+        {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {number} in the request.",
+                algorithm.name()
+            ));
         }
         chosen.push(part.clone());
     }

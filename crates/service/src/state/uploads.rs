@@ -1,5 +1,7 @@
 //! Uploads in parts, until they are complete.
 
+use std::sync::Mutex;
+
 use fulgurite_domain::{Attributes, VersionId};
 use fulgurite_format::{WrappedKey, decode_attributes, encode_attributes};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -57,8 +59,9 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<String, StateError> {
-        // In order of time, as the listings of S3 have them.
-        let id = format!("{:012x}{}", now_ms(), hex(&random::<14>()));
+        // In the order in which they were begun, as the listings of S3 have them.
+        let (ms, count) = next_instant();
+        let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
         self.change("begin an upload", |connection| {
             let statement = format!("INSERT INTO upload ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
             connection.execute(
@@ -179,6 +182,19 @@ impl State {
     pub fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
         self.look("look a part up", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }
+}
+
+/// The time in milliseconds since 1970, and how many of this process had the same before. Never goes back while the process runs.
+fn next_instant() -> (i64, u16) {
+    static LAST: Mutex<(i64, u16)> = Mutex::new((0, 0));
+    let mut last = LAST.lock().expect("no panic holds this lock");
+    let now = now_ms();
+    *last = match last.1.checked_add(1) {
+        _ if now > last.0 => (now, 0),
+        Some(count) => (last.0, count),
+        None => (last.0 + 1, 0),
+    };
+    *last
 }
 
 const PART_COLUMNS: &str = "number, file, wrapped, size, md5, checksum, modified";
