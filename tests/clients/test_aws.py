@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import urllib.request
+from hashlib import sha256
 
 import pytest
 
 from conftest import ODD_NAMES, Program, files, find, until, write
+from wire import Wire
 
 # Above the 8 MiB from which on the client sends parts, and no multiple of a part.
 IN_PARTS = 20_000_003
@@ -159,3 +162,18 @@ def test_versions_and_what_hides_them_are_listed_and_read(aws, bucket, tmp_path)
     first = listed["Versions"][1]["VersionId"]
     aws("s3api", "get-object", "--bucket", bucket, "--key", "a b", "--version-id", first, tmp_path / "down")
     assert (tmp_path / "down").read_bytes() == b"first"
+
+
+def test_an_empty_body_that_was_announced_gets_a_100_or_ends_the_connection(bucket, server):
+    # The client takes a final answer without a 100 before it, and then misreads the next one on the same connection:
+    # a refusal would look like a success.
+    wire = Wire(server)
+    target = f"/{bucket}/empty"
+    fields = wire.seal("PUT", target, {"Content-Length": "0", "Expect": "100-continue"}, sha256(b"").hexdigest(), wire.signer())
+    with socket.create_connection(wire.address, timeout=30) as connection:
+        head = f"PUT {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+        connection.sendall(head.encode() + b"\r\n")
+        with connection.makefile("rb") as answer:
+            status = answer.readline().split()[1]
+            answered = {line.strip().lower() for line in iter(answer.readline, b"\r\n")}
+    assert status == b"100" or (status == b"200" and b"connection: close" in answered), (status, answered)

@@ -95,16 +95,16 @@ def fail(why: str):
     pytest.fail(why, pytrace=False)
 
 
-def connect(server: Server, account: Account | None):
-    """A client that asks once, and so shows the first answer."""
+def connect(server: Server, account: Account | None, **settings):
+    """A client that asks once, and so shows the first answer. `settings` are more of botocore's."""
     config = Config(
         signature_version="s3v4" if account else UNSIGNED,
         s3={"addressing_style": "path"},
         retries={"total_max_attempts": 1},
         connect_timeout=10,
-        read_timeout=60,
         max_pool_connections=32,
         proxies={},
+        **{"read_timeout": 60} | settings,
     )
     keys = {"aws_access_key_id": account.access_key, "aws_secret_access_key": account.secret_key} if account else {}
     return boto3.session.Session().client("s3", endpoint_url=server.endpoint, region_name=server.region, config=config, **keys)
