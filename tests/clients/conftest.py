@@ -109,7 +109,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     serving = Serving(tmp_path_factory.mktemp("clients"))
     try:
         serving.start()
-        yield Server(serving.endpoint, serving.region, serving.account, None)
+        yield serving.server
         serving.stop()
     finally:
         serving.kill()

@@ -1,6 +1,6 @@
 """boto3 above its client: transfers in parts by several threads, resources, and an upload that outlives its server.
 
-    FULGURITE_LONG=1    the upload that outlives its server has 5 GB instead of 64 MB, and what each phase took is printed (pytest -s)
+    FULGURITE_LONG=1    the upload that outlives its server has 5 GB instead of 64 MB, and `pytest -s` shows what each phase took
 
 A long run takes about four times the upload on the disk of the temporary folder while it lasts. Content is made and hashed part by
 part, so that the tests themselves stay small.
@@ -94,14 +94,16 @@ def part(number: int) -> bytes:
 
 
 class Phases:
-    def __init__(self):
-        self.begun = time.monotonic()
+    """Says how long each part of the test has taken, and the most memory of the server up to there."""
+
+    def __init__(self, serving: Serving):
+        self.serving, self.begun = serving, time.monotonic()
 
     def ended(self, what: str, moved_bytes: int = 0) -> None:
         now = time.monotonic()
         seconds, self.begun = now - self.begun, now
         rate = f", {moved_bytes / MB / seconds:.0f} MB/s" if moved_bytes else ""
-        print(f"\n{what}: {seconds:.1f} s{rate}", end="")
+        print(f"\n{what}: {seconds:.1f} s{rate}, {peak_mib(self.serving)} MiB", end="")
 
 
 def peak_mib(serving: Serving) -> int:
@@ -114,11 +116,11 @@ def peak_mib(serving: Serving) -> int:
 def test_an_upload_in_parts_is_resumed_after_the_server_was_killed(serving):
     numbers = range(1, -(-RESUMED_BYTES // RESUMED_PART) + 1)
     half, which = len(numbers) // 2, {"Bucket": "resumed", "Key": "large + 100%"}
-    phases = Phases()
+    phases = Phases(serving)
 
     def client():
         # The answer to a completion comes when all parts have been read.
-        return connect(Server(serving.endpoint, serving.region, serving.account, None), serving.account, read_timeout=COMPLETION_S)
+        return connect(serving.server, serving.account, read_timeout=COMPLETION_S)
 
     def put(s3, upload: str, numbers) -> None:
         def one(number: int) -> None:
@@ -135,7 +137,6 @@ def test_an_upload_in_parts_is_resumed_after_the_server_was_killed(serving):
     phases.ended("begun")
     put(s3, upload, numbers[:half])
     phases.ended("first half put", half * RESUMED_PART)
-    peaks = [peak_mib(serving)]
     serving.kill()
     serving.start()
     phases.ended("killed and started again")
@@ -164,8 +165,6 @@ def test_an_upload_in_parts_is_resumed_after_the_server_was_killed(serving):
         put_there.update(part(number))
     assert found.digest() == put_there.digest()
     phases.ended("read as a whole and hashed", RESUMED_BYTES)
-    peaks.append(peak_mib(serving))
-    print(f"\nmost memory of the server: {peaks[0]} MiB before it was killed, {peaks[1]} MiB after")
 
 
 def read(s3, which: dict, numbers) -> None:

@@ -57,6 +57,10 @@ class Serving:
         except ValueError:
             fail(f"the first line of the server is no JSON, or didn't come within {START_S} s: {line!r}\n{self.log.read_text()}")
 
+    @property
+    def server(self) -> Server:
+        return Server(self.endpoint, self.region, self.account, None)
+
     def add_account(self, name: str) -> Account:
         added = subprocess.run(self.command("accounts", "add", name), stdout=subprocess.PIPE, check=True, timeout=START_S)
         said = json.loads(added.stdout)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from conftest import connect
 from digests import checksum
+from serving import connect
 from wire import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED, Account, refused
 
 BODY = b"signed"
