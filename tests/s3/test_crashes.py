@@ -8,55 +8,40 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import signal
-import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-from conftest import START_S, announced, connect, first_line
-from wire import Account, Server
+from serving import Serving, connect
 
 ROUNDS = int(os.environ.get("FULGURITE_CRASHES", "5"))
 WRITERS = 64
 PART = 5 << 20
 
 
+class Killed(Serving):
+    """A server that is killed and started again, with a client for it as it is now."""
+
+    def start(self) -> None:
+        super().start()
+        self.client = connect(self.server, self.account)
+
+
 @pytest.fixture
-def program(server: Server) -> Path:
+def server(tmp_path: Path) -> Iterator[Killed]:
     if os.environ.get("S3_ENDPOINT"):
         pytest.skip("another server is not killed")
-    return Path(os.environ.get("FULGURITE_BIN") or Path(__file__).resolve().parents[2] / "target/debug/fulgurite")
-
-
-class Killed:
-    """A server on a folder, which can be killed and started again."""
-
-    def __init__(self, program: Path, folder: Path):
-        self.command = [str(program), "-A", str(folder / "archive"), "--json", "serve", "--listen", "127.0.0.1:0"]
-        self.log = folder / "log"
-        self.account = None
-        self.start()
-
-    def start(self):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
-        said = announced(first_line(self.process), self.log)
-        if "access_key" in said:
-            self.account = Account(said["access_key"], said["secret_key"])
-        self.client = connect(Server(said["endpoint"], said["region"], self.account, None), self.account)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(START_S) == 0, self.log.read_text()
+    server = Killed(tmp_path)
+    try:
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        server.kill()
 
 
 def content(key: str) -> bytes:
@@ -65,8 +50,7 @@ def content(key: str) -> bytes:
     return chance.randbytes(chance.choice([0, 1, 4_000, 15_360, 70_000, 1_300_000]))
 
 
-def test_what_was_acknowledged_is_there_after_a_kill(program, tmp_path):
-    server = Killed(program, tmp_path)
+def test_what_was_acknowledged_is_there_after_a_kill(server):
     server.client.create_bucket(Bucket="kept")
     acknowledged: set[str] = set()
     begun: set[str] = set()
@@ -118,11 +102,9 @@ def test_what_was_acknowledged_is_there_after_a_kill(program, tmp_path):
             assert listed[key]["Size"] == len(wanted), key
             assert server.client.get_object(Bucket="kept", Key=key)["Body"].read() == wanted, key
     assert acknowledged, "nothing was ever put"
-    server.stop()
 
 
-def test_an_upload_that_is_completed_when_the_server_dies_is_whole_or_not_there(program, tmp_path):
-    server = Killed(program, tmp_path)
+def test_an_upload_that_is_completed_when_the_server_dies_is_whole_or_not_there(server):
     server.client.create_bucket(Bucket="kept")
     for round in range(min(ROUNDS, 20)):
         key, parts = f"large/{round}", [random.Random(f"{round}/{number}").randbytes(PART) for number in range(3)]
@@ -160,4 +142,3 @@ def test_an_upload_that_is_completed_when_the_server_dies_is_whole_or_not_there(
         # Whoever asks again gets it, whether it was complete or not.
         server.client.complete_multipart_upload(Bucket="kept", Key=key, UploadId=upload, MultipartUpload={"Parts": named})
         assert found() == whole
-    server.stop()

@@ -14,57 +14,42 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import START_S, announced, connect, first_line
-from wire import Account, Server
+from serving import START_S, Serving, connect
+from wire import Account
 
 
-@pytest.fixture
-def program(server: Server) -> Path:
-    if os.environ.get("S3_ENDPOINT"):
-        pytest.skip("another server is not started here")
-    return Path(os.environ.get("FULGURITE_BIN") or Path(__file__).resolve().parents[2] / "target/debug/fulgurite")
-
-
-class Own:
-    """A server of one's own."""
-
-    def __init__(self, program: Path, folder: Path):
-        self.program, self.folder, self.account = program, folder, None
+class Own(Serving):
+    """A server of one's own, as long as it is entered."""
 
     def __enter__(self):
-        self.log = self.folder.with_suffix(".log")
-        with open(self.log, "ab") as log:
-            command = [str(self.program), "-A", str(self.folder), "--json", "serve", "--listen", "127.0.0.1:0"]
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        self.said = announced(first_line(self.process), self.log)
-        if "access_key" in self.said:
-            self.account = Account(self.said["access_key"], self.said["secret_key"])
-        self.server = Server(self.said["endpoint"], self.said["region"], self.account, None)
+        self.start()
         return self
 
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(START_S) == 0, self.log.read_text()
+    def __exit__(self, kind, *_):
+        # What went wrong inside is what is to be told.
+        self.kill() if kind else self.process.poll() == 0 or self.stop()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run([str(self.program), "-A", str(self.folder), *arguments], capture_output=True, text=True, timeout=START_S)
+        command = [str(self.program), "-A", str(self.archive), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=START_S)
 
     def get(self, path: str, **headers: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.said["endpoint"] + path, headers=headers), timeout=10) as answer:
+            with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, headers=headers), timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
 
 @pytest.fixture
-def own(program, tmp_path):
-    return Own(program, tmp_path / "archive")
+def own(tmp_path) -> Own:
+    if os.environ.get("S3_ENDPOINT"):
+        pytest.skip("another server is not started here")
+    return Own(tmp_path)
 
 
 def test_it_says_that_it_runs_and_what_it_did(own):
@@ -84,7 +69,7 @@ def test_it_says_that_it_runs_and_what_it_did(own):
 def test_figures_are_for_who_has_the_token(own):
     with own:
         pass
-    settings = own.folder / "service.toml"
+    settings = own.archive / "service.toml"
     settings.write_text('metrics_token = "open sesame"\n' + settings.read_text())
     with own:
         assert own.get("/-/metrics")[0] == 403
@@ -95,7 +80,7 @@ def test_figures_are_for_who_has_the_token(own):
 def test_a_setting_that_is_none_is_named(own):
     with own:
         pass
-    settings = own.folder / "service.toml"
+    settings = own.archive / "service.toml"
     settings.write_text('listens = "127.0.0.1:1"\n' + settings.read_text())
     refused = own.run("serve")
     assert refused.returncode == 1
@@ -109,15 +94,15 @@ def test_connections_are_tls_where_a_certificate_is_named(own, tmp_path):
         pass
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
     made += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
-    subprocess.run(made, cwd=own.folder, check=True, capture_output=True)
-    settings = own.folder / "service.toml"
+    subprocess.run(made, cwd=own.archive, check=True, capture_output=True)
+    settings = own.archive / "service.toml"
     settings.write_text(settings.read_text() + '\n[tls]\ncertificate = "certificate.pem"\nkey = "key.pem"\n')
     with own:
-        assert own.said["endpoint"].startswith("https://")
-        context = ssl.create_default_context(cafile=own.folder / "certificate.pem")
-        with urllib.request.urlopen(own.said["endpoint"] + "/-/health", context=context, timeout=10) as answer:
+        assert own.endpoint.startswith("https://")
+        context = ssl.create_default_context(cafile=own.archive / "certificate.pem")
+        with urllib.request.urlopen(own.endpoint + "/-/health", context=context, timeout=10) as answer:
             assert answer.read() == b"ok\n"
-        plain = own.said["endpoint"].replace("https://", "http://")
+        plain = own.endpoint.replace("https://", "http://")
         with pytest.raises((OSError, http.client.HTTPException)):
             urllib.request.urlopen(plain + "/-/health", timeout=10)
 
