@@ -29,6 +29,8 @@ LONG = os.environ.get("FULGURITE_LONG", "") not in ("", "0")
 MB = 1_000_000
 MIB = 1 << 20
 THREADS = 4
+# What a new archive allows itself (limits.memory_mib); a long run moves ten times that.
+MEMORY_MIB = 512
 COMPLETION_S = 600 if LONG else 60
 RESUMED_BYTES, RESUMED_PART = (5_000 * MB, 64 * MIB) if LONG else (64 * MB, 8 * MIB)
 TRANSFER = TransferConfig(multipart_threshold=8 * MIB, multipart_chunksize=8 * MIB, max_concurrency=THREADS)
@@ -165,6 +167,7 @@ def test_an_upload_in_parts_is_resumed_after_the_server_was_killed(serving):
         put_there.update(part(number))
     assert found.digest() == put_there.digest()
     phases.ended("read as a whole and hashed", RESUMED_BYTES)
+    assert peak_mib(serving) < MEMORY_MIB, "a large object went through the server's memory, not only past it"
 
 
 def read(s3, which: dict, numbers) -> None:

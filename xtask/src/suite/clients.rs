@@ -111,7 +111,8 @@ fn debian(clients: &Path) -> Result<(), Missing> {
     empty(&fetched)?;
     let apt = |arguments: &[&str]| {
         let mut apt = Command::new("apt-get");
-        apt.arg("--quiet").args(arguments).current_dir(&fetched);
+        // Its own user can't write to a folder of ours.
+        apt.args(["--quiet", "--option", "APT::Sandbox::User=root"]).args(arguments).current_dir(&fetched);
         succeed(apt)
     };
     // A machine that is new has no lists yet.

@@ -51,6 +51,8 @@ impl Built {
 pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str, set: impl FnOnce(&mut Command)) -> Outcome {
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "--color=no", folder]).current_dir(&session.root);
+    // Archives beside the build, and not where other runs of pytest tidy up.
+    command.arg("--basetemp").arg(built.target.join("xtask-pytest"));
     command.env("FULGURITE_BIN", &built.program).env("PYTHONDONTWRITEBYTECODE", "1");
     // What somebody has set for a server elsewhere, or for pytest, is not meant for this run.
     command.env_remove("S3_ENDPOINT").env_remove("PYTEST_ADDOPTS");
