@@ -55,6 +55,8 @@ pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
     *response.body_mut() = s3s::Body::from(Bytes::from(text));
     // It was of the shorter body.
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
+    // Where an error brings headers of its own, the framework leaves this one out.
+    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
 }
 
 /// What the framework calls by another name than S3.

@@ -203,6 +203,7 @@ async fn answer(service: S3Service, region: Arc<str>, mut request: Request<Incom
     };
     complete(&mut response, &Asked { path: &path, query: query.as_deref(), length, id: &id });
     let headers = response.headers_mut();
+    // What is left of the body can't be told from a next request.
     if !ended.is_ended() {
         headers.insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
