@@ -101,7 +101,9 @@ impl Claims {
     pub(crate) fn new(md5: Option<&str>, fields: Fields<'_>, headers: &HeaderMap) -> S3Result<Self> {
         // The framework takes a header without a value for none.
         let md5 = match md5 {
-            None if headers.get("content-md5").is_some_and(http::HeaderValue::is_empty) => return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid.")),
+            None if headers.get("content-md5").is_some_and(http::HeaderValue::is_empty) => {
+                return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."));
+            }
             None => None,
             Some(text) => {
                 let bytes = STANDARD.decode_to_vec(text.as_bytes()).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());

@@ -43,7 +43,10 @@ impl Conditions {
 /// Whether something may be put in place of what is there now.
 pub(crate) fn may_replace(matches: Option<&ETagCondition>, none_match: Option<&ETagCondition>, current: Option<&Version>) -> S3Result<()> {
     if let Some(ETagCondition::ETag(_)) = none_match {
-        return Err(s3_error!(NotImplemented, "A header you provided implies functionality that is not implemented: If-None-Match is for * alone."));
+        return Err(s3_error!(
+            NotImplemented,
+            "A header you provided implies functionality that is not implemented: If-None-Match is for * alone."
+        ));
     }
     if let Some(condition) = matches {
         match current {

@@ -174,7 +174,12 @@ fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Answers a request: those of the service itself, and S3's.
-async fn answer(service: S3Service, region: Arc<str>, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
+async fn answer(
+    service: S3Service,
+    region: Arc<str>,
+    mut request: Request<Incoming>,
+    peer: IpAddr,
+) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());

@@ -98,7 +98,9 @@ fn check_url(query: &Query, headers: &HeaderMap, region: &str) -> Result<(), S3E
     if let Some(seconds) = query.get("X-Amz-Expires") {
         match seconds.parse::<i64>() {
             Ok(seconds) if seconds > EXPIRES_SECONDS_MAX => {
-                return malformed("X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds");
+                return malformed(
+                    "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds",
+                );
             }
             Ok(seconds) if seconds < 0 => return malformed("X-Amz-Expires must be non-negative"),
             Ok(_) => {}
@@ -144,7 +146,8 @@ fn check_scope(credential: &str, region: &str, code: &'static str, what: &str) -
 fn check_signed(signed: &str, headers: &HeaderMap, but: &[&str]) -> Result<(), S3Error> {
     let signed: Vec<&str> = signed.split(';').collect();
     let has_to_be = |name: &str| (name == "host" || name.starts_with("x-amz-")) && !but.contains(&name);
-    let missing: Vec<&str> = headers.keys().map(header::HeaderName::as_str).filter(|name| has_to_be(name) && !signed.contains(name)).collect();
+    let missing: Vec<&str> =
+        headers.keys().map(header::HeaderName::as_str).filter(|name| has_to_be(name) && !signed.contains(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -226,7 +229,10 @@ mod tests {
     #[test]
     fn a_url_is_good_for_a_week_at_most() {
         let url = |expires: &str| {
-            format!("/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={SCOPE}&X-Amz-Expires={expires}&X-Amz-SignedHeaders=host&X-Amz-Signature={}", "0".repeat(64))
+            format!(
+                "/b/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={SCOPE}&X-Amz-Expires={expires}&X-Amz-SignedHeaders=host&X-Amz-Signature={}",
+                "0".repeat(64)
+            )
         };
         assert_eq!(refused(&url("604800"), &[("host", "h")]), None);
         for expires in ["604801", "-1", "soon"] {

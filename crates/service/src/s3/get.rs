@@ -10,13 +10,14 @@ use s3s::dto::{
     HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
 };
 use s3s::stream::{ByteStream, RemainingLength};
+use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::sync::mpsc;
 
 use crate::access::Caller;
 use crate::checksums::{Algorithm, Sum};
 use crate::conditions::Conditions;
-use crate::errors::{Status, more};
+use crate::errors::{Status, more, written};
 use crate::gateway::{Gateway, catalogue_failed, custom, failed, state_failed};
 use crate::s3::put::refuse_customer_keys;
 use crate::state::{Restore, Retention, Versioning};
@@ -200,12 +201,8 @@ impl Gateway {
         let parts = version.parts().filter(|_| wants(ObjectAttributes::OBJECT_PARTS)).map(|sizes| {
             let after = input.part_number_marker.unwrap_or(0).max(0) as usize;
             let most = input.max_parts.unwrap_or(1_000).clamp(0, 1_000) as usize;
-            let listed: Vec<ObjectPart> = (1..)
-                .zip(&sizes)
-                .skip(after)
-                .take(most)
-                .map(|(number, size)| part_of(&version, number, *size))
-                .collect();
+            let listed: Vec<ObjectPart> =
+                (1..).zip(&sizes).skip(after).take(most).map(|(number, size)| part_of(&version, number, *size)).collect();
             GetObjectAttributesParts {
                 is_truncated: Some(after + listed.len() < sizes.len()),
                 max_parts: Some(most as i32),
@@ -217,7 +214,6 @@ impl Gateway {
         });
         let output = GetObjectAttributesOutput {
             checksum: (wants(ObjectAttributes::CHECKSUM) && checksum.checksum_type.is_some()).then_some(checksum),
-            e_tag: wants(ObjectAttributes::ETAG).then(|| version.etag()),
             last_modified: Some(version.modified()),
             object_parts: parts,
             object_size: wants(ObjectAttributes::OBJECT_SIZE).then_some(version.size() as i64),
@@ -225,7 +221,16 @@ impl Gateway {
             version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        // Unlike in all other answers, the ETag stands without quotes.
+        let bare = written("GetObjectAttributesResponse", |xml| {
+            if wants(ObjectAttributes::ETAG) {
+                xml.content("ETag", version.etag().value())?;
+            }
+            output.serialize_content(xml)
+        })?;
+        let mut response = S3Response::new(output);
+        response.extensions.insert(bare);
+        Ok(response)
     }
 
     /// Whether a version can be read now, and the restore that lets it.
