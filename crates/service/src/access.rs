@@ -128,12 +128,7 @@ fn takes_grants(operation: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// Whether an account may do something in a bucket, whatever else the request says.
-pub(crate) fn may(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>) -> S3Result<()> {
-    ask(bucket, account, action, key, &RequestFacts::default())
-}
-
-/// The same for who made a request, and from where.
+/// Whether who made a request may do something else than it says, or with a key that it says elsewhere than in its path.
 pub(crate) fn may_from(bucket: &Bucket, caller: Option<&Caller>, action: &str, key: Option<&str>) -> S3Result<()> {
     let request = RequestFacts { query: None, peer: caller.and_then(|caller| caller.1) };
     ask(bucket, caller.and_then(|caller| caller.0.as_deref()), action, key, &request)

@@ -1,7 +1,12 @@
-//! Answers that say it failed, as S3 has them: with what was asked for and the request's number, which the framework leaves out.
+//! Answers that the framework would give otherwise than S3. Errors say what was asked for and the number of the request; some answers have another
+//! status, or are written here.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use s3s::S3Result;
+use s3s::xml::{SerResult, Serializer};
+
+use crate::gateway::failed;
 
 /// The status of an answer, where the framework would take another.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +15,15 @@ pub(crate) struct Status(pub(crate) StatusCode);
 /// The body of an answer, where the framework would write another.
 #[derive(Debug, Clone)]
 pub(crate) struct Written(pub(crate) Bytes);
+
+/// An answer as XML that is written here: an element with what `write` puts into it.
+pub(crate) fn written(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<Written> {
+    let mut bytes = Vec::new();
+    let mut xml = Serializer::new(&mut bytes);
+    let result = xml.decl().and_then(|()| xml.element_with_ns(name, "http://s3.amazonaws.com/doc/2006-03-01/", write));
+    result.map_err(|error| failed("writing an answer", &error))?;
+    Ok(Written(bytes.into()))
+}
 
 /// A header that never leaves the service: elements for the body of an error.
 const MORE: &str = "x-fulgurite-more";
@@ -55,6 +69,8 @@ pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
     *response.body_mut() = s3s::Body::from(Bytes::from(text));
     // It was of the shorter body.
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
+    // Where an error brings headers of its own, the framework leaves this one out.
+    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
 }
 
 /// What the framework calls by another name than S3.

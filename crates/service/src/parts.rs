@@ -167,8 +167,7 @@ impl PartWriter {
             File::open(folder)?.sync_all()
         });
         synced.await.map_err(io::Error::other)??;
-        let part =
-            Part { number, file: self.id, wrapped: Some(self.wrapped.clone()), size: self.size, md5, checksum, modified_ms: now_ms() };
+        let part = Part { number, file: self.id, wrapped: Some(self.wrapped), size: self.size, md5, checksum, modified_ms: now_ms() };
         Ok(Stored { part, path: self.path.take() })
     }
 }

@@ -88,7 +88,6 @@ impl Gateway {
             name: Some(bucket.name.clone()),
             creation_date: Some(timestamp(bucket.created_ms)),
             bucket_region: Some(self.region.clone()),
-            ..Default::default()
         };
         let output = ListBucketsOutput {
             buckets: Some(buckets.iter().map(listed).collect()),

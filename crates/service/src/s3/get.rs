@@ -3,27 +3,30 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, ReadError};
 use futures_util::{Stream, StreamExt, stream};
 use s3s::dto::{
     ArchiveStatus, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput,
     HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
 };
 use s3s::stream::{ByteStream, RemainingLength};
+use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::sync::mpsc;
 
 use crate::access::Caller;
 use crate::checksums::{Algorithm, Sum};
 use crate::conditions::Conditions;
-use crate::errors::{Status, more};
-use crate::gateway::{Gateway, custom, failed, state_failed};
+use crate::errors::{Status, more, written};
+use crate::gateway::{Gateway, catalogue_failed, custom, failed, state_failed};
 use crate::s3::put::refuse_customer_keys;
 use crate::state::{Restore, Retention, Versioning};
 use crate::version::{Version, timestamp};
 
 /// Objects and parts up to this size are read in one go, on the thread that asks.
 const SMALL: u64 = 256 << 10;
+/// How often an object is looked up again that is replaced while it is read.
+const ATTEMPTS: u32 = 8;
 /// Pieces of a larger one that wait for a slow client.
 const AHEAD: usize = 4;
 
@@ -33,23 +36,32 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
-        let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
-        let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
             matches: input.if_match,
             none_match: input.if_none_match,
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
-        conditions.check(&version)?;
-        let restore = self.readable(&version)?;
-        let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+        let mut attempts = 0;
+        let (version, restore, range, is_part, body) = loop {
+            let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
+            let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
+            conditions.check(&version)?;
+            let restore = self.readable(&version)?;
+            let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+            match self.stream(version.clone(), range.clone()).await {
+                Ok(body) => break (version, restore, range, is_part, body),
+                // It was replaced between the look at the catalogue and the read: what has taken its place is read.
+                Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
+                Err(error) => return Err(failed("reading an object", &error)),
+            }
+        };
         let whole = range == (0..version.size()) && !is_part;
         let length = range.end - range.start;
         let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
         let mut output = GetObjectOutput {
             accept_ranges: Some("bytes".into()),
-            body: Some(self.stream(version.clone(), range.clone()).await?),
+            body: Some(body),
             content_length: Some(length as i64),
             content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
             cache_control: version.text("cache-control"),
@@ -189,12 +201,8 @@ impl Gateway {
         let parts = version.parts().filter(|_| wants(ObjectAttributes::OBJECT_PARTS)).map(|sizes| {
             let after = input.part_number_marker.unwrap_or(0).max(0) as usize;
             let most = input.max_parts.unwrap_or(1_000).clamp(0, 1_000) as usize;
-            let listed: Vec<ObjectPart> = (1..)
-                .zip(&sizes)
-                .skip(after)
-                .take(most)
-                .map(|(number, size)| part_of(&version, number, *size))
-                .collect();
+            let listed: Vec<ObjectPart> =
+                (1..).zip(&sizes).skip(after).take(most).map(|(number, size)| part_of(&version, number, *size)).collect();
             GetObjectAttributesParts {
                 is_truncated: Some(after + listed.len() < sizes.len()),
                 max_parts: Some(most as i32),
@@ -206,7 +214,6 @@ impl Gateway {
         });
         let output = GetObjectAttributesOutput {
             checksum: (wants(ObjectAttributes::CHECKSUM) && checksum.checksum_type.is_some()).then_some(checksum),
-            e_tag: wants(ObjectAttributes::ETAG).then(|| version.etag()),
             last_modified: Some(version.modified()),
             object_parts: parts,
             object_size: wants(ObjectAttributes::OBJECT_SIZE).then_some(version.size() as i64),
@@ -214,7 +221,16 @@ impl Gateway {
             version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        // Unlike in all other answers, the ETag stands without quotes.
+        let bare = written("GetObjectAttributesResponse", |xml| {
+            if wants(ObjectAttributes::ETAG) {
+                xml.content("ETag", version.etag().value())?;
+            }
+            output.serialize_content(xml)
+        })?;
+        let mut response = S3Response::new(output);
+        response.extensions.insert(bare);
+        Ok(response)
     }
 
     /// Whether a version can be read now, and the restore that lets it.
@@ -233,7 +249,7 @@ impl Gateway {
     }
 
     /// The content of part of a version, as a stream.
-    pub(crate) async fn stream(&self, version: Version, range: Range<u64>) -> S3Result<StreamingBlob> {
+    async fn stream(&self, version: Version, range: Range<u64>) -> Result<StreamingBlob, ReadError> {
         let length = range.end - range.start;
         if length == 0 {
             return Ok(Sized::blob(stream::empty(), 0));
@@ -250,10 +266,10 @@ impl Gateway {
             };
             // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) };
-            let content = content.map_err(|error| failed("reading an object", &error))?;
+            let content = content?;
             return Ok(Sized::blob(stream::once(async move { Ok(Bytes::from(content)) }).boxed(), length));
         }
-        let permit = self.outgoing.clone().acquire_owned().await.map_err(|error| failed("reading", &error))?;
+        let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
         let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, StdError>>(AHEAD);
         let archive = self.archive.clone();
         tokio::task::spawn_blocking(move || {
@@ -263,7 +279,7 @@ impl Gateway {
                 pieces_in.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
             });
             match result {
-                Err(fulgurite_archive::object::ReadError::Sink(_)) | Ok(()) => {}
+                Err(ReadError::Sink(_)) | Ok(()) => {}
                 Err(error) => {
                     tracing::error!(%error, name = %version.row.record.name.display(), "an object can't be read");
                     // The client sees a body that is cut short, and never a wrong byte.
@@ -273,6 +289,14 @@ impl Gateway {
         });
         let stream = stream::unfold(pieces, |mut pieces| async move { Some((pieces.recv().await?, pieces)) });
         Ok(Sized::blob(stream.boxed(), length))
+    }
+}
+
+impl Gateway {
+    /// Whether a version was removed since it was found.
+    fn is_gone(&self, version: &Version) -> S3Result<bool> {
+        let row = self.archive.reading().version(&version.row.record.name, version.row.id).map_err(catalogue_failed)?;
+        Ok(row.is_none())
     }
 }
 

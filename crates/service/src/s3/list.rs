@@ -7,11 +7,11 @@ use s3s::dto::{
     ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
     OptionalObjectAttributes, Owner, RestoreStatus,
 };
-use s3s::xml::{SerError, SerializeContent, Serializer};
+use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::errors::Written;
-use crate::gateway::{Gateway, catalogue_failed, failed, state_failed};
+use crate::errors::written;
+use crate::gateway::{Gateway, catalogue_failed, state_failed};
 use crate::names::{key_of, object_name};
 use crate::state::Bucket;
 use crate::tags::encode_text;
@@ -303,16 +303,23 @@ impl Gateway {
             prefix: Some(encoding.of(&prefix)),
             ..Default::default()
         };
-        let written = in_one_order(&output, &states).map_err(|error| failed("writing a list", &error))?;
+        // The framework's answer would have one kind behind the other.
+        let in_one_order = written("ListVersionsResult", |xml| {
+            output.serialize_content(xml)?;
+            states.iter().try_for_each(|state| match state {
+                State::Version(version) => xml.content("Version", &**version),
+                State::Marker(marker) => xml.content("DeleteMarker", marker),
+            })
+        })?;
         let mut response = S3Response::new(output);
-        response.extensions.insert(Written(written.into()));
+        response.extensions.insert(in_one_order);
         Ok(response)
     }
 
     /// Where a listing goes on behind a version that isn't there any more: identifiers are in order of time, as numbers are.
     fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
         let name = object_name(bucket, key);
-        let newer = self.versions(&name)?.into_iter().filter(|row| row.id > id).last();
+        let newer = self.versions(&name)?.into_iter().rfind(|row| row.id > id);
         Ok(newer.map_or_else(|| After { name: name.clone(), version: u64::MAX, id: VersionId([0xff; 16]) }, |row| After::row(&row)))
     }
 }
@@ -321,21 +328,6 @@ impl Gateway {
 enum State {
     Version(Box<ObjectVersion>),
     Marker(DeleteMarkerEntry),
-}
-
-/// A list with versions and deletion markers in one order, as S3 has it; the framework's answer has one kind behind the other.
-fn in_one_order(list: &ListObjectVersionsOutput, states: &[State]) -> Result<Vec<u8>, SerError> {
-    let mut written = Vec::new();
-    let mut xml = Serializer::new(&mut written);
-    xml.decl()?;
-    xml.element_with_ns("ListVersionsResult", "http://s3.amazonaws.com/doc/2006-03-01/", |xml| {
-        list.serialize_content(xml)?;
-        states.iter().try_for_each(|state| match state {
-            State::Version(version) => xml.content("Version", &**version),
-            State::Marker(marker) => xml.content("DeleteMarker", marker),
-        })
-    })?;
-    Ok(written)
 }
 
 /// The algorithms of a version's checksums.

@@ -107,7 +107,8 @@ impl Gateway {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
             let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode);
             let may_loosen = now.mode == RetentionMode::Governance && bypasses;
-            if !(is_longer && is_as_firm) && !may_loosen {
+            let may_tighten = is_longer && is_as_firm;
+            if !may_tighten && !may_loosen {
                 return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
             }
         }

@@ -7,6 +7,7 @@ mod get;
 pub(crate) mod list;
 mod locks;
 mod multipart;
+mod multipart_lists;
 pub(crate) mod put;
 mod restore;
 

@@ -186,7 +186,7 @@ impl Gateway {
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
         }
-        let length = length_of(input.content_length)?;
+        let length = length_of(input.content_length, &request.headers)?;
         self.check_room(length)?;
         let sums = [
             input.checksum_crc32.as_deref(),
