@@ -8,27 +8,15 @@ Every test has buckets of its own, with names nobody else has, so that tests can
 
 from __future__ import annotations
 
-import json
 import os
-import queue
-import signal
-import subprocess
-import threading
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import boto3
 import pytest
-from botocore import UNSIGNED
-from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from serving import Serving, connect, fail
 from wire import Account, Server, Wire
-
-START_S = 60
-STOP_S = 60
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 # What somebody has set up for his own account must not change what is tested.
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
@@ -39,33 +27,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if endpoint := os.environ.get("S3_ENDPOINT"):
         yield elsewhere(endpoint)
         return
-    program = Path(os.environ.get("FULGURITE_BIN") or REPOSITORY / "target/debug/fulgurite")
-    if not program.is_file():
-        pytest.exit(f"{program} is not there: cargo build -p fulgurite, or set FULGURITE_BIN", returncode=2)
-    folder = tmp_path_factory.mktemp("s3")
-    command = [str(program), "-A", str(folder / "archive"), "--json"]
-    with open(folder / "log", "wb") as log:
-        serving = subprocess.Popen([*command, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log)
+    serving = Serving(tmp_path_factory.mktemp("s3"))
     try:
-        said = announced(first_line(serving), folder / "log")
-        added = subprocess.run([*command, "accounts", "add", "second"], stdout=subprocess.PIPE, check=True, timeout=START_S)
-        second = json.loads(added.stdout)
-        main, alt = (Account(account["access_key"], account["secret_key"]) for account in (said, second))
-        yield Server(said["endpoint"], said["region"], main, alt)
-        assert serving.poll() is None, f"the server ended by itself:\n{(folder / 'log').read_text()}"
-        serving.send_signal(signal.SIGTERM)
-        assert serving.wait(STOP_S) == 0, f"SIGTERM did not end the server well:\n{(folder / 'log').read_text()}"
+        serving.start()
+        alt = serving.add_account("second")
+        yield Server(serving.endpoint, serving.region, serving.account, alt)
+        serving.stop()
     finally:
-        if serving.poll() is None:
-            serving.kill()
-            serving.wait()
-
-
-def announced(line: bytes, log: Path) -> dict[str, str]:
-    try:
-        return json.loads(line)
-    except ValueError:
-        fail(f"the first line of the server is no JSON, or didn't come within {START_S} s: {line!r}\n{log.read_text()}")
+        serving.kill()
 
 
 def elsewhere(endpoint: str) -> Server:
@@ -75,41 +44,6 @@ def elsewhere(endpoint: str) -> Server:
 
     main = account("AWS") or fail("with S3_ENDPOINT go AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     return Server(endpoint.rstrip("/"), os.environ.get("AWS_REGION", "us-east-1"), main, account("S3_ALT"))
-
-
-def first_line(process: subprocess.Popen) -> bytes:
-    lines: queue.Queue[bytes] = queue.Queue()
-
-    def read() -> None:
-        lines.put(process.stdout.readline())
-        # A full pipe would stop the server.
-        for _ in process.stdout:
-            pass
-
-    threading.Thread(target=read, daemon=True).start()
-    try:
-        return lines.get(timeout=START_S)
-    except queue.Empty:
-        return b""
-
-
-def fail(why: str):
-    pytest.fail(why, pytrace=False)
-
-
-def connect(server: Server, account: Account | None, signature: str = "s3v4"):
-    """A client that asks once, and so shows the first answer."""
-    config = Config(
-        signature_version=signature if account else UNSIGNED,
-        s3={"addressing_style": "path"},
-        retries={"total_max_attempts": 1},
-        connect_timeout=10,
-        read_timeout=60,
-        max_pool_connections=32,
-        proxies={},
-    )
-    keys = {"aws_access_key_id": account.access_key, "aws_secret_access_key": account.secret_key} if account else {}
-    return boto3.session.Session().client("s3", endpoint_url=server.endpoint, region_name=server.region, config=config, **keys)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from urllib3 import encode_multipart_formdata
 
-from conftest import connect
 from digests import checksum
+from serving import connect
 from wire import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED, Account, refused
 
 BODY = b"signed"

@@ -39,9 +39,11 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals")?;
         let region = settings.region.clone();
         let server = Server::bind(archive, settings).await?;
-        let endpoint = format!("http://{}", server.address());
-        if !server.address().ip().is_loopback() {
-            tracing::warn!("other machines can reach {endpoint}, and what they send is not encrypted on its way: put TLS in front of it");
+        let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
+        if !server.address().ip().is_loopback() && !server.is_tls() {
+            tracing::warn!(
+                "other machines can reach {endpoint}, and what they send is not encrypted on its way: see [tls] in the settings"
+            );
         }
         introduce(session, &home, is_new, &endpoint, &region, key.as_ref());
         let stop = async move {

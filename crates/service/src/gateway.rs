@@ -18,6 +18,8 @@ use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
 const INCOMING_KIB: usize = 128 << 10;
+/// Room on the staging disk that puts leave: for the databases' logs, and for removals.
+const RESERVE: u64 = 256 << 20;
 /// Objects that are read for clients at once, beyond small ones.
 const OUTGOING: usize = 64;
 
@@ -173,16 +175,33 @@ pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
     failed("the catalogue", &error)
 }
 
+impl Gateway {
+    /// Whether there is room for so much content, with some left: a disk that is full to the last byte helps nobody to empty it.
+    pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
+        match self.archive.staging().free_bytes() {
+            Some(free) if free < bytes.saturating_add(RESERVE) => {
+                tracing::warn!(free, bytes, "staging has too little room");
+                Err(slow_down())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn slow_down() -> S3Error {
+    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", http::HeaderValue::from_static("30"));
+    told.set_headers(headers);
+    told
+}
+
 /// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.
 pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
     let full = matches!(&error, IntakeError::Archive(cause) if is_full(cause));
     if full {
         tracing::warn!(%error, "staging is full");
-        let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
-        let mut headers = http::HeaderMap::new();
-        headers.insert("retry-after", http::HeaderValue::from_static("30"));
-        told.set_headers(headers);
-        return told;
+        return slow_down();
     }
     failed("a commit", &error)
 }

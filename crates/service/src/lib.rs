@@ -15,6 +15,7 @@ mod checksums;
 mod conditions;
 mod errors;
 mod gateway;
+mod metrics;
 mod names;
 mod parts;
 mod policy;
@@ -25,6 +26,7 @@ pub mod settings;
 mod signatures;
 pub mod state;
 mod tags;
+pub mod tls;
 mod version;
 mod watched;
 

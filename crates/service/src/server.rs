@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::{Archive, ArchiveError};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,17 +17,20 @@ use s3s::host::SingleDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Gate, Peer, Signatures};
 use crate::background;
 use crate::between::Between;
 use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::gateway::Gateway;
+use crate::metrics::Metrics;
 use crate::names::BucketNames;
 use crate::s3::Operations;
 use crate::settings::Settings;
 use crate::signatures;
 use crate::state::{State, StateError, hex, random};
+use crate::tls::{self, TlsError};
 use crate::watched::Watched;
 
 /// How long a client may take for the head of a request.
@@ -62,9 +65,9 @@ pub enum ServeError {
     /// The service's database failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The system gives no threads.
-    #[error("the server can't begin: {0}")]
-    Runtime(std::io::Error),
+    /// The files for TLS can't be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// A server that is about to serve.
@@ -72,6 +75,7 @@ pub struct Server {
     listener: TcpListener,
     gateway: Arc<Gateway>,
     service: S3Service,
+    tls: Option<TlsAcceptor>,
     settings: Settings,
 }
 
@@ -81,6 +85,7 @@ impl Server {
     /// # Errors
     /// [`ServeError`] says what is in the way.
     pub async fn bind(archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
+        let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
         let listen = |source| ServeError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
@@ -92,7 +97,7 @@ impl Server {
         let between = Between(operations(&gateway, &state, &settings)?.build());
         let mut service = operations(&gateway, &state, &settings)?;
         service.set_route(between);
-        Ok(Self { listener, gateway, service: service.build(), settings })
+        Ok(Self { listener, gateway, service: service.build(), tls, settings })
     }
 
     /// Where it listens.
@@ -104,6 +109,12 @@ impl Server {
         self.listener.local_addr().expect("a socket that was bound has an address")
     }
 
+    /// Whether connections are TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Serves until `stop` is done; then requests under way may finish.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let (tell, told) = watch::channel(false);
@@ -112,7 +123,13 @@ impl Server {
         let graceful = GracefulShutdown::new();
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX).pipeline_flush(true);
-        let region: Arc<str> = self.settings.region.as_str().into();
+        let shared = Arc::new(Shared {
+            service: self.service,
+            gateway: self.gateway,
+            region: self.settings.region,
+            metrics: Metrics::default(),
+            metrics_token: self.settings.metrics_token,
+        });
         let mut stop = std::pin::pin!(stop);
         loop {
             // Whoever comes while all are taken waits in the system's queue.
@@ -134,14 +151,23 @@ impl Server {
             };
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
-            let (service, region) = (self.service.clone(), region.clone());
-            let answer = service_fn(move |request| answer(service.clone(), region.clone(), request, peer.ip()));
-            let connection = http.serve_connection(TokioIo::new(stream), answer);
-            let connection = graceful.watch(connection);
+            let (shared, tls) = (shared.clone(), self.tls.clone());
+            let service = service_fn(move |request| answer(shared.clone(), request, peer.ip()));
+            let (http, watcher) = (http.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _permit = permit;
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection ended");
+                let ended = match tls {
+                    None => watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| error.to_string()),
+                    Some(tls) => match tokio::time::timeout(HEAD_PATIENCE, tls.accept(stream)).await {
+                        Ok(Ok(stream)) => {
+                            watcher.watch(http.serve_connection(TokioIo::new(stream), service)).await.map_err(|error| error.to_string())
+                        }
+                        Ok(Err(error)) => Err(error.to_string()),
+                        Err(_) => Err("the TLS handshake took too long".to_owned()),
+                    },
+                };
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended");
                 }
             });
         }
@@ -173,13 +199,39 @@ fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// Answers a request: those of the service itself, and S3's.
-async fn answer(
+/// What all connections have in common.
+struct Shared {
     service: S3Service,
-    region: Arc<str>,
-    mut request: Request<Incoming>,
-    peer: IpAddr,
-) -> Result<Response<s3s::Body>, Infallible> {
+    gateway: Arc<Gateway>,
+    region: String,
+    metrics: Metrics,
+    metrics_token: Option<String>,
+}
+
+impl Shared {
+    /// Figures, for whoever has the token; without one, for this machine only.
+    fn metrics(&self, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
+        let given = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let may = match &self.metrics_token {
+            // In constant time: whoever guesses must not learn how far the guess is right.
+            Some(token) => {
+                given.is_some_and(|given| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), given.as_bytes()).is_ok())
+            }
+            None => peer.to_canonical().is_loopback(),
+        };
+        if !may {
+            let mut response = Response::new(s3s::Body::from("metrics need the token of the settings\n".to_owned()));
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            return response;
+        }
+        let mut response = Response::new(s3s::Body::from(self.gateway.figures(&self.metrics)));
+        response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
+        response
+    }
+}
+
+/// Answers a request: those of the service itself, and S3's.
+async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -190,12 +242,13 @@ async fn answer(
     let (body, ended) = Watched::new(body, &head.headers);
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
+        (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer),
         _ => {
-            let answered = match signatures::refuse(&head.uri, &head.headers, &region) {
+            let answered = match signatures::refuse(&head.uri, &head.headers, &shared.region) {
                 Some(refused) => refused.to_http_response().map_err(|error| error.to_string()),
                 None => {
                     let request = Request::from_parts(head, s3s::Body::http_body(body));
-                    service.call(request).await.map_err(|error| format!("{error:?}"))
+                    shared.service.call(request).await.map_err(|error| format!("{error:?}"))
                 }
             };
             answered.unwrap_or_else(|error| {
@@ -216,6 +269,7 @@ async fn answer(
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert("x-amz-request-id", id);
     }
+    shared.metrics.count(&method, response.status(), begun.elapsed(), length.unwrap_or(0));
     // Queries may hold signatures, and stay out of the log.
     tracing::info!(id, %method, path, status = response.status().as_u16(), us = begun.elapsed().as_micros() as u64, "request");
     Ok(response)

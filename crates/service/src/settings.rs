@@ -12,7 +12,7 @@ pub const FILE: &str = "service.toml";
 /// What the first start writes.
 const DEFAULT: &str = r#"# Settings of `fulgurite serve`. A setting that isn't here has the value shown.
 
-# Where to listen. Other machines reach it only if this isn't a loopback address; put TLS in front of it then.
+# Where to listen. Other machines reach it only if this isn't a loopback address; see [tls] then.
 listen = "127.0.0.1:9000"
 
 # The region that clients have to name.
@@ -23,6 +23,14 @@ region = "us-east-1"
 
 # Connections at once; more have to wait.
 connections = 1024
+
+# Figures for Prometheus are at /-/metrics: for this machine, or for whoever sends this as a bearer token.
+# metrics_token = "…"
+
+# With these two, connections are TLS. Files in PEM; relative paths are from this folder. They are read when the server starts.
+# [tls]
+# certificate = "certificate.pem"
+# key = "key.pem"
 
 [background]
 # What is staged is written to platters when there is enough for a set, or when the oldest of it has waited for so many hours.
@@ -44,8 +52,22 @@ pub struct Settings {
     pub domain: Option<String>,
     /// Connections at once.
     pub connections: usize,
+    /// Who has this may read `/-/metrics`; without it, this machine may.
+    pub metrics_token: Option<String>,
+    /// Certificate and key, for TLS.
+    pub tls: Option<Tls>,
     /// What is done beside requests.
     pub background: Background,
+}
+
+/// Files for TLS, in PEM. Relative paths are from the archive's folder.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate, and those between it and its authority's.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// What is done beside requests.
@@ -71,6 +93,8 @@ impl Default for Settings {
             region: "us-east-1".to_owned(),
             domain: None,
             connections: 1_024,
+            metrics_token: None,
+            tls: None,
             background: Background::default(),
         }
     }

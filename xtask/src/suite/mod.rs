@@ -14,6 +14,7 @@ use crate::check;
 use crate::tally::Tally;
 
 mod cargo;
+mod clients;
 mod program;
 mod python;
 mod s3;
@@ -52,6 +53,11 @@ const STEPS: &[Step] = &[
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
     Step { name: "s3", what: "python3 -m pytest tests/s3, against the program that `tests` has built", run: s3::tests },
+    Step {
+        name: "clients",
+        what: "python3 -m pytest tests/clients: the clients that people have, against the same program",
+        run: clients::tests,
+    },
 ];
 
 /// How a step ended, and what it counted.
@@ -139,7 +145,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 pub(crate) fn list() {
     for Step { name, what, .. } in STEPS {
-        println!("{name:6}  {what}");
+        println!("{name:7}  {what}");
     }
 }
 

@@ -20,50 +20,81 @@ const FOLDER: &str = "tests/s3";
 const REQUIREMENTS: &str = "tests/s3/requirements.txt";
 
 pub(super) fn tests(session: &Session) -> Outcome {
-    let target = match Workspace::read_members(&session.root) {
-        Ok(workspace) => workspace.target_directory,
-        Err(error) => return unreadable(error.to_string()),
+    let tested = || {
+        let built = Built::find(session)?;
+        let python = environment(session, &built.target.join("xtask-s3-venv"), REQUIREMENTS)?;
+        Ok(run(session, &built, &python, FOLDER, |_| {}))
     };
-    let program = target.join(format!("debug/fulgurite{EXE_SUFFIX}"));
-    if !program.is_file() {
-        return unreadable(format!("{} isn't built; the step `tests` does that", program.display()));
+    tested().unwrap_or_else(|outcome| outcome)
+}
+
+/// What the step `tests` has built.
+pub(super) struct Built {
+    /// The target directory.
+    pub(super) target: PathBuf,
+    program: PathBuf,
+}
+
+impl Built {
+    pub(super) fn find(session: &Session) -> Result<Self, Outcome> {
+        let workspace = Workspace::read_members(&session.root).map_err(|error| unreadable(error.to_string()))?;
+        let target = workspace.target_directory;
+        let program = target.join(format!("debug/fulgurite{EXE_SUFFIX}"));
+        if !program.is_file() {
+            return Err(unreadable(format!("{} isn't built; the step `tests` does that", program.display())));
+        }
+        Ok(Self { target, program })
     }
-    let requirements = match fs::read_to_string(session.root.join(REQUIREMENTS)) {
-        Ok(requirements) => requirements,
-        Err(error) => return unreadable(format!("{REQUIREMENTS} can't be read: {error}")),
-    };
-    let python = match python::recent().and_then(|system| environment(&system, &target.join("xtask-s3-venv"), &requirements)) {
-        Ok(python) => python,
-        Err(lack) => return Outcome::Skipped(lack),
-    };
+}
+
+/// Runs the tests of `folder` against the program; `set` may add to their environment.
+pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str, set: impl FnOnce(&mut Command)) -> Outcome {
     let mut command = Command::new(python);
-    command.args(["-m", "pytest", "--color=no", FOLDER]).current_dir(&session.root);
-    command.env("FULGURITE_BIN", program).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.args(["-m", "pytest", "--color=no", folder]).current_dir(&session.root);
+    command.env("FULGURITE_BIN", &built.program).env("PYTHONDONTWRITEBYTECODE", "1");
     // What somebody has set for a server elsewhere, or for pytest, is not meant for this run.
     command.env_remove("S3_ENDPOINT").env_remove("PYTEST_ADDOPTS");
+    set(&mut command);
     python::strict(program::judge_tests(command, Channel::Output, Tally::read_pytest), session.ci)
 }
 
-fn unreadable(why: String) -> Outcome {
+pub(super) fn unreadable(why: String) -> Outcome {
     Outcome::Failed(Tally::FAILED, Failure::Unreadable { why })
 }
 
-/// The interpreter of the virtual environment in `folder`, which is made anew unless it was made for these requirements.
-fn environment(system: &Path, folder: &Path, requirements: &str) -> Result<PathBuf, Lack> {
+/// The interpreter of the virtual environment in `folder`, with what the file `requirements` of the repository lists.
+pub(super) fn environment(session: &Session, folder: &Path, requirements: &'static str) -> Result<PathBuf, Outcome> {
+    let path = session.root.join(requirements);
+    let listed = fs::read_to_string(&path).map_err(|error| unreadable(format!("{requirements} can't be read: {error}")))?;
+    python::recent().and_then(|system| filled(&system, folder, &path, requirements, &listed)).map_err(Outcome::Skipped)
+}
+
+/// The environment is made anew unless it was made for what is `listed`.
+fn filled(system: &Path, folder: &Path, path: &Path, requirements: &'static str, listed: &str) -> Result<PathBuf, Lack> {
     let python = python::inside(folder);
-    // Written last, so that what was interrupted isn't taken for whole.
-    let made_for = folder.join("made-for.txt");
-    if python.is_file() && fs::read_to_string(&made_for).is_ok_and(|found| found == requirements) {
+    if python.is_file() && was_made_for(folder, listed) {
         return Ok(python);
     }
-    println!("the packages of {REQUIREMENTS} go into {}", folder.display());
+    println!("the packages of {requirements} go into {}", folder.display());
     python::make(system, folder)?;
-    if !python::install(&python, &["-r".as_ref(), REQUIREMENTS.as_ref()]) {
-        return Err(Lack::Requirements { path: REQUIREMENTS });
+    if !python::install(&python, &["-r".as_ref(), path.as_ref()]) {
+        return Err(Lack::Requirements { path: requirements });
     }
-    // If it can't be written, the next run makes the environment once more.
-    let _ = fs::write(made_for, requirements);
+    note_made_for(folder, listed);
     Ok(python)
+}
+
+const MADE_FOR: &str = "made-for.txt";
+
+/// Whether what is in `folder` was made for this, to its end.
+pub(super) fn was_made_for(folder: &Path, wanted: &str) -> bool {
+    fs::read_to_string(folder.join(MADE_FOR)).is_ok_and(|found| found == wanted)
+}
+
+/// Written last, so that what was interrupted isn't taken for whole.
+pub(super) fn note_made_for(folder: &Path, wanted: &str) {
+    // If it can't be written, the next run makes it all once more.
+    let _ = fs::write(folder.join(MADE_FOR), wanted);
 }
 
 #[cfg(test)]
@@ -76,11 +107,11 @@ mod tests {
         let python = python::inside(&folder);
         fs::create_dir_all(python.parent().unwrap()).unwrap();
         fs::write(&python, "").unwrap();
-        fs::write(folder.join("made-for.txt"), "boto3==1").unwrap();
-        let system = Path::new("no-such-python-anywhere");
-        assert_eq!(environment(system, &folder, "boto3==1"), Ok(python));
+        note_made_for(&folder, "boto3==1");
+        let (system, path) = (Path::new("no-such-python-anywhere"), Path::new(REQUIREMENTS));
+        assert_eq!(filled(system, &folder, path, REQUIREMENTS, "boto3==1"), Ok(python));
         // Making it takes a Python, and there is none of that name.
-        assert!(environment(system, &folder, "boto3==2").is_err());
+        assert!(filled(system, &folder, path, REQUIREMENTS, "boto3==2").is_err());
         fs::remove_dir_all(folder).unwrap();
     }
 }

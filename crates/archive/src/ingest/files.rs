@@ -16,7 +16,7 @@ use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
 use crate::chance::random;
 use crate::clock::now_ms;
-use crate::staging::Writing;
+use crate::staging::{Unsynced, Writing};
 use crate::watch::{Trouble, Watcher};
 
 /// Pieces waiting for the writer. The large ones among them are a record each, so this bounds memory (I9).
@@ -136,7 +136,8 @@ impl Archive {
         committed: &(dyn Fn() + Sync),
     ) -> Result<(), ArchiveError> {
         for mut batch in batches {
-            self.commit_batch(&mut batch, writing)?;
+            let unsynced = batch.unsynced.take();
+            self.commit_batch(&batch, writing, || unsynced.map_or(Ok(()), Unsynced::sync))?;
             let versions = &batch.change.staged;
             let mut report = report.lock().expect("no panic holds this lock");
             report.objects += versions.len() as u64;

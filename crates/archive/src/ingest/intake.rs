@@ -28,7 +28,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::chance::random;
 use crate::clock::now_ms;
-use crate::staging::Writing;
+use crate::staging::{StagingError, Unsynced, Writing};
 
 /// Why something wasn't put or removed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -466,11 +466,32 @@ impl Gathering<'_> {
 /// Commits batch after batch, and says when it could do with the next. After one that failed, the others are refused: what they hold may have been
 /// staged in segments that were not synced.
 fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own) {
+    std::thread::scope(|scope| {
+        let (to_sync, taken) = channel::<Unsynced>();
+        let (tell, synced) = channel();
+        // Segments and keys reach stable storage side by side.
+        scope.spawn(move || taken.into_iter().try_for_each(|unsynced| tell.send(unsynced.sync())));
+        commit_each(archive, writing, batches, own, &|unsynced| {
+            to_sync.send(unsynced).expect("the thread that syncs is there as long as it is asked");
+            Box::new(|| synced.recv().expect("each sync is answered"))
+        });
+        drop(to_sync);
+    });
+}
+
+/// Begins a sync, and gives what waits for it.
+type BeginSync<'a> = &'a dyn Fn(Unsynced) -> Box<dyn FnOnce() -> Result<(), StagingError> + 'a>;
+
+fn commit_each(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own, begin_sync: BeginSync<'_>) {
     let mut failure = None;
     for (mut batch, waiting) in batches {
         let result = match &failure {
             Some(error) => Err(IntakeError::clone(error)),
-            None => archive.commit_batch(&mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
+            None => {
+                let syncing = batch.unsynced.take().map(begin_sync);
+                let synced = || syncing.map_or(Ok(()), |wait| wait());
+                archive.commit_batch(&batch, writing, synced).map_err(|error| IntakeError::Archive(Arc::new(error)))
+            }
         };
         for acknowledge in waiting {
             acknowledge(result.clone());

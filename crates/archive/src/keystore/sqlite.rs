@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use super::{KeyStore, KeyStoreError};
@@ -119,6 +120,7 @@ impl SqliteKeyStore {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
             connection.busy_timeout(PATIENCE)?;
             connection.pragma_update(None, "trusted_schema", false)?;
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             admit(&connection, archive)?;
             Ok(connection)
         };
@@ -150,6 +152,8 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
     // A commit is on stable storage when it returns.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "cache_size", -16_384)?;
+    // A plan must not depend on what is bound, or statements would be planned anew.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Keys must not spill into temporary files.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)

@@ -105,6 +105,7 @@ impl Gateway {
                 "The specified copy source is larger than the maximum allowable size for a copy source: {PUT_BYTES_MAX}"
             ));
         }
+        self.check_room(source.version.size())?;
         let kept_tags = tags::encode(&self.tags_of(&source.version)?);
         let described = Described {
             tagging: if replaces_tags { input.tagging.as_deref() } else { Some(kept_tags.as_str()) },

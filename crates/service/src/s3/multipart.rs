@@ -99,6 +99,7 @@ impl Gateway {
         refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
         let number = number_of(input.part_number)?;
         let length = length_of(input.content_length)?;
+        self.check_room(length)?;
         let fields = [
             input.checksum_crc32.as_deref(),
             input.checksum_crc32c.as_deref(),
@@ -208,6 +209,7 @@ impl Gateway {
                 "The provided 'x-amz-mp-object-size' header value {expected} does not match what was computed: {size}"
             ));
         }
+        self.check_room(size)?;
         let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
         may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
         if size < SLOW {

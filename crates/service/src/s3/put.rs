@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::checksums::{Algorithm, Claims, Sum};
 use crate::conditions::may_replace;
-use crate::gateway::{Gateway, failed, not_acknowledged};
+use crate::gateway::{Gateway, catalogue_failed, failed, not_acknowledged};
 use crate::names::object_name;
 use crate::receive::{Body, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
@@ -187,6 +187,7 @@ impl Gateway {
             return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
         }
         let length = length_of(input.content_length)?;
+        self.check_room(length)?;
         let sums = [
             input.checksum_crc32.as_deref(),
             input.checksum_crc32c.as_deref(),
@@ -280,6 +281,9 @@ impl Gateway {
 
     /// The versions that a new one of a name takes the place of.
     pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName) -> S3Result<Vec<VersionRow>> {
+        if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {
+            return Ok(Vec::new());
+        }
         match bucket.versioning {
             Versioning::Enabled => Ok(Vec::new()),
             Versioning::Never => self.versions(name),

@@ -12,11 +12,13 @@ mod versions;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fulgurite_archive::Archive;
 use fulgurite_domain::ArchiveId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 pub use accounts::{Account, AccountKey, NewKey};
@@ -118,6 +120,8 @@ pub struct State {
     archive: Arc<Archive>,
     connection: Mutex<Connection>,
     kept: RwLock<Kept>,
+    /// Whether anything was ever said of versions: where nothing was, nothing has to be looked up for each that is read.
+    says: AtomicBool,
 }
 
 impl State {
@@ -128,7 +132,12 @@ impl State {
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = open(&path, archive.id())?;
-        Ok(Self { path, archive, connection: Mutex::new(connection), kept: RwLock::default() })
+        let state = Self { path, archive, connection: Mutex::new(connection), kept: RwLock::default(), says: AtomicBool::new(false) };
+        let says = state.look("look for versions", |connection| {
+            connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
+        })?;
+        state.says.store(says, Ordering::Release);
+        Ok(state)
     }
 
     /// The archive that it is the state of.
@@ -223,6 +232,7 @@ fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
         // A commit is on stable storage when it returns.
         connection.pragma_update(None, "synchronous", "full")?;
         connection.set_prepared_statement_cache_capacity(64);
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
     };
     let found = prepare(&connection).map_err(told("prepare it"))?;

@@ -1,5 +1,7 @@
 //! Restores: requests to have an archived object at hand for some days.
 
+use std::sync::atomic::Ordering;
+
 use fulgurite_domain::VersionId;
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -48,6 +50,7 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
+        self.says.store(true, Ordering::Release);
         self.change("record a restore", |connection| {
             let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
             connection.execute(

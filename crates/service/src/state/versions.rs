@@ -1,5 +1,7 @@
 //! What was said of versions after they were put: tags, retention, legal hold.
 
+use std::sync::atomic::Ordering;
+
 use fulgurite_domain::VersionId;
 use rusqlite::{OptionalExtension, params};
 
@@ -31,6 +33,9 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
+        if !self.says.load(Ordering::Acquire) {
+            return Ok(VersionState::default());
+        }
         self.look("look a version up", |connection| {
             let statement = "SELECT tags, retention_mode, retention_until, legal_hold FROM version_state WHERE id = ?1";
             let read = |row: &rusqlite::Row<'_>| {
@@ -52,6 +57,7 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
+        self.says.store(true, Ordering::Release);
         let mode = said.retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
         let until = said.retention.map(|retention| retention.map_or(0, |retention| retention.until_ms));
         self.change("keep what was said of a version", |connection| {
@@ -70,6 +76,9 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
+        if !self.says.load(Ordering::Acquire) {
+            return Ok(());
+        }
         // Most have nothing, and a transaction costs a sync.
         let has_some = self.look("look versions up", |connection| {
             let mut known =

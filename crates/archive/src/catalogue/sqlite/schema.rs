@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use fulgurite_domain::ArchiveId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::counters::Counters;
@@ -38,9 +39,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// Sets up a connection. `writes` is whether it may change anything.
 pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault> {
     connection.busy_timeout(PATIENCE)?;
+    // A plan must not depend on what is bound: SQLite would plan a statement anew whenever other values are, which costs more than running it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Deleted rows are overwritten: a name must not outlive its object in a free page.
     connection.pragma_update(None, "secure_delete", true)?;
-    connection.pragma_update(None, "cache_size", -65_536)?;
+    // KiB. There may be many readers.
+    connection.pragma_update(None, "cache_size", if writes { -65_536 } else { -4_096 })?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_prepared_statement_cache_capacity(64);
     if writes {

@@ -1,0 +1,246 @@
+//! A load of puts and gets on any S3 server, for figures of ours beside those of others.
+//!
+//! ```text
+//! cargo bench -p fulgurite-service --bench s3 -- --endpoint http://127.0.0.1:9000 --access-key A --secret-key S \
+//!     --clients 16 --seconds 5 --sizes 15360,512000
+//! ```
+//!
+//! Each client has one connection and one request under way. Requests are signed (Signature V4, payload unsigned), over a protocol written here in a
+//! few lines, so that the load costs little beside the server that shares the machine with it. `benches/s3_peers.py` runs it on several servers.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::{digest, hmac};
+
+/// What is asked on the command line.
+struct Options {
+    host: String,
+    access_key: String,
+    secret_key: String,
+    region: String,
+    clients: usize,
+    seconds: f64,
+    sizes: Vec<usize>,
+    bucket: String,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options {
+        host: String::new(),
+        access_key: String::new(),
+        secret_key: String::new(),
+        region: "us-east-1".into(),
+        clients: 16,
+        seconds: 5.0,
+        sizes: vec![0, 15_360, 20_480, 512_000, 15 << 20],
+        bucket: "load".into(),
+    };
+    // cargo bench adds `--bench` by itself.
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        let wrong = |_| format!("{name} {value}: a number is expected");
+        match name.as_str() {
+            "--endpoint" => options.host = value.trim_start_matches("http://").trim_end_matches('/').to_owned(),
+            "--access-key" => options.access_key = value,
+            "--secret-key" => options.secret_key = value,
+            "--region" => options.region = value,
+            "--bucket" => options.bucket = value,
+            "--clients" => options.clients = value.parse().map_err(wrong)?,
+            "--seconds" => options.seconds = value.parse().map_err(|_| format!("{name} {value}: a number is expected"))?,
+            "--sizes" => options.sizes = value.split(',').map(|size| size.parse().map_err(wrong)).collect::<Result<_, _>>()?,
+            _ => return Err(format!("{name} is no option")),
+        }
+    }
+    Ok(options)
+}
+
+fn main() {
+    let options = options().unwrap_or_else(|wrong| {
+        eprintln!("{wrong}");
+        std::process::exit(2)
+    });
+    if options.host.is_empty() {
+        // As one of all benchmarks it has no server to load.
+        eprintln!("no --endpoint: nothing to load");
+        return;
+    }
+    let made = Client::new(&options).request("PUT", "", &[]).expect("a server that answers");
+    assert!(matches!(made.status, 200 | 409), "the bucket can't be made: {}", made.status);
+    println!("{:>10} {:>4} {:>10} {:>9} {:>9} {:>9}", "bytes", "", "per s", "p50 ms", "p99 ms", "failed");
+    for &size in &options.sizes {
+        let puts = load(&options, size, "PUT", usize::MAX);
+        report(size, "PUT", &puts, &options);
+        let gets = load(&options, size, "GET", puts.fewest);
+        report(size, "GET", &gets, &options);
+    }
+}
+
+/// What came of a load.
+struct Outcome {
+    /// What each client has done at the least.
+    fewest: usize,
+    done: usize,
+    failed: usize,
+    latencies: Vec<Duration>,
+    took: Duration,
+}
+
+fn report(size: usize, method: &str, outcome: &Outcome, options: &Options) {
+    let mut sorted = outcome.latencies.clone();
+    sorted.sort_unstable();
+    let at = |share: f64| {
+        sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).map_or(0.0, |l| l.as_secs_f64() * 1e3)
+    };
+    let rate = outcome.done as f64 / outcome.took.as_secs_f64();
+    println!("{size:>10} {method:>4} {rate:>10.0} {:>9.2} {:>9.2} {:>9}", at(0.5), at(0.99), outcome.failed);
+    let _ = options;
+}
+
+/// Puts objects of their own, or gets those again, for the time asked.
+fn load(options: &Options, size: usize, method: &str, known: usize) -> Outcome {
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs_f64(options.seconds);
+    let clients: Vec<(usize, usize, Vec<Duration>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..options.clients)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut client = Client::new(options);
+                    let content: Vec<u8> = (0..size).map(|at| (at * 31 + number * 7 + at / 251) as u8).collect();
+                    let (mut done, mut failed, mut latencies) = (0, 0, Vec::new());
+                    while Instant::now() < end {
+                        let which = if method == "GET" { (done * 7_919) % known.max(1) } else { done };
+                        let key = format!("/{size}/{number}/{which}");
+                        let asked = Instant::now();
+                        match client.request(method, &key, if method == "PUT" { &content } else { &[] }) {
+                            Ok(answer) if answer.status == 200 && (method == "PUT" || answer.bytes == size) => {
+                                latencies.push(asked.elapsed())
+                            }
+                            _ => failed += 1,
+                        }
+                        done += 1;
+                    }
+                    (done, failed, latencies)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client")).collect()
+    });
+    Outcome {
+        fewest: clients.iter().map(|client| client.0).min().unwrap_or(0),
+        took: begun.elapsed(),
+        done: clients.iter().map(|client| client.0 - client.1).sum(),
+        failed: clients.iter().map(|client| client.1).sum(),
+        latencies: clients.into_iter().flat_map(|client| client.2).collect(),
+    }
+}
+
+struct Client<'a> {
+    options: &'a Options,
+    stream: Option<TcpStream>,
+    buffer: Vec<u8>,
+    /// The day that the key is of, and the key.
+    signing: (String, Vec<u8>),
+}
+
+struct Answer {
+    status: u16,
+    bytes: usize,
+}
+
+impl<'a> Client<'a> {
+    fn new(options: &'a Options) -> Self {
+        Self { options, stream: None, buffer: vec![0; 256 << 10], signing: (String::new(), Vec::new()) }
+    }
+
+    /// One request; the connection is made again if it went.
+    fn request(&mut self, method: &str, key: &str, content: &[u8]) -> std::io::Result<Answer> {
+        let head = self.head(method, key, content.len());
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(&self.options.host)?;
+                stream.set_nodelay(true)?;
+                stream
+            }
+        };
+        if content.len() < 64 << 10 {
+            stream.write_all(&[head.as_bytes(), content].concat())?;
+        } else {
+            stream.write_all(head.as_bytes())?;
+            stream.write_all(content)?;
+        }
+        let mut filled = 0;
+        let head_end = loop {
+            let read = stream.read(&mut self.buffer[filled..])?;
+            if read == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            filled += read;
+            if let Some(at) = self.buffer[..filled].windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+        };
+        let text = String::from_utf8_lossy(&self.buffer[..head_end]).to_lowercase();
+        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok()).unwrap_or(0);
+        let mut left = length.saturating_sub(filled - head_end);
+        while left > 0 {
+            let most = self.buffer.len().min(left);
+            let read = stream.read(&mut self.buffer[..most])?;
+            if read == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            left -= read;
+        }
+        self.stream = Some(stream);
+        Ok(Answer { status, bytes: length })
+    }
+
+    fn head(&mut self, method: &str, key: &str, length: usize) -> String {
+        let Options { host, access_key, secret_key, region, bucket, .. } = self.options;
+        let (day, time) = now();
+        if self.signing.0 != day {
+            let step = |key: &[u8], text: &str| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec();
+            let key = step(format!("AWS4{secret_key}").as_bytes(), &day);
+            self.signing = (day.clone(), step(&step(&step(&key, region), "s3"), "aws4_request"));
+        }
+        let path = format!("/{bucket}{key}");
+        let canonical = format!(
+            "{method}\n{path}\n\nhost:{host}\nx-amz-content-sha256:UNSIGNED-PAYLOAD\nx-amz-date:{time}\n\nhost;x-amz-content-sha256;x-amz-date\nUNSIGNED-PAYLOAD"
+        );
+        let scope = format!("{day}/{region}/s3/aws4_request");
+        let to_sign = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref()));
+        let signature = hex(hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &self.signing.1), to_sign.as_bytes()).as_ref());
+        format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nx-amz-content-sha256: UNSIGNED-PAYLOAD\r\nx-amz-date: {time}\r\nContent-Length: {length}\r\n\
+             Authorization: AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature={signature}\r\n\r\n"
+        )
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char]).collect()
+}
+
+/// The day and the time as signatures have them.
+fn now() -> (String, String) {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
+    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Civil from days: years begin in March, so that a leap day is the last of its year.
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let day = format!("{year:04}{month:02}{day:02}");
+    let time = format!("{day}T{:02}{:02}{:02}Z", of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    (day, time)
+}

@@ -1,0 +1,129 @@
+//! Figures for Prometheus, in its text format: base units, few labels.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use crate::gateway::Gateway;
+
+/// Upper ends of the buckets of request times, in seconds.
+const BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "other"];
+const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
+
+/// What is counted with every request.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    requests: [[AtomicU64; CLASSES.len()]; METHODS.len()],
+    /// By method: how many took up to each bucket's end, and all.
+    times: [[AtomicU64; BUCKETS_S.len()]; METHODS.len()],
+    time_us: [AtomicU64; METHODS.len()],
+    in_bytes: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts a request, until the head of its answer.
+    pub(crate) fn count(&self, method: &Method, status: StatusCode, took: Duration, in_bytes: u64) {
+        let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let class = match status.as_u16() {
+            200..300 => 0,
+            300..400 => 1,
+            400..500 => 2,
+            500..600 => 3,
+            _ => 4,
+        };
+        self.requests[method][class].fetch_add(1, Ordering::Relaxed);
+        if let Some(bucket) = BUCKETS_S.iter().position(|end| took.as_secs_f64() <= *end) {
+            self.times[method][bucket].fetch_add(1, Ordering::Relaxed);
+        }
+        self.time_us[method].fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+        self.in_bytes.fetch_add(in_bytes, Ordering::Relaxed);
+    }
+
+    fn write(&self, out: &mut String) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        head(out, "fulgurite_requests_total", "counter", "Requests by method and class of status.");
+        for (method, classes) in METHODS.iter().zip(&self.requests) {
+            for (class, count) in CLASSES.iter().zip(classes).filter(|(_, count)| get(count) > 0) {
+                let _ = writeln!(out, "fulgurite_requests_total{{method=\"{method}\",status=\"{class}\"}} {}", get(count));
+            }
+        }
+        head(out, "fulgurite_request_seconds", "histogram", "Time until the head of the answer.");
+        for ((method, times), (sum, classes)) in METHODS.iter().zip(&self.times).zip(self.time_us.iter().zip(&self.requests)) {
+            let all: u64 = classes.iter().map(get).sum();
+            if all == 0 {
+                continue;
+            }
+            let mut below = 0;
+            for (end, count) in BUCKETS_S.iter().zip(times) {
+                below += get(count);
+                let _ = writeln!(out, "fulgurite_request_seconds_bucket{{method=\"{method}\",le=\"{end}\"}} {below}");
+            }
+            let _ = writeln!(out, "fulgurite_request_seconds_bucket{{method=\"{method}\",le=\"+Inf\"}} {all}");
+            let _ = writeln!(out, "fulgurite_request_seconds_sum{{method=\"{method}\"}} {}", get(sum) as f64 / 1e6);
+            let _ = writeln!(out, "fulgurite_request_seconds_count{{method=\"{method}\"}} {all}");
+        }
+        head(out, "fulgurite_request_body_bytes_total", "counter", "Bytes of request bodies, as announced.");
+        let _ = writeln!(out, "fulgurite_request_body_bytes_total {}", get(&self.in_bytes));
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+impl Gateway {
+    /// All figures. Those of the archive are asked for now; what can't be is left out.
+    pub(crate) fn figures(&self, metrics: &Metrics) -> String {
+        let mut out = String::new();
+        metrics.write(&mut out);
+        let mut gauge = |name: &str, help: &str, value: u64| {
+            head(&mut out, name, "gauge", help);
+            let _ = writeln!(out, "{name} {value}");
+        };
+        if let Ok(totals) = self.archive.reading().totals() {
+            gauge("fulgurite_objects", "Names.", totals.objects);
+            gauge("fulgurite_versions", "Versions, staged and archived, deletion markers too.", totals.versions);
+            gauge("fulgurite_content_bytes", "Content of all versions.", totals.content_bytes);
+            gauge("fulgurite_staged_versions", "Versions that are not on platters yet.", totals.staged.versions);
+            gauge("fulgurite_staged_bytes", "Their stored bytes.", totals.staged.stored_bytes);
+        }
+        if let Some(free) = self.archive.staging().free_bytes() {
+            gauge("fulgurite_staging_free_bytes", "Room that is left for staging.", free);
+        }
+        if let Ok(open) = self.state.open_restores(usize::MAX >> 1) {
+            gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open.len() as u64);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_hold_what_took_up_to_their_end() {
+        let metrics = Metrics::default();
+        for ms in [1, 1, 3, 40_000] {
+            metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(ms), 10);
+        }
+        metrics.count(&Method::PUT, StatusCode::INTERNAL_SERVER_ERROR, Duration::from_millis(1), 0);
+        let mut out = String::new();
+        metrics.write(&mut out);
+        for line in [
+            "fulgurite_requests_total{method=\"GET\",status=\"2xx\"} 4",
+            "fulgurite_requests_total{method=\"PUT\",status=\"5xx\"} 1",
+            "fulgurite_request_seconds_bucket{method=\"GET\",le=\"0.0005\"} 0",
+            "fulgurite_request_seconds_bucket{method=\"GET\",le=\"0.001\"} 2",
+            "fulgurite_request_seconds_bucket{method=\"GET\",le=\"0.005\"} 3",
+            "fulgurite_request_seconds_bucket{method=\"GET\",le=\"30\"} 3",
+            "fulgurite_request_seconds_bucket{method=\"GET\",le=\"+Inf\"} 4",
+            "fulgurite_request_body_bytes_total 40",
+        ] {
+            assert!(out.contains(&format!("{line}\n")), "{line} is not in\n{out}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+"""The server itself: health, figures, TLS, a graceful stop, keys that are revoked, and the command line beside it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+from botocore.exceptions import ClientError
+
+from serving import START_S, Serving, connect
+from wire import Account
+
+
+class Own(Serving):
+    """A server of one's own, as long as it is entered."""
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        # What went wrong inside is what is to be told.
+        self.kill() if kind else self.process.poll() == 0 or self.stop()
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess:
+        command = [str(self.program), "-A", str(self.archive), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=START_S)
+
+    def get(self, path: str, **headers: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, headers=headers), timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def own(tmp_path) -> Own:
+    if os.environ.get("S3_ENDPOINT"):
+        pytest.skip("another server is not started here")
+    return Own(tmp_path)
+
+
+def test_it_says_that_it_runs_and_what_it_did(own):
+    with own:
+        assert own.get("/-/health") == (200, "ok\n")
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="counted")
+        for number in range(3):
+            client.put_object(Bucket="counted", Key=str(number), Body=b"1234")
+        status, figures = own.get("/-/metrics")
+        assert status == 200
+        assert 'fulgurite_requests_total{method="PUT",status="2xx"} 4' in figures.splitlines()
+        assert "fulgurite_versions 3" in figures.splitlines()
+        assert "fulgurite_content_bytes 12" in figures.splitlines()
+
+
+def test_figures_are_for_who_has_the_token(own):
+    with own:
+        pass
+    settings = own.archive / "service.toml"
+    settings.write_text('metrics_token = "open sesame"\n' + settings.read_text())
+    with own:
+        assert own.get("/-/metrics")[0] == 403
+        assert own.get("/-/metrics", Authorization="Bearer open sesam")[0] == 403
+        assert own.get("/-/metrics", Authorization="Bearer open sesame")[0] == 200
+
+
+def test_a_setting_that_is_none_is_named(own):
+    with own:
+        pass
+    settings = own.archive / "service.toml"
+    settings.write_text('listens = "127.0.0.1:1"\n' + settings.read_text())
+    refused = own.run("serve")
+    assert refused.returncode == 1
+    assert "service.toml" in refused.stderr and "listens" in refused.stderr, refused.stderr
+
+
+def test_connections_are_tls_where_a_certificate_is_named(own, tmp_path):
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not there to make a certificate")
+    with own:
+        pass
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
+    made += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
+    subprocess.run(made, cwd=own.archive, check=True, capture_output=True)
+    settings = own.archive / "service.toml"
+    settings.write_text(settings.read_text() + '\n[tls]\ncertificate = "certificate.pem"\nkey = "key.pem"\n')
+    with own:
+        assert own.endpoint.startswith("https://")
+        context = ssl.create_default_context(cafile=own.archive / "certificate.pem")
+        with urllib.request.urlopen(own.endpoint + "/-/health", context=context, timeout=10) as answer:
+            assert answer.read() == b"ok\n"
+        plain = own.endpoint.replace("https://", "http://")
+        with pytest.raises((OSError, http.client.HTTPException)):
+            urllib.request.urlopen(plain + "/-/health", timeout=10)
+
+
+def test_what_is_under_way_is_finished_before_a_stop(own):
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="kept")
+        url = urllib.parse.urlsplit(client.generate_presigned_url("put_object", Params={"Bucket": "kept", "Key": "slow"}))
+        with socket.create_connection((url.hostname, url.port), timeout=START_S) as connection:
+            head = f"PUT {url.path}?{url.query} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n"
+            connection.sendall(head.encode())
+            # From here on it is under way.
+            assert connection.recv(1_000).startswith(b"HTTP/1.1 100")
+            connection.sendall(b"a" * 500_000)
+            own.process.send_signal(signal.SIGTERM)
+            with pytest.raises(OSError):
+                while True:
+                    # Nobody is let in any more.
+                    socket.create_connection((url.hostname, url.port), timeout=START_S).close()
+            assert own.process.poll() is None, "it waits for the upload"
+            connection.sendall(b"b" * 500_000)
+            assert connection.recv(1_000).startswith(b"HTTP/1.1 200")
+    with own:
+        client = connect(own.server, own.account)
+        assert client.head_object(Bucket="kept", Key="slow")["ContentLength"] == 1_000_000
+
+
+def test_a_key_that_is_revoked_signs_nothing_any_more(own):
+    with own:
+        added = json.loads(own.run("--json", "accounts", "key", "main").stdout)
+        second = connect(own.server, Account(added["access_key"], added["secret_key"]))
+        second.list_buckets()
+        assert own.run("accounts", "revoke", added["access_key"]).returncode == 0
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            try:
+                second.list_buckets()
+            except ClientError as refused:
+                assert refused.response["Error"]["Code"] == "InvalidAccessKeyId"
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail("a revoked key still signs")
+        connect(own.server, own.account).list_buckets()
+
+
+def test_the_command_line_reads_beside_the_server_and_changes_nothing(own, tmp_path):
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="photos")
+        client.put_object(Bucket="photos", Key="1969/moon.tif", Body=b"one small step")
+        listed = own.run("ls", "photos")
+        assert listed.returncode == 0 and "photos/1969/moon.tif" in listed.stdout, listed
+        got = own.run("get", "photos/1969/moon.tif", "-")
+        assert got.stdout == "one small step"
+        file = tmp_path / "file"
+        file.write_text("content")
+        refused = own.run("put", str(file))
+        assert refused.returncode == 1 and "in use" in refused.stderr, refused
+    assert own.run("put", str(file), "--to", "photos").returncode == 0
+    assert own.run("flush").returncode == 0
+    assert own.run("verify", "--objects").returncode == 0
+    with own:
+        client = connect(own.server, own.account)
+        assert client.get_object(Bucket="photos", Key="file")["Body"].read() == b"content"
+        assert client.get_object(Bucket="photos", Key="1969/moon.tif")["Body"].read() == b"one small step"
+        assert [entry["Key"] for entry in client.list_objects_v2(Bucket="photos")["Contents"]] == ["1969/moon.tif", "file"]
