@@ -265,8 +265,7 @@ impl Gateway {
                 result.map(|()| content)
             };
             // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
-            let content = if is_staged { read() } else { tokio::task::block_in_place(read) };
-            let content = content?;
+            let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
             return Ok(Sized::blob(stream::once(async move { Ok(Bytes::from(content)) }).boxed(), length));
         }
         let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
