@@ -19,7 +19,9 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// The length that a client says its content has: that of the body, or what is in it where it is sent in chunks of HTTP and of AWS.
 pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) -> S3Result<u64> {
     let decoded = || headers.get("x-amz-decoded-content-length")?.to_str().ok()?.parse().ok();
-    let length = content_length.or_else(decoded).ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
+    let length = content_length
+        .or_else(decoded)
+        .ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
     let length = u64::try_from(length).map_err(|_| s3_error!(InvalidArgument, "Content-Length can't be negative."))?;
     if length > PUT_BYTES_MAX {
         return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
