@@ -44,7 +44,7 @@ def minio(folder: Path, program: str):
 
 
 def versitygw(folder: Path, program: str):
-    command = [program, "--port", f"127.0.0.1:{PORT}", "--access", KEYS["access"], "--secret", KEYS["secret"], "posix", str(folder)]
+    command = [program, "--quiet", "--keep-alive", "--port", f"127.0.0.1:{PORT}", "--access", KEYS["access"], "--secret", KEYS["secret"], "posix", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), KEYS["access"], KEYS["secret"]
 
 
