@@ -18,6 +18,20 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
+/// Puts a checksum into the field of an answer that is its algorithm's: they are five fields of many types.
+macro_rules! set_sum {
+    ($answer:expr, $algorithm:expr, $value:expr) => {
+        match $algorithm {
+            $crate::checksums::Algorithm::Crc32 => $answer.checksum_crc32 = Some($value),
+            $crate::checksums::Algorithm::Crc32c => $answer.checksum_crc32c = Some($value),
+            $crate::checksums::Algorithm::Crc64Nvme => $answer.checksum_crc64nvme = Some($value),
+            $crate::checksums::Algorithm::Sha1 => $answer.checksum_sha1 = Some($value),
+            $crate::checksums::Algorithm::Sha256 => $answer.checksum_sha256 = Some($value),
+        }
+    };
+}
+pub(crate) use set_sum;
+
 /// A checksum in Base64.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sum {

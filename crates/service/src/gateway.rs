@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{CatalogueError, VersionRow};
-use fulgurite_archive::{Archive, ArchiveError, Intake, IntakeError};
+use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
 use fulgurite_domain::{ObjectName, VersionId};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::access::Caller;
 use crate::errors::more;
-use crate::names::{Names, object_name};
+use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
 use crate::state::{Account, Bucket, State, StateError};
 use crate::version::Version;
@@ -194,6 +194,17 @@ fn slow_down() -> S3Error {
     headers.insert("retry-after", http::HeaderValue::from_static("30"));
     told.set_headers(headers);
     told
+}
+
+/// What tells a request that its change survives a crash. The name is held until then, also where the client goes away before: whoever comes next
+/// has to see what was put.
+pub(crate) fn acknowledgement(held: Held) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
+    let (tell, told) = oneshot::channel();
+    let acknowledge = move |result| {
+        drop(held);
+        drop(tell.send(result));
+    };
+    (Box::new(acknowledge), told)
 }
 
 /// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.

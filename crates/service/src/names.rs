@@ -51,7 +51,10 @@ pub(crate) struct Held {
 impl Names {
     pub(crate) async fn hold(&self, name: ObjectName) -> Held {
         let lock = self.0.lock().expect("no panic holds this lock").entry(name.clone()).or_default().clone();
-        Held { names: self.0.clone(), name, guard: Some(lock.lock_owned().await) }
+        // Before it waits, so that whoever gives up waiting forgets the name too.
+        let mut held = Held { names: self.0.clone(), name, guard: None };
+        held.guard = Some(lock.lock_owned().await);
+        held
     }
 }
 
@@ -77,6 +80,10 @@ mod tests {
         let _other = names.hold(object_name("b", "other")).await;
         let mut second = std::pin::pin!(names.hold(object_name("b", "k")));
         assert!(futures_util::poll!(&mut second).is_pending());
+        {
+            let mut third = std::pin::pin!(names.hold(object_name("b", "k")));
+            assert!(futures_util::poll!(&mut third).is_pending());
+        }
         drop(first);
         drop(second.await);
         assert_eq!(names.0.lock().expect("a lock").len(), 1);

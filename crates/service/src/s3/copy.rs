@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
 use crate::access::Caller;
-use crate::checksums::{Algorithm, Claims, Sum};
+use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::Conditions;
 use crate::gateway::{Gateway, failed};
 use crate::receive::PUT_BYTES_MAX;
@@ -155,13 +155,7 @@ impl Gateway {
         let stored = self.store(&bucket, &input.key, upload, attributes, (matches.as_ref(), none_match.as_ref())).await?;
         let mut result = CopyObjectResult { e_tag: Some(stored.etag), last_modified: Some(modified), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
-            match algorithm {
-                Algorithm::Crc32 => result.checksum_crc32 = Some(value),
-                Algorithm::Crc32c => result.checksum_crc32c = Some(value),
-                Algorithm::Crc64Nvme => result.checksum_crc64nvme = Some(value),
-                Algorithm::Sha1 => result.checksum_sha1 = Some(value),
-                Algorithm::Sha256 => result.checksum_sha256 = Some(value),
-            }
+            set_sum!(result, algorithm, value);
         }
         let output = CopyObjectOutput {
             copy_object_result: Some(result),

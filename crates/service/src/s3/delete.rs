@@ -5,12 +5,11 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_domain::{Attributes, Kind, VersionId};
 use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
-use tokio::sync::oneshot;
 
 use crate::access::Caller;
 use crate::conditions::failed as condition_failed;
-use crate::gateway::{Gateway, failed, not_acknowledged};
-use crate::names::object_name;
+use crate::gateway::{Gateway, acknowledgement, failed, not_acknowledged};
+use crate::names::{Held, object_name};
 use crate::state::{Bucket, RetentionMode, Versioning, now_ms};
 use crate::version::{Version, attribute, ms_of};
 
@@ -120,7 +119,7 @@ impl Gateway {
 
     async fn delete_one(&self, bucket: &Bucket, asked: &Asked<'_>) -> S3Result<Deleted> {
         let name = object_name(&bucket.name, asked.key);
-        let _held = self.names.hold(name.clone()).await;
+        let held = self.names.hold(name.clone()).await;
         if let Some(id) = asked.version_id {
             let Some(version) = self.by_id(&bucket.name, asked.key, id)? else {
                 // What isn't there is as good as deleted.
@@ -129,7 +128,7 @@ impl Gateway {
             check_conditions(asked, Some(&version))?;
             self.check_lock(&version, asked.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
-            self.remove(vec![version.row]).await?;
+            self.remove(held, vec![version.row]).await?;
             return Ok(deleted);
         }
         if asked.etag.is_some() || asked.size.is_some() || asked.modified_ms.is_some() {
@@ -142,7 +141,7 @@ impl Gateway {
                 for row in &replaced {
                     self.check_lock(&Version::new(row.clone()), asked.bypasses)?;
                 }
-                self.remove(replaced).await?;
+                self.remove(held, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
@@ -155,18 +154,18 @@ impl Gateway {
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        let (tell, told) = oneshot::channel();
-        upload.finish(marker, replaced, Box::new(move |result| drop(tell.send(result))));
+        let (acknowledge, told) = acknowledgement(held);
+        upload.finish(marker, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
     /// Removes versions, for ever.
-    async fn remove(&self, versions: Vec<VersionRow>) -> S3Result<()> {
+    async fn remove(&self, held: Held, versions: Vec<VersionRow>) -> S3Result<()> {
         let gone: Vec<VersionId> = versions.iter().map(|row| row.id).collect();
-        let (tell, told) = oneshot::channel();
-        self.intake.remove(versions, Box::new(move |result| drop(tell.send(result))));
+        let (acknowledge, told) = acknowledgement(held);
+        self.intake.remove(versions, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);
         Ok(())

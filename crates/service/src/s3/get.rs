@@ -15,7 +15,7 @@ use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::sync::mpsc;
 
 use crate::access::Caller;
-use crate::checksums::{Algorithm, Sum};
+use crate::checksums::{Sum, set_sum};
 use crate::conditions::Conditions;
 use crate::errors::{Status, more, written};
 use crate::gateway::{Gateway, catalogue_failed, custom, failed, state_failed};
@@ -29,6 +29,8 @@ const SMALL: u64 = 256 << 10;
 const ATTEMPTS: u32 = 8;
 /// Pieces of a larger one that wait for a slow client.
 const AHEAD: usize = 4;
+/// How long a client may read nothing of a larger one.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
@@ -91,13 +93,7 @@ impl Gateway {
         if asks_sums && !sums.is_empty() {
             output.checksum_type = Some(version.checksum_type());
             for Sum { algorithm, value } in sums {
-                match algorithm {
-                    Algorithm::Crc32 => output.checksum_crc32 = Some(value),
-                    Algorithm::Crc32c => output.checksum_crc32c = Some(value),
-                    Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
-                    Algorithm::Sha1 => output.checksum_sha1 = Some(value),
-                    Algorithm::Sha256 => output.checksum_sha256 = Some(value),
-                }
+                set_sum!(output, algorithm, value);
             }
         }
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
@@ -152,13 +148,7 @@ impl Gateway {
         if asks_sums && !sums.is_empty() {
             output.checksum_type = Some(version.checksum_type());
             for Sum { algorithm, value } in sums {
-                match algorithm {
-                    Algorithm::Crc32 => output.checksum_crc32 = Some(value),
-                    Algorithm::Crc32c => output.checksum_crc32c = Some(value),
-                    Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
-                    Algorithm::Sha1 => output.checksum_sha1 = Some(value),
-                    Algorithm::Sha256 => output.checksum_sha256 = Some(value),
-                }
+                set_sum!(output, algorithm, value);
             }
         }
         for (own, asked) in [
@@ -190,13 +180,7 @@ impl Gateway {
         let mut checksum = s3s::dto::Checksum::default();
         for Sum { algorithm, value } in version.sums() {
             checksum.checksum_type = Some(version.checksum_type());
-            match algorithm {
-                Algorithm::Crc32 => checksum.checksum_crc32 = Some(value),
-                Algorithm::Crc32c => checksum.checksum_crc32c = Some(value),
-                Algorithm::Crc64Nvme => checksum.checksum_crc64nvme = Some(value),
-                Algorithm::Sha1 => checksum.checksum_sha1 = Some(value),
-                Algorithm::Sha256 => checksum.checksum_sha256 = Some(value),
-            }
+            set_sum!(checksum, algorithm, value);
         }
         let parts = version.parts().filter(|_| wants(ObjectAttributes::OBJECT_PARTS)).map(|sizes| {
             let after = input.part_number_marker.unwrap_or(0).max(0) as usize;
@@ -270,12 +254,14 @@ impl Gateway {
         }
         let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
         let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, StdError>>(AHEAD);
+        let runtime = tokio::runtime::Handle::current();
         let archive = self.archive.clone();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
-                // A client that went away.
-                pieces_in.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(|_| std::io::ErrorKind::BrokenPipe.into())
+                // A client that went away, or reads nothing: it would keep others from reading.
+                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, pieces_in.send(Ok(Bytes::copy_from_slice(bytes)))));
+                if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
             });
             match result {
                 Err(ReadError::Sink(_)) | Ok(()) => {}
@@ -370,13 +356,8 @@ fn wanted_attributes(given: &[ObjectAttributes]) -> S3Result<Vec<&str>> {
 /// A part as attributes have it.
 fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
     let mut part = ObjectPart { part_number: Some(number), size: Some(size as i64), ..Default::default() };
-    match version.part_sum(number as usize) {
-        Some(Sum { algorithm: Algorithm::Crc32, value }) => part.checksum_crc32 = Some(value),
-        Some(Sum { algorithm: Algorithm::Crc32c, value }) => part.checksum_crc32c = Some(value),
-        Some(Sum { algorithm: Algorithm::Crc64Nvme, value }) => part.checksum_crc64nvme = Some(value),
-        Some(Sum { algorithm: Algorithm::Sha1, value }) => part.checksum_sha1 = Some(value),
-        Some(Sum { algorithm: Algorithm::Sha256, value }) => part.checksum_sha256 = Some(value),
-        None => {}
+    if let Some(Sum { algorithm, value }) = version.part_sum(number as usize) {
+        set_sum!(part, algorithm, value);
     }
     part
 }

@@ -10,6 +10,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::Caller;
 use crate::gateway::{Gateway, state_failed};
+use crate::names::object_name;
 use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
 use crate::tags;
 use crate::version::{Version, attribute, ms_of, timestamp};
@@ -83,10 +84,15 @@ impl Gateway {
         Ok(S3Response::new(GetObjectRetentionOutput { retention: Some(retention) }))
     }
 
-    pub(crate) fn put_retention(&self, request: S3Request<PutObjectRetentionInput>) -> S3Result<S3Response<PutObjectRetentionOutput>> {
+    pub(crate) async fn put_retention(
+        &self,
+        request: S3Request<PutObjectRetentionInput>,
+    ) -> S3Result<S3Response<PutObjectRetentionOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
+        // A removal that has looked at the lock already ends first.
+        let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let wanted = match input.retention {
             None | Some(ObjectLockRetention { mode: None, retain_until_date: None }) => None,
@@ -129,8 +135,13 @@ impl Gateway {
         Ok(S3Response::new(GetObjectLegalHoldOutput { legal_hold: Some(legal_hold) }))
     }
 
-    pub(crate) fn put_legal_hold(&self, request: S3Request<PutObjectLegalHoldInput>) -> S3Result<S3Response<PutObjectLegalHoldOutput>> {
+    pub(crate) async fn put_legal_hold(
+        &self,
+        request: S3Request<PutObjectLegalHoldInput>,
+    ) -> S3Result<S3Response<PutObjectLegalHoldOutput>> {
         let input = request.input;
+        // A removal that has looked at the lock already ends first.
+        let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed)?;
         let legal_hold = match status.as_str() {

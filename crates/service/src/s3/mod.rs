@@ -203,7 +203,7 @@ impl S3 for Operations {
         &self,
         request: S3Request<d::PutObjectRetentionInput>,
     ) -> S3Result<S3Response<d::PutObjectRetentionOutput>> {
-        self.0.put_retention(request)
+        self.0.put_retention(request).await
     }
     async fn get_object_legal_hold(
         &self,
@@ -215,7 +215,7 @@ impl S3 for Operations {
         &self,
         request: S3Request<d::PutObjectLegalHoldInput>,
     ) -> S3Result<S3Response<d::PutObjectLegalHoldOutput>> {
-        self.0.put_legal_hold(request)
+        self.0.put_legal_hold(request).await
     }
     async fn restore_object(&self, request: S3Request<d::RestoreObjectInput>) -> S3Result<S3Response<d::RestoreObjectOutput>> {
         self.0.restore(request).await

@@ -11,7 +11,7 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
-use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed};
+use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
 use crate::gateway::{Gateway, failed, state_failed};
 use crate::receive::{Body, length_of};
@@ -130,13 +130,7 @@ impl Gateway {
         let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
         let mut output = UploadPartOutput { e_tag: Some(ETag::Strong(hex(&part.md5))), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
-            match algorithm {
-                Algorithm::Crc32 => output.checksum_crc32 = Some(value),
-                Algorithm::Crc32c => output.checksum_crc32c = Some(value),
-                Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
-                Algorithm::Sha1 => output.checksum_sha1 = Some(value),
-                Algorithm::Sha256 => output.checksum_sha256 = Some(value),
-            }
+            set_sum!(output, algorithm, value);
         }
         Ok(S3Response::new(output))
     }
@@ -370,13 +364,7 @@ fn answer(
         ..Default::default()
     };
     if let Some(Sum { algorithm, value }) = sum {
-        match algorithm {
-            Algorithm::Crc32 => output.checksum_crc32 = Some(value),
-            Algorithm::Crc32c => output.checksum_crc32c = Some(value),
-            Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(value),
-            Algorithm::Sha1 => output.checksum_sha1 = Some(value),
-            Algorithm::Sha256 => output.checksum_sha256 = Some(value),
-        }
+        set_sum!(output, algorithm, value);
     }
     output
 }

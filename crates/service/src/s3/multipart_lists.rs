@@ -6,7 +6,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::checksums::Algorithm;
+use crate::checksums::{Algorithm, set_sum};
 use crate::gateway::{Gateway, state_failed};
 use crate::s3::list::Encoding;
 use crate::state::{MultipartUpload, Part, hex};
@@ -32,13 +32,8 @@ impl Gateway {
                 size: Some(part.size as i64),
                 ..Default::default()
             };
-            match algorithm {
-                Some(Algorithm::Crc32) => listed.checksum_crc32 = part.checksum.clone(),
-                Some(Algorithm::Crc32c) => listed.checksum_crc32c = part.checksum.clone(),
-                Some(Algorithm::Crc64Nvme) => listed.checksum_crc64nvme = part.checksum.clone(),
-                Some(Algorithm::Sha1) => listed.checksum_sha1 = part.checksum.clone(),
-                Some(Algorithm::Sha256) => listed.checksum_sha256 = part.checksum.clone(),
-                None => {}
+            if let (Some(algorithm), Some(sum)) = (algorithm, part.checksum.clone()) {
+                set_sum!(listed, algorithm, sum);
             }
             listed
         };

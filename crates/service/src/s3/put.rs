@@ -7,11 +7,10 @@ use s3s::dto::{
     ETag, ETagCondition, Metadata, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput, StorageClass, Timestamp,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
-use tokio::sync::oneshot;
 
-use crate::checksums::{Algorithm, Claims, Sum};
+use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::may_replace;
-use crate::gateway::{Gateway, catalogue_failed, failed, not_acknowledged};
+use crate::gateway::{Gateway, acknowledgement, catalogue_failed, failed, not_acknowledged};
 use crate::names::object_name;
 use crate::receive::{Body, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
@@ -231,13 +230,7 @@ impl Gateway {
             ..Default::default()
         };
         if let Some(sum) = summed.sum {
-            match sum.algorithm {
-                Algorithm::Crc32 => output.checksum_crc32 = Some(sum.value),
-                Algorithm::Crc32c => output.checksum_crc32c = Some(sum.value),
-                Algorithm::Crc64Nvme => output.checksum_crc64nvme = Some(sum.value),
-                Algorithm::Sha1 => output.checksum_sha1 = Some(sum.value),
-                Algorithm::Sha256 => output.checksum_sha256 = Some(sum.value),
-            }
+            set_sum!(output, sum.algorithm, sum.value);
         }
         Ok(S3Response::new(output))
     }
@@ -252,7 +245,7 @@ impl Gateway {
         (matches, none_match): (Option<&ETagCondition>, Option<&ETagCondition>),
     ) -> S3Result<Stored> {
         let name = object_name(&bucket.name, key);
-        let _held = self.names.hold(name.clone()).await;
+        let held = self.names.hold(name.clone()).await;
         if matches.is_some() || none_match.is_some() {
             let current = self.newest(&bucket.name, key)?.filter(|version| !version.is_marker());
             may_replace(matches, none_match, current.as_ref())?;
@@ -272,8 +265,8 @@ impl Gateway {
         };
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
-        let (tell, told) = oneshot::channel();
-        upload.finish(object, replaced, Box::new(move |result| drop(tell.send(result))));
+        let (acknowledge, told) = acknowledgement(held);
+        upload.finish(object, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);
         Ok(Stored { etag, version_id })
