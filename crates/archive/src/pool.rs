@@ -10,14 +10,15 @@ pub type Open<T> = Box<dyn Fn() -> Option<Box<T>> + Send + Sync>;
 const KEPT: usize = 16;
 
 pub(crate) struct Pool<T: ?Sized> {
+    // First, so that these are closed first: whoever is last brings everything from the log into the file, and can't if it only reads.
+    idle: Mutex<Vec<Box<T>>>,
     main: Mutex<Box<T>>,
     open: Option<Open<T>>,
-    idle: Mutex<Vec<Box<T>>>,
 }
 
 impl<T: ?Sized> Pool<T> {
     pub(crate) fn new(main: Box<T>, open: Option<Open<T>>) -> Self {
-        Self { main: Mutex::new(main), open, idle: Mutex::new(Vec::new()) }
+        Self { idle: Mutex::new(Vec::new()), main: Mutex::new(main), open }
     }
 
     pub(crate) fn main(&self) -> MutexGuard<'_, Box<T>> {

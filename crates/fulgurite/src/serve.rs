@@ -106,7 +106,7 @@ fn introduce(session: &Session, home: &Path, is_new: bool, endpoint: &str, regio
     if let Some(NewKey { access_key, secret_key }) = key {
         session.print(format_args!(
             "The account `{FIRST_ACCOUNT}` has this key. Its secret is shown once. To use it in a shell:\n\n\
-             export AWS_ENDPOINT_URL={endpoint}\nexport AWS_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
+             export AWS_ENDPOINT_URL={endpoint}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
              aws s3 mb s3://photos\naws s3 cp moon.tif s3://photos/\n"
         ));
     }
