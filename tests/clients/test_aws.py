@@ -123,7 +123,11 @@ def test_all_under_a_prefix_is_removed_and_nothing_else(aws, s3, bucket, stored)
 
 
 @pytest.mark.parametrize("name", ["plain", "grüße/100% a+b ☃"])
-def test_a_presigned_address_is_fetched_by_whoever_has_it(aws, s3, bucket, name):
+def test_a_presigned_address_is_fetched_by_whoever_has_it(environment, tmp_path, s3, bucket, name):
+    # Version 1 of this client presigns by Signature Version 2 in the regions that once had it, unless it is told otherwise.
+    configuration = tmp_path / "configuration"
+    configuration.write_text("[default]\ns3 =\n    signature_version = s3v4\n")
+    aws = Program(find("venv/bin/aws"), {**environment, "AWS_CONFIG_FILE": str(configuration)})
     s3.put_object(Bucket=bucket, Key=name, Body=b"content")
     address = aws("s3", "presign", f"s3://{bucket}/{name}", "--expires-in", 60).out.strip()
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(address, timeout=30) as answer:
