@@ -93,8 +93,8 @@ impl Gateway {
         if let Some(free) = self.archive.staging().free_bytes() {
             gauge("fulgurite_staging_free_bytes", "Room that is left for staging.", free);
         }
-        if let Ok(open) = self.state.open_restores(usize::MAX >> 1) {
-            gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open.len() as u64);
+        if let Ok(open) = self.state.count_open_restores() {
+            gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open);
         }
         out
     }

@@ -187,7 +187,7 @@ impl Gateway {
         }
         let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
             Ok(upload) => upload,
-            Err(error) => return self.completed_before(&bucket, &input).ok_or(error),
+            Err(error) => return self.completed_before(&bucket, &input)?.ok_or(error),
         };
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
         let parts = choose(&given, &all, upload.checksum_algorithm.as_deref().and_then(Algorithm::parse))?;
@@ -215,12 +215,17 @@ impl Gateway {
     }
 
     /// A client that didn't hear that its upload is complete asks again.
-    fn completed_before(&self, bucket: &Bucket, input: &CompleteMultipartUploadInput) -> Option<S3Response<CompleteMultipartUploadOutput>> {
-        let version = self.newest(&bucket.name, &input.key).ok()??;
-        (version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())).then(|| {
+    fn completed_before(
+        &self,
+        bucket: &Bucket,
+        input: &CompleteMultipartUploadInput,
+    ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
+        let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
+        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str());
+        Ok(is_of_it.then(|| {
             let stored = Stored { etag: version.etag(), version_id: super::locks::shown_id(bucket, &version) };
             S3Response::new(answer(input, stored, version.sums().pop(), Some(version.checksum_type())))
-        })
+        }))
     }
 
     /// Puts the parts as one object.
@@ -234,7 +239,7 @@ impl Gateway {
         let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
         // Another request may have completed or aborted it meanwhile.
         if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
-            return self.completed_before(&bucket, &input).map(|response| response.output).ok_or(error);
+            return self.completed_before(&bucket, &input)?.map(|response| response.output).ok_or(error);
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let is_composite = upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE);

@@ -83,6 +83,18 @@ impl State {
         })
     }
 
+    /// How many restores are not done.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn count_open_restores(&self) -> Result<u64, StateError> {
+        self.look("count restores", |connection| {
+            let count: i64 =
+                connection.prepare_cached("SELECT count(*) FROM restore WHERE done IS NULL")?.query_row([], |row| row.get(0))?;
+            Ok(count.unsigned_abs())
+        })
+    }
+
     /// Forgets restores whose copies are to be kept no longer, and says whose.
     ///
     /// # Errors
