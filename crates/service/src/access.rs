@@ -13,7 +13,8 @@ use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::between::Signed;
-use crate::gateway::{Gateway, custom, no_such_bucket, state_failed};
+use crate::failures::{custom, no_such_bucket, state_failed};
+use crate::gateway::Gateway;
 use crate::policy::{Answer, Policy, Question, RequestFacts};
 use crate::signatures::version_2;
 use crate::state::{Account, Bucket, State};

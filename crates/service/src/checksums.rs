@@ -1,6 +1,6 @@
 //! Checksums that clients send, or want to see: S3's five, and Content-MD5.
 
-use crate::gateway::custom;
+use crate::failures::custom;
 use base64_simd::STANDARD;
 use http::HeaderMap;
 use md5::{Digest as _, Md5};

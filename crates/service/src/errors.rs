@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use s3s::S3Result;
 use s3s::xml::{SerResult, Serializer};
 
-use crate::gateway::failed;
+use crate::failures::failed;
 
 /// The status of an answer, where the framework would take another.
 #[derive(Debug, Clone, Copy)]

@@ -3,17 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fulgurite_archive::catalogue::{CatalogueError, VersionRow};
+use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
 use fulgurite_domain::{ObjectName, VersionId};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::access::Caller;
 use crate::errors::more;
+use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
-use crate::state::{Account, Bucket, State, StateError};
+use crate::state::{Account, Bucket, State};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -150,31 +151,6 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
     headers
 }
 
-pub(crate) fn no_such_bucket() -> S3Error {
-    s3_error!(NoSuchBucket, "The specified bucket does not exist")
-}
-
-/// An error that the framework has no name for.
-pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
-    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
-    error.set_status_code(status);
-    error
-}
-
-/// A failure that is ours: told in the log, and to the client without its particulars.
-pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
-    tracing::error!(%error, "{what} failed");
-    s3_error!(InternalError, "The archive could not do it; its log says why. Try again.")
-}
-
-pub(crate) fn state_failed(error: StateError) -> S3Error {
-    failed("the service's own database", &error)
-}
-
-pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
-    failed("the catalogue", &error)
-}
-
 impl Gateway {
     /// Whether there is room for so much content, with some left: a disk that is full to the last byte helps nobody to empty it.
     pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
@@ -188,14 +164,6 @@ impl Gateway {
     }
 }
 
-fn slow_down() -> S3Error {
-    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
-    let mut headers = http::HeaderMap::new();
-    headers.insert("retry-after", http::HeaderValue::from_static("30"));
-    told.set_headers(headers);
-    told
-}
-
 /// What tells a request that its change survives a crash. The name is held until then, also where the client goes away before: whoever comes next
 /// has to see what was put.
 pub(crate) fn acknowledgement(held: Held) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
@@ -205,25 +173,4 @@ pub(crate) fn acknowledgement(held: Held) -> (Acknowledge, oneshot::Receiver<Res
         drop(tell.send(result));
     };
     (Box::new(acknowledge), told)
-}
-
-/// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.
-pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
-    let full = matches!(&error, IntakeError::Archive(cause) if is_full(cause));
-    if full {
-        tracing::warn!(%error, "staging is full");
-        return slow_down();
-    }
-    failed("a commit", &error)
-}
-
-fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::StorageFull) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }

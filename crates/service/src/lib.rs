@@ -14,6 +14,7 @@ mod between;
 mod checksums;
 mod conditions;
 mod errors;
+mod failures;
 mod gateway;
 mod metrics;
 mod names;

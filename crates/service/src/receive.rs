@@ -7,7 +7,8 @@ use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, s3_error};
 
 use crate::checksums::Summing;
-use crate::gateway::{Gateway, custom};
+use crate::failures::custom;
+use crate::gateway::Gateway;
 
 /// The most content of one put or part, as with AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;

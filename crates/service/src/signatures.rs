@@ -8,7 +8,7 @@ use http::{HeaderMap, Method, Uri, header};
 use s3s::{S3Error, s3_error};
 
 use crate::errors::more;
-use crate::gateway::custom;
+use crate::failures::custom;
 use crate::tags::decode;
 
 /// The only algorithm.

@@ -3,7 +3,7 @@
 use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
 
-use crate::gateway::custom;
+use crate::failures::custom;
 
 /// The most tags of an object.
 pub(crate) const OBJECT_MAX: usize = 10;

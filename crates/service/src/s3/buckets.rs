@@ -16,7 +16,8 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::gateway::{Gateway, catalogue_failed, no_such_bucket, state_failed};
+use crate::failures::{catalogue_failed, no_such_bucket, state_failed};
+use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::policy::Policy;
 use crate::s3::put::refuse_acl;

@@ -8,7 +8,8 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::Caller;
 use crate::conditions::failed as condition_failed;
-use crate::gateway::{Gateway, acknowledgement, failed, not_acknowledged};
+use crate::failures::{failed, not_acknowledged};
+use crate::gateway::{Gateway, acknowledgement};
 use crate::names::{Held, object_name};
 use crate::state::{Bucket, RetentionMode, Versioning, now_ms};
 use crate::version::{Version, attribute, ms_of};

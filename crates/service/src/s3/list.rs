@@ -11,7 +11,8 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::errors::written;
-use crate::gateway::{Gateway, catalogue_failed, state_failed};
+use crate::failures::{catalogue_failed, state_failed};
+use crate::gateway::Gateway;
 use crate::names::{key_of, object_name};
 use crate::state::Bucket;
 use crate::tags::encode_text;

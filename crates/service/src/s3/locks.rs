@@ -9,7 +9,8 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::Caller;
-use crate::gateway::{Gateway, state_failed};
+use crate::failures::state_failed;
+use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
 use crate::tags;

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 
 use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
-use crate::gateway::{Gateway, failed, state_failed};
+use crate::failures::{failed, state_failed};
+use crate::gateway::Gateway;
 use crate::receive::{Body, length_of};
 use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl, refuse_customer_keys};
 use crate::state::{Bucket, MultipartUpload, Part, hex, now_ms};

@@ -7,7 +7,8 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::checksums::{Algorithm, set_sum};
-use crate::gateway::{Gateway, state_failed};
+use crate::failures::state_failed;
+use crate::gateway::Gateway;
 use crate::s3::list::Encoding;
 use crate::state::{MultipartUpload, Part, hex};
 use crate::version::{attribute, timestamp};

@@ -10,7 +10,8 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::may_replace;
-use crate::gateway::{Gateway, acknowledgement, catalogue_failed, failed, not_acknowledged};
+use crate::failures::{catalogue_failed, failed, not_acknowledged};
+use crate::gateway::{Gateway, acknowledgement};
 use crate::names::object_name;
 use crate::receive::{Body, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};

@@ -8,7 +8,8 @@ use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::errors::Status;
-use crate::gateway::{Gateway, state_failed};
+use crate::failures::state_failed;
+use crate::gateway::Gateway;
 use crate::state::{Restore, now_ms};
 use crate::version::Version;
 

@@ -1,0 +1,62 @@
+//! Words of S3 for what can't be done. What is our own fault is told in the log, and to the client without its particulars.
+
+use fulgurite_archive::IntakeError;
+use fulgurite_archive::catalogue::CatalogueError;
+use s3s::{S3Error, S3ErrorCode, s3_error};
+
+use crate::state::StateError;
+
+pub(crate) fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
+}
+
+/// An error that the framework has no name for.
+pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
+    error.set_status_code(status);
+    error
+}
+
+/// A failure that is ours: told in the log, and to the client without its particulars.
+pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
+    tracing::error!(%error, "{what} failed");
+    s3_error!(InternalError, "The archive could not do it; its log says why. Try again.")
+}
+
+pub(crate) fn state_failed(error: StateError) -> S3Error {
+    failed("the service's own database", &error)
+}
+
+pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
+    failed("the catalogue", &error)
+}
+
+/// Staging has no room; the client should wait.
+pub(crate) fn slow_down() -> S3Error {
+    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", http::HeaderValue::from_static("30"));
+    told.set_headers(headers);
+    told
+}
+
+/// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.
+pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
+    let full = matches!(&error, IntakeError::Archive(cause) if is_full(cause));
+    if full {
+        tracing::warn!(%error, "staging is full");
+        return slow_down();
+    }
+    failed("a commit", &error)
+}
+
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::StorageFull) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
