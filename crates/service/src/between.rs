@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fulgurite_digest::Md5;
 use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::{Range, Timestamp, TimestampFormat};
@@ -21,7 +22,7 @@ use s3s::route::S3Route;
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, TrailingHeaders, s3_error};
 
-use crate::checksums::{Claims, Summing};
+use crate::checksums::{Claims, Sums};
 use crate::receive::unreadable;
 use crate::signatures::{is_form, is_of_signature};
 
@@ -148,7 +149,7 @@ fn unsigned(uri: Uri) -> Uri {
 /// A body whose digest is checked when all of it has come.
 struct Checked {
     body: Body,
-    summing: Option<Summing>,
+    summing: Option<(Sums, Md5)>,
     trailers: Option<TrailingHeaders>,
     /// A digest has to be there.
     is_bare: bool,
@@ -165,18 +166,18 @@ impl Checked {
         Ok(Self {
             body: std::mem::take(&mut request.input),
             is_bare: deletes && claims.are_none(),
-            summing: Some(claims.begin(None)),
+            summing: Some((claims.begin(None), Md5::new())),
             trailers: request.trailing_headers.take(),
             wrong,
         })
     }
 
     fn end(&mut self) -> S3Result<()> {
-        let Some(summing) = self.summing.take() else { return Ok(()) };
+        let Some((sums, md5)) = self.summing.take() else { return Ok(()) };
         if self.is_bare {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
         }
-        summing.end(self.trailers.as_ref()).map(drop)
+        sums.end(md5.finish(), self.trailers.as_ref()).map(drop)
     }
 }
 
@@ -187,8 +188,9 @@ impl HttpBody for Checked {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let error = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
             Some(Ok(frame)) => {
-                if let (Some(bytes), Some(summing)) = (frame.data_ref(), &mut self.summing) {
-                    summing.update(bytes);
+                if let (Some(bytes), Some((sums, md5))) = (frame.data_ref(), &mut self.summing) {
+                    sums.update(bytes);
+                    md5.update(bytes);
                 }
                 return Poll::Ready(Some(Ok(frame)));
             }

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use crate::access::Caller;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
+use crate::hashing::Md5s;
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
 use crate::state::{Account, Bucket, State};
@@ -34,6 +35,7 @@ pub struct Gateway {
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
     pub(crate) parts: Parts,
+    pub(crate) md5s: Md5s,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
@@ -58,6 +60,7 @@ impl Gateway {
             parts: Parts::open(state.archive().clone())
                 .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
             state,
+            md5s: Md5s::default(),
             work: Notify::new(),
             names: Names::default(),
             incoming: Arc::new(Semaphore::new(INCOMING_KIB)),

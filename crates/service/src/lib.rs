@@ -16,6 +16,7 @@ mod conditions;
 mod errors;
 mod failures;
 mod gateway;
+mod hashing;
 mod metrics;
 mod names;
 mod parts;

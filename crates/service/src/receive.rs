@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, s3_error};
 
-use crate::checksums::Summing;
+use crate::checksums::{Algorithm, Claims, Summing};
 use crate::failures::custom;
 use crate::gateway::Gateway;
 
@@ -91,11 +91,16 @@ pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)
 }
 
 impl Gateway {
+    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
+        Summing::new(claims.begin(Some(default)), self.md5s.begin())
+    }
+
     /// Takes content into staging, in records of 1 MiB; each waits for its share of the memory that all clients have.
     pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
         let mut upload = self.intake.upload();
         while let Some(piece) = body.next().await? {
-            summing.update(&piece);
+            summing.update(&piece).await;
             self.write(&mut upload, &piece, body.expected).await;
         }
         Ok(upload)

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
@@ -56,13 +57,13 @@ impl Gateway {
     }
 
     /// The content of a version, in pieces.
-    fn read_for_copy(&self, version: Version, range: Range<u64>) -> (mpsc::Receiver<Vec<u8>>, tokio::task::JoinHandle<S3Result<()>>) {
-        let (pieces_in, pieces) = mpsc::channel::<Vec<u8>>(16);
+    fn read_for_copy(&self, version: Version, range: Range<u64>) -> (mpsc::Receiver<Bytes>, tokio::task::JoinHandle<S3Result<()>>) {
+        let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
         let archive = self.archive.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let whole = range == (0..version.size());
             let mut reader = ObjectReader::new(&archive);
-            let mut sink = |bytes: &[u8]| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+            let mut sink = |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
             let result = if whole { reader.read(&version.row, &mut sink) } else { reader.read_range(&version.row, range, &mut sink) };
             result.map_err(|error| failed("reading what is copied", &error))
         });
@@ -140,16 +141,16 @@ impl Gateway {
         }
         let asked = input.checksum_algorithm.as_ref().and_then(|algorithm| Algorithm::parse(algorithm.as_str()));
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = Claims::default().begin(Some(algorithm));
+        let mut summing = self.summing(Claims::default(), algorithm);
         let size = source.version.size();
         let mut upload = self.intake.upload();
         let (mut pieces, reading) = self.read_for_copy(source.version.clone(), 0..size);
         while let Some(piece) = pieces.recv().await {
-            summing.update(&piece);
+            summing.update(&piece).await;
             self.write(&mut upload, &piece, size).await;
         }
         reading.await.map_err(|error| failed("reading what is copied", &error))??;
-        let summed = summing.end(None)?;
+        let summed = summing.end(None).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let modified = timestamp(upload.created_ms() as i64);
@@ -199,15 +200,15 @@ impl Gateway {
             ));
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = Claims::default().begin(Some(algorithm));
+        let mut summing = self.summing(Claims::default(), algorithm);
         let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
         let (mut pieces, reading) = self.read_for_copy(source.version.clone(), range);
         while let Some(piece) = pieces.recv().await {
-            summing.update(&piece);
+            summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
         reading.await.map_err(|error| failed("reading what is copied", &error))??;
-        let part = self.keep_part(&upload, number, writer, summing.end(None)?).await?;
+        let part = self.keep_part(&upload, number, writer, summing.end(None).await?).await?;
         let result = CopyPartResult {
             e_tag: Some(ETag::Strong(hex(&part.md5))),
             last_modified: Some(timestamp(part.modified_ms)),

@@ -1,8 +1,8 @@
 //! Uploads in parts.
 
 use base64_simd::STANDARD;
+use fulgurite_digest::Md5;
 use fulgurite_domain::ObjectName;
-use md5::{Digest as _, Md5};
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput,
@@ -120,14 +120,14 @@ impl Gateway {
                 given.name()
             ));
         }
-        let mut summing = claims.begin(wanted.or(Some(Algorithm::Crc64Nvme)));
+        let mut summing = self.summing(claims, wanted.unwrap_or(Algorithm::Crc64Nvme));
         let mut body = Body::new(input.body.take(), length);
         let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
         while let Some(piece) = body.next().await? {
-            summing.update(&piece);
+            summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
-        let summed = summing.end(request.trailing_headers.as_ref())?;
+        let summed = summing.end(request.trailing_headers.as_ref()).await?;
         let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
         let mut output = UploadPartOutput { e_tag: Some(ETag::Strong(hex(&part.md5))), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
@@ -265,8 +265,8 @@ impl Gateway {
 
         let mut attributes = upload.attributes.clone();
         let mut md5 = Md5::new();
-        parts.iter().for_each(|part| md5.update(part.md5));
-        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finalize()), parts.len()));
+        parts.iter().for_each(|part| md5.update(&part.md5));
+        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finish()), parts.len()));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
         attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
         let part_sums: Vec<u8> =

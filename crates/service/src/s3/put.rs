@@ -217,10 +217,10 @@ impl Gateway {
             let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
             may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
         }
-        let mut summing = claims.begin(Some(Algorithm::Crc64Nvme));
+        let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
         let mut body = Body::new(input.body.take(), length);
         let upload = self.receive(&mut body, &mut summing).await?;
-        let summed = summing.end(request.trailing_headers.as_ref())?;
+        let summed = summing.end(request.trailing_headers.as_ref()).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let stored = self.store(&bucket, &input.key, upload, attributes, (input.if_match.as_ref(), input.if_none_match.as_ref())).await?;
