@@ -151,18 +151,31 @@ impl Staging {
     fn read_once(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
         let file = self.open(place.segment)?;
         payload.resize(place.bytes as usize, 0);
-        let mut read = 0;
-        while read < payload.len() {
-            match file.read_at(place.offset + read as u64, &mut payload[read..]) {
-                Ok(0) => break,
-                Ok(bytes) => read += bytes,
-                Err(source) => return Err(self.read_error(place.segment, source)),
-            }
-        }
-        if read < payload.len() || crc64(payload) != place.crc64 {
-            return Err(StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset });
+        self.read_part(&*file, place, 0, payload)?;
+        if crc64(payload) != place.crc64 {
+            return Err(self.damaged(place));
         }
         Ok(())
+    }
+
+    /// Reads a part of a payload from its segment, from `start` on, unchecked: the segment may even be an old one that had the same number.
+    /// [`read`](Self::read) is for what turns out to be wrong.
+    ///
+    /// # Errors
+    /// [`StagingError::Damaged`] if the segment ends before.
+    pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, mut out: &mut [u8]) -> Result<(), StagingError> {
+        let mut at = place.offset + start as u64;
+        while !out.is_empty() {
+            match segment.read_at(at, out).map_err(|source| self.read_error(place.segment, source))? {
+                0 => return Err(self.damaged(place)),
+                read => (at, out) = (at + read as u64, &mut out[read..]),
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, place: StagedPlace) -> StagingError {
+        StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset }
     }
 
     /// Asks the system to forget what it has of the segments in memory: they were read for the last time.

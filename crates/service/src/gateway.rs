@@ -10,6 +10,7 @@ use s3s::{S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::access::Caller;
+use crate::buffers::Buffers;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::hashing::Md5s;
@@ -36,6 +37,7 @@ pub struct Gateway {
     pub(crate) outgoing: Arc<Semaphore>,
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
+    pub(crate) buffers: Buffers,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
@@ -61,6 +63,7 @@ impl Gateway {
                 .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
             state,
             md5s: Md5s::default(),
+            buffers: Buffers::default(),
             work: Notify::new(),
             names: Names::default(),
             incoming: Arc::new(Semaphore::new(INCOMING_KIB)),

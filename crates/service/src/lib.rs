@@ -11,6 +11,7 @@
 mod access;
 mod background;
 mod between;
+mod buffers;
 mod checksums;
 mod conditions;
 mod errors;

@@ -28,8 +28,8 @@ use crate::version::{Version, timestamp};
 const SMALL: u64 = 256 << 10;
 /// How often an object is looked up again that is replaced while it is read.
 const ATTEMPTS: u32 = 8;
-/// Pieces of a larger one that wait for a slow client.
-const AHEAD: usize = 4;
+/// Records of a larger one, of 1 MiB each, that wait for a slow client.
+const AHEAD: usize = 1;
 /// How long a client may read nothing of a larger one.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -242,26 +242,31 @@ impl Gateway {
         if length <= SMALL {
             let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
             let read = move || {
-                let mut content = Vec::with_capacity(length as usize);
-                let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
-                    content.extend_from_slice(bytes);
+                let mut content = Vec::new();
+                let result = ObjectReader::new(&archive).read_buffers(&version.row, range, &mut |buffer, pieces| {
+                    let buffer = Bytes::from(std::mem::take(buffer));
+                    content.extend(pieces.iter().map(|piece| Ok(buffer.slice(piece.clone()))));
                     Ok(())
                 });
                 result.map(|()| content)
             };
             // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            return Ok(Sized::blob(stream::once(async move { Ok(Bytes::from(content)) }).boxed(), length));
+            return Ok(Sized::blob(stream::iter(content), length));
         }
         let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
-        let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, StdError>>(AHEAD);
+        // From here on it can be read to its end, whatever becomes of it.
+        let opened = ObjectReader::new(&self.archive).open(&version.row)?;
+        let (records_in, records) = mpsc::channel::<Result<Vec<Bytes>, StdError>>(AHEAD);
         let runtime = tokio::runtime::Handle::current();
-        let archive = self.archive.clone();
+        let (archive, buffers) = (self.archive.clone(), self.buffers.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
+            let result = ObjectReader::new(&archive).read_opened(&opened, range, &mut |buffer, pieces| {
+                let shared = buffers.share(std::mem::replace(buffer, buffers.take()));
+                let record = Ok(pieces.iter().map(|piece| shared.slice(piece.clone())).collect());
                 // A client that went away, or reads nothing: it would keep others from reading.
-                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, pieces_in.send(Ok(Bytes::copy_from_slice(bytes)))));
+                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, records_in.send(record)));
                 if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
             });
             match result {
@@ -269,11 +274,15 @@ impl Gateway {
                 Err(error) => {
                     tracing::error!(%error, name = %version.row.record.name.display(), "an object can't be read");
                     // The client sees a body that is cut short, and never a wrong byte.
-                    let _ = pieces_in.blocking_send(Err(error.to_string().into()));
+                    let _ = records_in.blocking_send(Err(error.to_string().into()));
                 }
             }
         });
-        let stream = stream::unfold(pieces, |mut pieces| async move { Some((pieces.recv().await?, pieces)) });
+        let records = stream::unfold(records, |mut records| async move { Some((records.recv().await?, records)) });
+        let stream = records.flat_map(|record| {
+            let (pieces, error) = record.map_or_else(|error| (Vec::new(), Some(Err(error))), |pieces| (pieces, None));
+            stream::iter(pieces.into_iter().map(Ok).chain(error))
+        });
         Ok(Sized::blob(stream.boxed(), length))
     }
 }
