@@ -88,6 +88,9 @@ enum Places {
     Archived(Vec<Extent>),
 }
 
+/// Takes a buffer, and where in it pieces of the content are. It may take the memory away.
+pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
+
 /// Segments that an opened version holds at most: each is an open file.
 const SEGMENTS_HELD: usize = 16;
 
@@ -153,17 +156,11 @@ impl<'a> ObjectReader<'a> {
         self.read_buffers(version, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
     }
 
-    /// [`read_range`](Self::read_range) for who wants the memory as well: `sink` is given buffers of up to 16 frames, and where in them pieces
-    /// of the content are. It may take a buffer away.
+    /// [`read_range`](Self::read_range) for who wants the memory as well: `sink` is given buffers of up to 16 frames.
     ///
     /// # Errors
     /// [`ReadError`] says why.
-    pub fn read_buffers(
-        &mut self,
-        version: &VersionRow,
-        range: Range<u64>,
-        sink: &mut dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()>,
-    ) -> Result<(), ReadError> {
+    pub fn read_buffers(&mut self, version: &VersionRow, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
         if range.is_empty() {
             return Ok(());
         }
@@ -201,12 +198,7 @@ impl<'a> ObjectReader<'a> {
     ///
     /// # Errors
     /// [`ReadError`] says why.
-    pub fn read_opened(
-        &mut self,
-        opened: &Opened,
-        range: Range<u64>,
-        sink: &mut dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()>,
-    ) -> Result<(), ReadError> {
+    pub fn read_opened(&mut self, opened: &Opened, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
         let size = opened.version.record.size;
         let range = range.start.min(size)..range.end.min(size);
         let frame_bytes = FRAME_BYTES as u64;
@@ -293,7 +285,9 @@ impl<'a> ObjectReader<'a> {
                     Some((_, file)) => staging.read_part(&**file, place, start, now),
                     None => staging.open(place.segment).and_then(|file| staging.read_part(&*file, place, start, now)),
                 },
-                Check::ByRecords => staging.read(place, &mut self.payload).map(|()| now.copy_from_slice(&self.payload[start..][..now.len()])),
+                Check::ByRecords => {
+                    staging.read(place, &mut self.payload).map(|()| now.copy_from_slice(&self.payload[start..][..now.len()]))
+                }
             };
             read.map_err(ArchiveError::from)?;
             from += now.len() as u64;

@@ -56,17 +56,18 @@ impl Gateway {
     /// [`ArchiveError`] if the system gives no thread.
     pub fn new(state: Arc<State>, region: String) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
+        let incoming = Arc::new(Semaphore::new(INCOMING_KIB));
         Ok(Self {
             intake: Intake::open(archive.clone())?,
             archive,
-            parts: Parts::open(state.archive().clone())
+            parts: Parts::open(state.archive().clone(), incoming.clone())
                 .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
             state,
             md5s: Md5s::default(),
             buffers: Buffers::default(),
             work: Notify::new(),
             names: Names::default(),
-            incoming: Arc::new(Semaphore::new(INCOMING_KIB)),
+            incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
             region,
         })

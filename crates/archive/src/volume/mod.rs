@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use appending::AppendedFile;
 pub(crate) use appending::Appending;
-use passing::{PassingFile, open_direct};
 pub(crate) use passing::{PIECE_BYTES, new_piece};
+use passing::{PassingFile, open_direct};
 
 /// A tree of files. Names are relative, components separated by `/`.
 pub trait Volume: Send + Sync {

@@ -63,7 +63,8 @@ impl Gateway {
         let reading = tokio::task::spawn_blocking(move || {
             let whole = range == (0..version.size());
             let mut reader = ObjectReader::new(&archive);
-            let mut sink = |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+            let mut sink =
+                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
             let result = if whole { reader.read(&version.row, &mut sink) } else { reader.read_range(&version.row, range, &mut sink) };
             result.map_err(|error| failed("reading what is copied", &error))
         });
@@ -201,7 +202,7 @@ impl Gateway {
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
-        let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
+        let mut writer = self.parts.begin(range.end - range.start).map_err(|error| failed("beginning a part", &error))?;
         let (mut pieces, reading) = self.read_for_copy(source.version.clone(), range);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;

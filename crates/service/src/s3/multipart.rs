@@ -15,7 +15,7 @@ use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
 use crate::failures::{failed, state_failed};
 use crate::gateway::Gateway;
-use crate::receive::{Body, length_of};
+use crate::receive::length_of;
 use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl, refuse_customer_keys};
 use crate::state::{Bucket, MultipartUpload, Part, hex, now_ms};
 use crate::version::{attribute, encode_sizes};
@@ -121,8 +121,8 @@ impl Gateway {
             ));
         }
         let mut summing = self.summing(claims, wanted.unwrap_or(Algorithm::Crc64Nvme));
-        let mut body = Body::new(input.body.take(), length);
-        let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
+        let mut body = self.body(input.body.take(), length);
+        let mut writer = self.parts.begin(length).map_err(|error| failed("beginning a part", &error))?;
         while let Some(piece) = body.next().await? {
             summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;

@@ -13,7 +13,7 @@ use crate::conditions::may_replace;
 use crate::failures::{catalogue_failed, failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::object_name;
-use crate::receive::{Body, length_of};
+use crate::receive::length_of;
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
 use crate::tags;
 use crate::version::{Version, attribute, ms_of};
@@ -218,7 +218,7 @@ impl Gateway {
             may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
         }
         let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
-        let mut body = Body::new(input.body.take(), length);
+        let mut body = self.body(input.body.take(), length);
         let upload = self.receive(&mut body, &mut summing).await?;
         let summed = summing.end(request.trailing_headers.as_ref()).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
