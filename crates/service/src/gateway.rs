@@ -14,6 +14,7 @@ use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
+use crate::s3::retrieve::BATCHES_KIB;
 use crate::state::{Account, Bucket, State};
 use crate::version::Version;
 
@@ -33,6 +34,8 @@ pub struct Gateway {
     pub(crate) names: Names,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
+    /// KiB that batches may hold.
+    pub(crate) batches: Arc<Semaphore>,
     pub(crate) parts: Parts,
     /// There is something to do in the background.
     pub(crate) work: Notify,
@@ -62,6 +65,7 @@ impl Gateway {
             names: Names::default(),
             incoming: Arc::new(Semaphore::new(INCOMING_KIB)),
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
+            batches: Arc::new(Semaphore::new(BATCHES_KIB)),
             region,
         })
     }
