@@ -1,6 +1,6 @@
 """Many objects with one request: `POST /bucket?retrieve` with a list of keys is answered with a tar archive, whose last entry says what became of each.
 
-An operation of Fulgurite's own, so there is no other server to hold it against. Requests are signed by botocore, answers are read by Python's tarfile.
+An operation of Fulgurite's running, so there is no other server to hold it against. Requests are signed by botocore, answers are read by Python's tarfile.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import hashlib
 import http.client
 import io
 import json
+import os
 import random
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from test_keys import ODD
 from test_storage_classes import restore, wait
 from wire import ANSWER_S, Account, Server
 
+pytestmark = pytest.mark.skipif("S3_ENDPOINT" in os.environ, reason="no other server has it")
 XATTR = "SCHILY.xattr.user.fulgurite."
 
 
@@ -289,35 +290,22 @@ def test_a_batch_goes_by_a_presigned_address_too(wire, bucket, s3):
     assert reply.status == 200 and unpack(reply.body).content == {"objects/a": b"a"}
 
 
-@pytest.fixture
-def own(tmp_path) -> Iterator[Serving]:
-    """A server of one's own, whose files can be looked at."""
-    serving = Serving(tmp_path)
-    try:
-        serving.start()
-        yield serving
-        if serving.process.poll() is None:
-            serving.stop()
-    finally:
-        serving.kill()
-
-
-def test_what_is_on_platters_comes_beside_what_is_staged(own):
-    client = connect(own.server, own.account)
+def test_what_is_on_platters_comes_beside_what_is_staged(running):
+    client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     content = {f"{index:04}": random.Random(index).randbytes(15_000 if index % 50 else 1_500_000) for index in range(300)}
     archived, staged = list(content)[:200], list(content)[200:]
     for key in archived:
         client.put_object(Bucket="photos", Key=key, Body=content[key])
-    own.stop()
-    subprocess.run(own.command("flush"), check=True, capture_output=True, timeout=START_S)
-    own.start()
-    client = connect(own.server, own.account)
+    running.stop()
+    subprocess.run(running.command("flush"), check=True, capture_output=True, timeout=START_S)
+    running.start()
+    client = connect(running.server, running.account)
     for key in staged:
         client.put_object(Bucket="photos", Key=key, Body=content[key])
     keys = list(content)
     random.Random(1).shuffle(keys)
-    batch = retrieve(own.server, "photos", [*keys, "missing"])
+    batch = retrieve(running.server, "photos", [*keys, "missing"])
     assert batch.failed == {"missing": "NoSuchKey"}
     assert batch.content == {f"objects/{key}": body for key, body in content.items()}
     names = list(batch.content)
@@ -345,26 +333,26 @@ def damage(archive: Path, start: int) -> None:
         file.write(changed)
 
 
-def test_a_small_object_that_cannot_be_read_is_a_line_of_the_result(own):
-    client = connect(own.server, own.account)
+def test_a_small_object_that_cannot_be_read_is_a_line_of_the_result(running):
+    client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     client.put_object(Bucket="photos", Key="before", Body=b"before")
-    start = staged(own.archive)
+    start = staged(running.archive)
     client.put_object(Bucket="photos", Key="damaged", Body=bytes(500_000))
     client.put_object(Bucket="photos", Key="after", Body=b"after")
-    damage(own.archive, start + 250_000)
-    batch = retrieve(own.server, "photos", ["damaged", "before", "after", "damaged"])
+    damage(running.archive, start + 250_000)
+    batch = retrieve(running.server, "photos", ["damaged", "before", "after", "damaged"])
     assert batch.content == {"objects/before": b"before", "objects/after": b"after"}
     assert batch.failed == {"damaged": "InternalError"} and batch.result["failed"] == 2
 
 
-def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(own):
-    client = connect(own.server, own.account)
+def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(running):
+    client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     body = random.Random(3).randbytes(4_000_000)
     client.put_object(Bucket="photos", Key="damaged", Body=body)
-    damage(own.archive, 3_000_000)
-    answer = ask(own.server, "photos", b'{"objects": ["damaged"]}')
+    damage(running.archive, 3_000_000)
+    answer = ask(running.server, "photos", b'{"objects": ["damaged"]}')
     assert answer.status == 200
     with pytest.raises(http.client.IncompleteRead) as caught:
         answer.read()
@@ -376,22 +364,22 @@ def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(o
             got = tar.extractfile(entry).read()
             assert body.startswith(got), "no wrong byte was sent"
             assert len(got) == len(body), "tar notices that bytes are missing"
-    assert "broken off" in own.log.read_text()
+    assert "broken off" in running.log.read_text()
     # The server goes on.
-    assert retrieve(own.server, "photos", []).result["failed"] == 0
+    assert retrieve(running.server, "photos", []).result["failed"] == 0
 
 
-def test_short_batches_and_reads_go_on_beside_long_ones_that_nobody_reads(own):
-    client = connect(own.server, own.account)
+def test_short_batches_and_reads_go_on_beside_long_ones_that_nobody_reads(running):
+    client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     body = random.Random(5).randbytes(1_000_000)
     keys = [f"{index:03}" for index in range(40)]
     for key in keys:
         client.put_object(Bucket="photos", Key=key, Body=body)
     asked = json.dumps({"objects": keys}).encode()
-    waiting = [ask(own.server, "photos", asked) for _ in range(48)]
+    waiting = [ask(running.server, "photos", asked) for _ in range(48)]
     assert {answer.status for answer in waiting} == {200}
-    assert len(retrieve(own.server, "photos", keys[:3]).content) == 3
+    assert len(retrieve(running.server, "photos", keys[:3]).content) == 3
     assert client.get_object(Bucket="photos", Key=keys[0])["Body"].read() == body
     for answer in waiting[:4]:
         assert len(unpack(answer.read()).content) == 40
@@ -399,11 +387,11 @@ def test_short_batches_and_reads_go_on_beside_long_ones_that_nobody_reads(own):
         answer.close()
 
 
-def test_batches_beyond_the_memory_of_all_are_told_to_come_back(own, wire):
-    client = connect(own.server, own.account)
+def test_batches_beyond_the_memory_of_all_are_told_to_come_back(running, wire):
+    client = connect(running.server, running.account)
     client.create_bucket(Bucket="photos")
     length = 16 << 20
-    wire = type(wire)(own.server)
+    wire = type(wire)(running.server)
     held = []
     for _ in range(3):
         fields = {"Host": wire.host, "Content-Length": str(length), "Expect": "100-continue"}
@@ -418,10 +406,10 @@ def test_batches_beyond_the_memory_of_all_are_told_to_come_back(own, wire):
     fields = {"Content-Length": str(length)}
     reply = wire.send("POST", "/photos?retrieve", fields, payload="UNSIGNED-PAYLOAD")
     assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "SlowDown", "5")
-    assert retrieve(own.server, "photos", []).result["retrieved"] == 0, "there is room for short lists"
+    assert retrieve(running.server, "photos", []).result["retrieved"] == 0, "there is room for short lists"
     for connection in held:
         connection.close()
     end = time.monotonic() + ANSWER_S
-    while (answer := ask(own.server, "photos", b'{"objects": []}' + b" " * (length - 15))).status == 503:
+    while (answer := ask(running.server, "photos", b'{"objects": []}' + b" " * (length - 15))).status == 503:
         assert time.monotonic() < end, "what clients hold that went away is given back"
     assert unpack(answer.read()).result["failed"] == 0

@@ -91,7 +91,7 @@ impl Server {
         let listen = |source| ServeError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
-        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone())?);
+        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota())?);
         let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
