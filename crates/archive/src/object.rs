@@ -14,6 +14,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::content::{ContentError, ContentReader};
 use crate::ingest::RECORD_FRAMES;
+use crate::place::{Place, reach};
 use crate::set_reader::{BeyondRepair, Repairs};
 use crate::volume::VolumeFile;
 
@@ -107,6 +108,8 @@ pub struct Opened {
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
     content: ContentReader<'a>,
+    /// How far it was told that reading goes on.
+    ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
     payload: Vec<u8>,
 }
@@ -115,13 +118,29 @@ impl<'a> ObjectReader<'a> {
     /// A reader of an archive's objects.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, content: ContentReader::new(archive), buffer: Vec::new(), payload: Vec::new() }
+        Self { archive, content: ContentReader::new(archive), ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
     /// What repair it took so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.content.repairs()
+    }
+
+    /// Says where the versions lie that are going to be read, in that order, beginning with the next. Neighbours on a platter are then fetched together.
+    pub fn expect(&mut self, places: impl IntoIterator<Item = Place>) {
+        let mut places = places.into_iter().peekable();
+        // Until then it is known, and each of many small ones would look at all that follow.
+        if let (Some(&Place::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
+            && ahead.0 == platter
+            && end <= ahead.1
+        {
+            return;
+        }
+        self.ahead = reach(places);
+        if let Some((platter, end)) = self.ahead {
+            self.content.read_ahead(platter, end);
+        }
     }
 
     /// Gives the content of a version to `sink`, in pieces, and checks the whole against its SHA-256 in the end. What `sink` was given

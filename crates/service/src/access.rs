@@ -74,7 +74,7 @@ impl S3Access for Gate {
                 let found = self.state.bucket(name).map_err(state_failed)?;
                 match found {
                     Some(bucket) => {
-                        self.check_owner(&bucket, context.headers())?;
+                        check_owner(&self.state, &bucket, context.headers())?;
                         let request = RequestFacts { query: context.uri().query(), peer };
                         let action = action_of(operation, request.query);
                         // Of these, the keys are not known yet; they are asked for one by one.
@@ -110,14 +110,12 @@ impl S3Access for Gate {
     }
 }
 
-impl Gate {
-    /// Whether a bucket is of who the client says it is.
-    fn check_owner(&self, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
-        let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
-        let owner = self.state.account(&bucket.owner).map_err(state_failed)?;
-        let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
-        if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
-    }
+/// Whether a bucket is of who the client says it is.
+pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
+    let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
+    let owner = state.account(&bucket.owner).map_err(state_failed)?;
+    let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
+    if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
 }
 
 /// Whether an operation would give rights away by `x-amz-grant-*`.
@@ -131,36 +129,64 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// Whether who made a request may do something else than it says, or with a key that it says elsewhere than in its path.
 pub(crate) fn may_from(bucket: &Bucket, caller: Option<&Caller>, action: &str, key: Option<&str>) -> S3Result<()> {
-    let request = RequestFacts { query: None, peer: caller.and_then(|caller| caller.1) };
-    ask(bucket, caller.and_then(|caller| caller.0.as_deref()), action, key, &request)
+    Rights::new(bucket, caller).may(action, key)
 }
 
 fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>, request: &RequestFacts<'_>) -> S3Result<()> {
-    let policy = bucket.policy.as_deref().map(Policy::parse);
-    let answer = match policy {
-        None => Answer::Silent,
-        Some(Ok(policy)) => policy.answer(&Question { account, action, bucket: &bucket.name, key, request: *request }),
-        // It was checked when it was put; what can't be read lets nobody in.
-        Some(Err(_)) => Answer::Silent,
-    };
-    let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
-    // An owner can always mend a policy that shuts everybody out.
-    let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
-    match answer {
-        Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
-        Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
-        _ => Ok(()),
+    Rights::of(bucket, account, *request).may(action, key)
+}
+
+/// What somebody may do in a bucket, with its policy read once for many questions.
+pub(crate) struct Rights<'a> {
+    bucket: &'a Bucket,
+    account: Option<&'a Account>,
+    request: RequestFacts<'a>,
+    policy: Option<Result<Policy, String>>,
+}
+
+impl<'a> Rights<'a> {
+    /// What a caller may do by this request, whose parameters conditions don't see.
+    pub(crate) fn new(bucket: &'a Bucket, caller: Option<&'a Caller>) -> Self {
+        let request = RequestFacts { query: None, peer: caller.and_then(|caller| caller.1) };
+        Self::of(bucket, caller.and_then(|caller| caller.0.as_deref()), request)
+    }
+
+    fn of(bucket: &'a Bucket, account: Option<&'a Account>, request: RequestFacts<'a>) -> Self {
+        Self { bucket, account, request, policy: bucket.policy.as_deref().map(Policy::parse) }
+    }
+
+    /// Whether that is allowed.
+    pub(crate) fn may(&self, action: &str, key: Option<&str>) -> S3Result<()> {
+        let Self { bucket, account, request, policy } = self;
+        let answer = match policy {
+            None => Answer::Silent,
+            Some(Ok(policy)) => policy.answer(&Question { account: *account, action, bucket: &bucket.name, key, request: *request }),
+            // It was checked when it was put; what can't be read lets nobody in.
+            Some(Err(_)) => Answer::Silent,
+        };
+        let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+        // An owner can always mend a policy that shuts everybody out.
+        let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
+        match answer {
+            Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
+            Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    pub(crate) fn hidden(&self, error: S3Error) -> S3Error {
+        if !matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion) {
+            return error;
+        }
+        self.may("s3:ListBucket", None).err().unwrap_or(error)
     }
 }
 
 impl Gateway {
     /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
-        let is_missing = matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion);
-        match may_from(bucket, caller, "s3:ListBucket", None) {
-            Err(denied) if is_missing => denied,
-            _ => error,
-        }
+        Rights::new(bucket, caller).hidden(error)
     }
 
     /// Whether a caller may read an object that it copies from.

@@ -12,13 +12,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use fulgurite_digest::Md5;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::{Range, Timestamp, TimestampFormat};
-use s3s::route::S3Route;
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, TrailingHeaders, s3_error};
 
@@ -38,20 +36,14 @@ const BODIES: [&str; 9] = ["acl", "delete", "legal-hold", "object-lock", "policy
 /// Headers with a time, to be passed over if it is none.
 const TIMES: [header::HeaderName; 2] = [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
 
-#[async_trait]
-impl S3Route for Between {
-    fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+impl Between {
+    pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let writes = matches!(*method, Method::PUT | Method::POST) && !is_form(method, headers);
         (reads && (mend_range(headers).is_some() || TIMES.iter().any(|name| is_no_time(headers, name)))) || (writes && has_body(uri))
     }
 
-    async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
-        // The gate in front of the operations decides.
-        Ok(())
-    }
-
-    async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let wrong = Arc::new(Mutex::new(None));
         if request.method == Method::GET || request.method == Method::HEAD {
             pass_over(&mut request.headers);
@@ -159,9 +151,7 @@ struct Checked {
 
 impl Checked {
     fn new(request: &mut S3Request<Body>, wrong: Arc<Mutex<Option<S3Error>>>) -> S3Result<Self> {
-        let text = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let sums = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"].map(|name| text(&format!("x-amz-checksum-{name}")));
-        let claims = Claims::new(text("content-md5"), sums, &request.headers)?;
+        let claims = Claims::of(&request.headers)?;
         let deletes = request.uri.query().unwrap_or_default().split('&').any(|pair| pair == "delete" || pair == "delete=");
         Ok(Self {
             body: std::mem::take(&mut request.input),

@@ -162,6 +162,13 @@ impl Claims {
         Ok(Self { md5, sum, trailer })
     }
 
+    /// What the headers say of a body that the framework doesn't read.
+    pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let sums = Algorithm::ALL.map(|algorithm| text(&format!("x-amz-checksum-{}", algorithm.name())));
+        Self::new(text("content-md5"), sums, headers)
+    }
+
     /// Whether the client says nothing of its content.
     pub(crate) fn are_none(&self) -> bool {
         self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()

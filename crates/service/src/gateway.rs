@@ -1,7 +1,7 @@
 //! The gateway between S3 and the archive: what all operations share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
@@ -16,7 +16,8 @@ use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed}
 use crate::hashing::Md5s;
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
-use crate::state::{Account, Bucket, State};
+use crate::s3::retrieve::BATCHES_KIB;
+use crate::state::{Account, Bucket, Quota, State};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -35,12 +36,18 @@ pub struct Gateway {
     pub(crate) names: Names,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
+    /// KiB that batches may hold.
+    pub(crate) batches: Arc<Semaphore>,
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
+    /// What an account may ask to be restored, unless it has a quota of its own.
+    pub(crate) restores: Quota,
+    /// The account whose restore was done last.
+    pub(crate) turn: Mutex<String>,
 }
 
 impl fmt::Debug for Gateway {
@@ -50,11 +57,11 @@ impl fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway to an archive that nobody else changes.
+    /// A gateway to an archive that nobody else changes, of a region, in which accounts without a quota of their own have `restores`.
     ///
     /// # Errors
     /// [`ArchiveError`] if the system gives no thread.
-    pub fn new(state: Arc<State>, region: String) -> Result<Self, ArchiveError> {
+    pub fn new(state: Arc<State>, region: String, restores: Quota) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
         let incoming = Arc::new(Semaphore::new(INCOMING_KIB));
         Ok(Self {
@@ -69,7 +76,10 @@ impl Gateway {
             names: Names::default(),
             incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
+            batches: Arc::new(Semaphore::new(BATCHES_KIB)),
             region,
+            restores,
+            turn: Mutex::default(),
         })
     }
 

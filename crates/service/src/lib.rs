@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client -> server -> signatures -> s3s: signatures, XML -> between -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
-//!                                                                 |  |
-//!                                                                 |  '--> State: buckets, accounts, uploads in parts, restores
-//!                                                                 '-----> ObjectReader (staging or platters)
+//!                                    '-> routes: s3::retrieve ---------------------------^  |  |
+//!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
+//!                                                                                           '-----> ObjectReader (staging or platters)
 //! background: restores, expiry, sweeping, flushing to platters
 //! ```
 
@@ -23,12 +23,14 @@ mod names;
 mod parts;
 mod policy;
 mod receive;
+mod routes;
 mod s3;
 pub mod server;
 pub mod settings;
 mod signatures;
 pub mod state;
 mod tags;
+mod tar;
 pub mod tls;
 mod version;
 mod watched;

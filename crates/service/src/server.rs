@@ -26,7 +26,9 @@ use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::names::BucketNames;
+use crate::routes::Routes;
 use crate::s3::Operations;
+use crate::s3::retrieve::Retrieve;
 use crate::settings::Settings;
 use crate::signatures;
 use crate::state::{State, StateError, hex, random};
@@ -89,14 +91,15 @@ impl Server {
         let listen = |source| ServeError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
-        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone())?);
+        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota())?);
         let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
+        let retrieve = Retrieve { gateway: gateway.clone(), domain: domain(&settings)? };
         let between = Between(operations(&gateway, &state, &settings)?.build());
         let mut service = operations(&gateway, &state, &settings)?;
-        service.set_route(between);
+        service.set_route(Routes { retrieve, between });
         Ok(Self { listener, gateway, service: service.build(), tls, settings })
     }
 
@@ -191,10 +194,16 @@ fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -
     config.xml_max_body_size = XML_BYTES_MAX as usize;
     config.post_object_max_file_size = FORM_BYTES_MAX;
     builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-    if let Some(domain) = &settings.domain {
-        builder.set_host(SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() })?);
+    if let Some(domain) = domain(settings)? {
+        builder.set_host(domain);
     }
     Ok(builder)
+}
+
+/// The domain whose subdomains are buckets.
+fn domain(settings: &Settings) -> Result<Option<SingleDomain>, ServeError> {
+    let read = |domain: &String| SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() });
+    settings.domain.as_ref().map(read).transpose()
 }
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);

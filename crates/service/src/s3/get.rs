@@ -289,7 +289,7 @@ impl Gateway {
 
 impl Gateway {
     /// Whether a version was removed since it was found.
-    fn is_gone(&self, version: &Version) -> S3Result<bool> {
+    pub(super) fn is_gone(&self, version: &Version) -> S3Result<bool> {
         let row = self.archive.reading().version(&version.row.record.name, version.row.id).map_err(catalogue_failed)?;
         Ok(row.is_none())
     }

@@ -10,6 +10,7 @@ mod multipart;
 mod multipart_lists;
 pub(crate) mod put;
 mod restore;
+pub(crate) mod retrieve;
 
 use std::sync::Arc;
 
