@@ -15,7 +15,7 @@ pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
 /// Content that a record of staging takes.
 const RECORD_CONTENT: usize = 1 << 20;
 /// How long a client may send nothing.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The length that a client says its content has: that of the body, or what is in it where it is sent in chunks of HTTP and of AWS.
 pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) -> S3Result<u64> {
@@ -30,16 +30,27 @@ pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) 
     Ok(length)
 }
 
+/// In a request: how long its content may be, where nobody says how long it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpTo(pub(crate) u64);
+
 /// Pieces of a body, up to the length that was announced.
 pub(crate) struct Body {
     stream: Option<StreamingBlob>,
     expected: u64,
+    /// It may end before.
+    or_less: bool,
     received: u64,
 }
 
 impl Body {
     pub(crate) fn new(stream: Option<StreamingBlob>, expected: u64) -> Self {
-        Self { stream, expected, received: 0 }
+        Self { stream, expected, or_less: false, received: 0 }
+    }
+
+    /// A body that ends by itself.
+    pub(crate) fn up_to(stream: Option<StreamingBlob>, most: u64) -> Self {
+        Self { stream, expected: most, or_less: true, received: 0 }
     }
 
     /// The next piece; none at the end, when all of it has come.
@@ -66,11 +77,11 @@ impl Body {
     }
 
     fn end(&self) -> S3Result<Option<Bytes>> {
-        if self.received == self.expected { Ok(None) } else { Err(incomplete()) }
+        if self.received == self.expected || self.or_less { Ok(None) } else { Err(incomplete()) }
     }
 }
 
-fn incomplete() -> S3Error {
+pub(crate) fn incomplete() -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly")
 }
 
