@@ -107,6 +107,20 @@ def test_grants_in_a_body_are_refused(s3, which):
         s3.put_bucket_acl(Bucket=which["Bucket"], AccessControlPolicy=policy)
 
 
+def test_a_list_in_a_body_may_say_what_is_so(s3, alt, which):
+    acl = s3.get_object_acl(**which)
+    policy = {"Owner": acl["Owner"], "Grants": acl["Grants"]}
+    s3.put_object_acl(**which, AccessControlPolicy=policy)
+    s3.put_bucket_acl(Bucket=which["Bucket"], AccessControlPolicy=policy)
+    (grant,) = acl["Grants"]
+    other = {"Type": "CanonicalUser", "ID": alt.list_buckets()["Owner"]["ID"]}
+    for grants in ([], [grant | {"Permission": "READ"}], [grant, grant | {"Grantee": other}]):
+        with refused("AccessControlListNotSupported", 400):
+            s3.put_object_acl(**which, AccessControlPolicy=policy | {"Grants": grants})
+    with refused("AccessControlListNotSupported", 400):
+        s3.put_bucket_acl(Bucket=which["Bucket"], AccessControlPolicy=policy | {"Owner": {"ID": other["ID"]}})
+
+
 def test_a_list_that_is_none_is_refused(s3, which):
     with refused({"InvalidArgument", "AccessControlListNotSupported"}, 400):
         s3.put_object(**which, Body=b"changed", ACL="for-my-friends")

@@ -135,6 +135,11 @@ class Signer:
         target += f"{'&' if '?' in target else '?'}{query}&X-Amz-Expires={seconds}&X-Amz-SignedHeaders=host"
         return f"{target}&X-Amz-Signature={self._request(method, target, {'Host': host}, UNSIGNED)}"
 
+    def form(self, policy: str) -> dict[str, str]:
+        """The fields of a form that sign its policy, in Base64."""
+        own = {"x-amz-algorithm": "AWS4-HMAC-SHA256", "x-amz-credential": f"{self.account.access_key}/{self.scope}", "x-amz-date": self.stamp}
+        return own | {"policy": policy, "x-amz-signature": self._sign(policy)}
+
     def chunk(self, data: bytes) -> str:
         lines = ["AWS4-HMAC-SHA256-PAYLOAD", self.stamp, self.scope, self.signature, _sha256(b""), _sha256(data)]
         return self._sign("\n".join(lines))

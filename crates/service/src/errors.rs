@@ -94,7 +94,7 @@ fn mend(text: &mut String, status: &mut StatusCode, asked: &Asked<'_>) {
 pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
 /// Text as it stands in XML, in ASCII. Control characters can't stand there and are replaced.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
         match c {
             '<' => escaped.push_str("&lt;"),

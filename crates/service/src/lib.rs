@@ -5,6 +5,7 @@
 //!                                    '-> routes: s3::retrieve ---------------------------^  |  |
 //!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
 //!                                                                                           '-----> ObjectReader (staging or platters)
+//! a browser's form: server -> signatures -> forms: fields, signature, policy -> access -> s3::put
 //! background: restores, expiry, sweeping, flushing to platters
 //! ```
 
@@ -16,6 +17,7 @@ mod checksums;
 mod conditions;
 mod errors;
 mod failures;
+mod forms;
 mod gateway;
 mod hashing;
 mod metrics;

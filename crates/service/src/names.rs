@@ -32,7 +32,9 @@ impl NameValidation for BucketNames {
     fn validate_bucket_name(&self, name: &str) -> bool {
         let is_kept = ["sthree-", "amzn-s3-demo-"].iter().any(|start| name.starts_with(start))
             || ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"].iter().any(|end| name.ends_with(end));
-        AwsNameValidation::new().validate_bucket_name(name) && !is_kept
+        // Between dots stands what could be a name itself.
+        let is_broken = [".-", "-."].iter().any(|pair| name.contains(pair));
+        AwsNameValidation::new().validate_bucket_name(name) && !is_kept && !is_broken
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
 /// Content that a record of staging takes.
 const RECORD_CONTENT: usize = 1 << 20;
 /// How long a client may send nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that its record takes.
 const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
 /// How often a client that sends nothing is thought of.
@@ -39,10 +39,16 @@ pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) 
     Ok(length)
 }
 
+/// In a request: how long its content may be, where nobody says how long it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpTo(pub(crate) u64);
+
 /// Pieces of a body, up to the length that was announced.
 pub(crate) struct Body {
     stream: Option<StreamingBlob>,
     expected: u64,
+    /// It may end before.
+    or_less: bool,
     received: u64,
     /// KiB of memory for content on its way in, over all requests.
     memory: Arc<Semaphore>,
@@ -52,8 +58,13 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(crate) fn new(stream: Option<StreamingBlob>, expected: u64, memory: Arc<Semaphore>) -> Self {
-        Self { stream, expected, received: 0, memory, waited: Duration::ZERO, since: 0 }
+    fn new(stream: Option<StreamingBlob>, expected: u64, memory: Arc<Semaphore>) -> Self {
+        Self { stream, expected, or_less: false, received: 0, memory, waited: Duration::ZERO, since: 0 }
+    }
+
+    /// It ends by itself, before that many bytes.
+    pub(crate) fn or_less(self) -> Self {
+        Self { or_less: true, ..self }
     }
 
     /// The next piece; none at the end, when all of it has come.
@@ -97,11 +108,11 @@ impl Body {
     }
 
     fn end(&self) -> S3Result<Option<Bytes>> {
-        if self.received == self.expected { Ok(None) } else { Err(incomplete()) }
+        if self.received == self.expected || self.or_less { Ok(None) } else { Err(incomplete()) }
     }
 }
 
-fn incomplete() -> S3Error {
+pub(crate) fn incomplete() -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly")
 }
 

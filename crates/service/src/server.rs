@@ -23,6 +23,7 @@ use crate::access::{Gate, Peer, Signatures};
 use crate::background;
 use crate::between::Between;
 use crate::errors::{Asked, XML_BYTES_MAX, complete};
+use crate::forms::Forms;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::names::BucketNames;
@@ -39,8 +40,6 @@ use crate::watched::Watched;
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// The longest head of a request: S3 allows 8 KiB of headers, and presigned URLs are long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// A file in a form, which the framework gathers in memory.
-const FORM_BYTES_MAX: u64 = 64 << 20;
 /// How long requests under way may take when the server is stopped.
 const END_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -77,6 +76,7 @@ pub struct Server {
     listener: TcpListener,
     gateway: Arc<Gateway>,
     service: S3Service,
+    forms: Forms,
     tls: Option<TlsAcceptor>,
     settings: Settings,
 }
@@ -96,11 +96,13 @@ impl Server {
         if let Err(error) = swept {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
-        let retrieve = Retrieve { gateway: gateway.clone(), domain: domain(&settings)? };
-        let between = Between(operations(&gateway, &state, &settings)?.build());
+        let checked = operations(&gateway, &state, &settings)?.build();
+        let retrieve = Retrieve { gateway: gateway.clone(), domain: host(&settings)? };
         let mut service = operations(&gateway, &state, &settings)?;
-        service.set_route(Routes { retrieve, between });
-        Ok(Self { listener, gateway, service: service.build(), tls, settings })
+        service.set_route(Routes { retrieve, between: Between(checked.clone()) });
+        let forms =
+            Forms { operations: checked, state, region: settings.region.clone(), domain: settings.domain.clone().zip(host(&settings)?) };
+        Ok(Self { listener, gateway, service: service.build(), forms, tls, settings })
     }
 
     /// Where it listens.
@@ -128,6 +130,7 @@ impl Server {
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);
         let shared = Arc::new(Shared {
             service: self.service,
+            forms: self.forms,
             gateway: self.gateway,
             region: self.settings.region,
             metrics: Metrics::default(),
@@ -188,20 +191,19 @@ impl Server {
 fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
     let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
     builder.set_auth(Signatures(state.clone()));
-    builder.set_access(Gate { state: state.clone(), region: settings.region.clone() });
+    builder.set_access(Gate { state: state.clone() });
     builder.set_validation(BucketNames);
     let mut config = S3Config::default();
     config.xml_max_body_size = XML_BYTES_MAX as usize;
-    config.post_object_max_file_size = FORM_BYTES_MAX;
     builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-    if let Some(domain) = domain(settings)? {
-        builder.set_host(domain);
+    if let Some(host) = host(settings)? {
+        builder.set_host(host);
     }
     Ok(builder)
 }
 
 /// The domain whose subdomains are buckets.
-fn domain(settings: &Settings) -> Result<Option<SingleDomain>, ServeError> {
+fn host(settings: &Settings) -> Result<Option<SingleDomain>, ServeError> {
     let read = |domain: &String| SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() });
     settings.domain.as_ref().map(read).transpose()
 }
@@ -211,6 +213,7 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 /// What all connections have in common.
 struct Shared {
     service: S3Service,
+    forms: Forms,
     gateway: Arc<Gateway>,
     region: String,
     metrics: Metrics,
@@ -257,8 +260,15 @@ async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: IpAdd
             let answered = match signatures::refuse(&head.uri, &head.headers, &shared.region) {
                 Some(refused) => refused.to_http_response().map_err(|error| error.to_string()),
                 None => {
+                    let form = shared.forms.bucket(&head.method, &head.uri, &head.headers);
                     let request = Request::from_parts(head, s3s::Body::http_body(body));
-                    shared.service.call(request).await.map_err(|error| format!("{error:?}"))
+                    match form {
+                        Some(bucket) => match shared.forms.call(&bucket, request).await {
+                            Ok(response) => Ok(response),
+                            Err(refused) => refused.to_http_response().map_err(|error| error.to_string()),
+                        },
+                        None => shared.service.call(request).await.map_err(|error| format!("{error:?}")),
+                    }
                 }
             };
             answered.unwrap_or_else(|error| {

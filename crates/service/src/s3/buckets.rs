@@ -2,7 +2,7 @@
 
 use fulgurite_archive::catalogue::Versions;
 use s3s::dto::{
-    Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
+    AccessControlPolicy, Bucket as ListedBucket, BucketLocationConstraint, BucketVersioningStatus, CreateBucketInput, CreateBucketOutput,
     DefaultRetention as GivenRetention, DeleteBucketInput, DeleteBucketOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
     DeleteBucketTaggingInput, DeleteBucketTaggingOutput, GetBucketAclInput, GetBucketAclOutput, GetBucketLocationInput,
     GetBucketLocationOutput, GetBucketOwnershipControlsInput, GetBucketOwnershipControlsOutput, GetBucketPolicyInput,
@@ -25,6 +25,9 @@ use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
 use crate::tags;
 use crate::version::timestamp;
 
+/// AWS's first region, which keeps two habits of the time when there was no other.
+const OLDEST_REGION: &str = "us-east-1";
+
 impl Gateway {
     pub(crate) fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let account = self.account(&request)?;
@@ -43,10 +46,13 @@ impl Gateway {
             if bucket.owner != account.name {
                 return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
             }
-            return Err(s3_error!(
-                BucketAlreadyOwnedByYou,
-                "Your previous request to create the named bucket succeeded and you already own it."
-            ));
+            // The oldest region answers as if it had been made now, and changes nothing. Whoever asks for locks has to know that there are none.
+            if self.region != OLDEST_REGION || (locks && !bucket.object_lock) {
+                return Err(s3_error!(
+                    BucketAlreadyOwnedByYou,
+                    "Your previous request to create the named bucket succeeded and you already own it."
+                ));
+            }
         }
         Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) }))
     }
@@ -102,7 +108,7 @@ impl Gateway {
     pub(crate) fn location(&self, request: S3Request<GetBucketLocationInput>) -> S3Result<S3Response<GetBucketLocationOutput>> {
         self.bucket(&request.input.bucket)?;
         // The oldest region is told by saying nothing.
-        let location = (self.region != "us-east-1").then(|| BucketLocationConstraint::from(self.region.clone()));
+        let location = (self.region != OLDEST_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
     }
 
@@ -274,16 +280,9 @@ impl Gateway {
 
     pub(crate) fn put_bucket_acl(&self, request: S3Request<PutBucketAclInput>) -> S3Result<S3Response<PutBucketAclOutput>> {
         let input = request.input;
-        self.bucket(&input.bucket)?;
-        let grants = input.access_control_policy.is_some()
-            || input
-                .grant_full_control
-                .or(input.grant_read)
-                .or(input.grant_read_acp)
-                .or(input.grant_write)
-                .or(input.grant_write_acp)
-                .is_some();
-        refuse_acl(if grants { Some("grants") } else { input.acl.as_ref().map(|acl| acl.as_str()) })?;
+        let bucket = self.bucket(&input.bucket)?;
+        self.refuse_grants(&bucket, input.access_control_policy.as_ref())?;
+        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         Ok(S3Response::new(PutBucketAclOutput {}))
     }
 
@@ -291,16 +290,25 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let grants = input.access_control_policy.is_some()
-            || input
-                .grant_full_control
-                .or(input.grant_read)
-                .or(input.grant_read_acp)
-                .or(input.grant_write)
-                .or(input.grant_write_acp)
-                .is_some();
-        refuse_acl(if grants { Some("grants") } else { input.acl.as_ref().map(|acl| acl.as_str()) })?;
+        self.refuse_grants(&bucket, input.access_control_policy.as_ref())?;
+        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         Ok(S3Response::new(PutObjectAclOutput::default()))
+    }
+
+    /// A list in a body may say what is so: that the owner of the bucket has full control. (Grants in headers the gate refuses.)
+    fn refuse_grants(&self, bucket: &Bucket, given: Option<&AccessControlPolicy>) -> S3Result<()> {
+        let Some(given) = given else { return Ok(()) };
+        let (owner, so) = self.full_control(bucket)?;
+        let is_owner = |id: &Option<String>| *id == owner.id;
+        let is_so = |grant: &Grant| {
+            grant.permission == so[0].permission
+                && grant.grantee.as_ref().is_some_and(|grantee| is_owner(&grantee.id) && grantee.uri.is_none())
+        };
+        let grants = given.grants.as_deref().unwrap_or_default();
+        if grants.is_empty() || !grants.iter().all(is_so) || !given.owner.as_ref().is_none_or(|owner| is_owner(&owner.id)) {
+            return refuse_acl(Some("grants"));
+        }
+        Ok(())
     }
 
     pub(crate) fn ownership(

@@ -13,7 +13,7 @@ use crate::conditions::may_replace;
 use crate::failures::{catalogue_failed, failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::object_name;
-use crate::receive::length_of;
+use crate::receive::{UpTo, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
 use crate::tags;
 use crate::version::{Version, attribute, ms_of};
@@ -186,7 +186,8 @@ impl Gateway {
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
         }
-        let length = length_of(input.content_length, &request.headers)?;
+        let up_to = request.extensions.get::<UpTo>().map(|up_to| up_to.0);
+        let length = up_to.map_or_else(|| length_of(input.content_length, &request.headers), Ok)?;
         self.check_room(length)?;
         let sums = [
             input.checksum_crc32.as_deref(),
@@ -219,6 +220,9 @@ impl Gateway {
         }
         let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
         let mut body = self.body(input.body.take(), length);
+        if up_to.is_some() {
+            body = body.or_less();
+        }
         let upload = self.receive(&mut body, &mut summing).await?;
         let summed = summing.end(request.trailing_headers.as_ref()).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
