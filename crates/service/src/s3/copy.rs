@@ -43,7 +43,7 @@ impl Gateway {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
         }
         let from = self.bucket(bucket)?;
-        self.may_read(caller, &from, key, version_id.is_some())?;
+        self.may_read(caller, &from, key, version_id.as_deref())?;
         let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
             s3s::S3ErrorCode::MethodNotAllowed => {
                 s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")

@@ -108,7 +108,7 @@ impl Gateway {
         };
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
-            crate::access::may_from(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key))?;
+            self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
         }
         if let Some(now) = self.lock_of(&version)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
