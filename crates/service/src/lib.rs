@@ -13,6 +13,7 @@ mod background;
 mod between;
 mod checksums;
 mod conditions;
+mod encryption;
 mod errors;
 mod failures;
 mod gateway;

@@ -48,7 +48,10 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let output = GetObjectTaggingOutput { tag_set: self.tags_of(&version)?, version_id: shown_id(&bucket, &version) };
+        let mut tag_set = self.tags_of(&version)?;
+        // By their names, however they were put.
+        tag_set.sort_by(|one, other| one.key.cmp(&other.key));
+        let output = GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
         Ok(S3Response::new(output))
     }
 
