@@ -40,6 +40,14 @@ impl Md5 {
         Self { state: [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476], length: 0, tail: [0; BLOCK] }
     }
 
+    /// The digest of a content that is all there.
+    #[must_use]
+    pub fn of(content: &[u8]) -> [u8; 16] {
+        let mut md5 = Self::new();
+        md5.update(content);
+        md5.finish()
+    }
+
     /// Takes the next piece, by itself.
     pub fn update(&mut self, piece: &[u8]) {
         let blocks = self.blocks_of(piece);
@@ -160,11 +168,7 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_rfc_1321() {
-        let hex = |text: &str| {
-            let mut md5 = Md5::new();
-            md5.update(text.as_bytes());
-            md5.finish().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        };
+        let hex = |text: &str| Md5::of(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         // RFC 1321, A.5.
         assert_eq!(hex(""), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex("a"), "0cc175b9c0f1b6a831c399e269772661");
@@ -177,9 +181,7 @@ mod tests {
     fn every_length_around_a_block_is_padded_right() {
         let content: Vec<u8> = (0..200).collect();
         for length in 0..content.len() {
-            let mut md5 = Md5::new();
-            md5.update(&content[..length]);
-            assert_eq!(md5.finish(), digest(&content[..length]), "{length} bytes");
+            assert_eq!(Md5::of(&content[..length]), digest(&content[..length]), "{length} bytes");
         }
     }
 

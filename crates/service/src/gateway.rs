@@ -91,7 +91,7 @@ impl Gateway {
     /// The account that a request is of.
     pub(crate) fn account<T>(&self, request: &S3Request<T>) -> S3Result<Arc<Account>> {
         match request.extensions.get::<Caller>() {
-            Some(Caller(Some(account), _)) => Ok(account.clone()),
+            Some(Caller { account: Some(account), .. }) => Ok(account.clone()),
             _ => Err(s3_error!(AccessDenied)),
         }
     }

@@ -15,6 +15,7 @@ mod between;
 mod buffers;
 mod checksums;
 mod conditions;
+mod encryption;
 mod errors;
 mod failures;
 mod forms;

@@ -158,7 +158,8 @@ impl Server {
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let (shared, tls) = (shared.clone(), self.tls.clone());
-            let service = service_fn(move |request| answer(shared.clone(), request, peer.ip()));
+            let peer = Peer { address: peer.ip(), is_tls: tls.is_some() };
+            let service = service_fn(move |request| answer(shared.clone(), request, peer));
             let (http, watcher) = (http.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _permit = permit;
@@ -191,7 +192,7 @@ impl Server {
 fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
     let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
     builder.set_auth(Signatures(state.clone()));
-    builder.set_access(Gate { state: state.clone() });
+    builder.set_access(Gate(gateway.clone()));
     builder.set_validation(BucketNames);
     let mut config = S3Config::default();
     config.xml_max_body_size = XML_BYTES_MAX as usize;
@@ -243,19 +244,19 @@ impl Shared {
 }
 
 /// Answers a request: those of the service itself, and S3's.
-async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
+async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: Peer) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let query = request.uri().query().map(str::to_owned);
     let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let expects = request.headers().contains_key(http::header::EXPECT);
-    request.extensions_mut().insert(Peer(peer));
+    request.extensions_mut().insert(peer);
     let (head, body) = request.into_parts();
     let (body, ended) = Watched::new(body, &head.headers);
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
-        (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer),
+        (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer.address),
         _ => {
             let answered = match signatures::refuse(&head.uri, &head.headers, &shared.region) {
                 Some(refused) => refused.to_http_response().map_err(|error| error.to_string()),

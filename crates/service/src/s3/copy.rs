@@ -14,15 +14,27 @@ use tokio::sync::mpsc;
 use crate::access::Caller;
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::Conditions;
+use crate::encryption::{CustomerKey, asked, customer_key};
 use crate::failures::failed;
 use crate::gateway::Gateway;
 use crate::receive::PUT_BYTES_MAX;
 use crate::s3::locks::shown_id;
 use crate::s3::multipart::number_of;
-use crate::s3::put::{Described, check_key, put_sum, refuse_acl, refuse_customer_keys};
+use crate::s3::put::{Described, check_key, put_sum, refuse_acl};
 use crate::state::hex;
 use crate::tags;
 use crate::version::{Version, attribute, timestamp};
+
+/// The key of a customer that the source is sealed by.
+macro_rules! source_key {
+    ($input:expr) => {
+        CustomerKey {
+            algorithm: $input.copy_source_sse_customer_algorithm.as_deref(),
+            key: $input.copy_source_sse_customer_key.as_deref(),
+            md5: $input.copy_source_sse_customer_key_md5.as_deref(),
+        }
+    };
+}
 
 /// What is copied from.
 struct Source {
@@ -44,7 +56,7 @@ impl Gateway {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
         }
         let from = self.bucket(bucket)?;
-        self.may_read(caller, &from, key, version_id.is_some())?;
+        self.may_read(caller, &from, key, version_id.as_deref())?;
         let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
             s3s::S3ErrorCode::MethodNotAllowed => {
                 s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")
@@ -76,7 +88,8 @@ impl Gateway {
         let input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some() || input.copy_source_sse_customer_algorithm.is_some())?;
+        let encryption = self.encryption(&asked!(input))?;
+        source_key!(input).refuse_to_read()?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         let conditions = Conditions {
             matches: input.copy_source_if_match.clone(),
@@ -163,6 +176,7 @@ impl Gateway {
         let output = CopyObjectOutput {
             copy_object_result: Some(result),
             copy_source_version_id: source.id,
+            server_side_encryption: encryption,
             version_id: stored.version_id,
             ..Default::default()
         };
@@ -174,6 +188,8 @@ impl Gateway {
         let input = request.input;
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let number = number_of(input.part_number)?;
+        customer_key!(input).refuse()?;
+        source_key!(input).refuse_to_read()?;
         let conditions = Conditions {
             matches: input.copy_source_if_match.clone(),
             none_match: input.copy_source_if_none_match.clone(),
@@ -215,7 +231,12 @@ impl Gateway {
             last_modified: Some(timestamp(part.modified_ms)),
             ..Default::default()
         };
-        let output = UploadPartCopyOutput { copy_part_result: Some(result), copy_source_version_id: source.id, ..Default::default() };
+        let output = UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            copy_source_version_id: source.id,
+            server_side_encryption: self.new_encryption(),
+            ..Default::default()
+        };
         Ok(S3Response::new(output))
     }
 }

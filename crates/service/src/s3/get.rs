@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use crate::access::Caller;
 use crate::checksums::{Sum, set_sum};
 use crate::conditions::Conditions;
+use crate::encryption::{customer_key, refuse_headers_of_writes, said};
 use crate::errors::{Status, more, written};
 use crate::failures::{catalogue_failed, custom, failed, state_failed};
 use crate::gateway::Gateway;
-use crate::s3::put::refuse_customer_keys;
 use crate::state::{Restore, Retention, Versioning};
 use crate::version::{Version, timestamp};
 
@@ -38,7 +38,8 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        customer_key!(input).refuse_to_read()?;
+        refuse_headers_of_writes(&request.headers)?;
         let conditions = Conditions {
             matches: input.if_match,
             none_match: input.if_none_match,
@@ -77,6 +78,7 @@ impl Gateway {
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
             parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            server_side_encryption: said(version.row.sealed),
             storage_class: version.class_header(),
             restore: restore.as_ref().map(restore_header),
             tag_count: Some(self.tags_of(&version)?.len() as i32).filter(|count| *count > 0),
@@ -105,7 +107,8 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        customer_key!(input).refuse_to_read()?;
+        refuse_headers_of_writes(&request.headers)?;
         let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
         let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
@@ -132,6 +135,7 @@ impl Gateway {
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
             parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            server_side_encryption: said(version.row.sealed),
             storage_class: version.class_header(),
             archive_status: None::<ArchiveStatus>,
             restore: restore.as_ref().map(restore_header),

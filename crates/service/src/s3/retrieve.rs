@@ -32,7 +32,7 @@ use tokio::sync::mpsc;
 use asked::{AskedError, OBJECTS_MAX, parse};
 use batch::{AHEAD, Batch, Item, Out, Outcome};
 
-use crate::access::{Caller, Peer, check_owner};
+use crate::access::{Caller, Peer, check_owner, origin};
 use crate::checksums::Claims;
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
@@ -72,7 +72,8 @@ impl Retrieve {
     pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch has to be signed."))?;
         let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
-        let caller = Caller(Some(key.account.clone()), request.extensions.get::<Peer>().map(|peer| peer.0));
+        let peer = request.extensions.get::<Peer>().copied();
+        let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
         let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
         check_owner(&self.gateway.state, &bucket, &request.headers)?;
         let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());

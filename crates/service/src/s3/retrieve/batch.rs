@@ -115,10 +115,10 @@ impl Batch {
     /// Looks for all versions, and says in which order those that are there are best read.
     fn find(&mut self) -> io::Result<Vec<usize>> {
         let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
-        let rights = Rights::new(&bucket, Some(&self.caller));
+        let rights = Rights::new(&gateway, &bucket, &self.caller);
         let find = |wanted: &Wanted| -> S3Result<Outcome> {
             let action = if wanted.version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
-            rights.may(action, Some(&wanted.key))?;
+            rights.may(action, Some(&wanted.key), wanted.version_id.as_deref())?;
             let found = gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
             let version = found.map_err(|error| rights.hidden(error))?;
             let place = gateway.archive.place_of(&version.row).map_err(|error| failed("looking for an object", &error))?;
