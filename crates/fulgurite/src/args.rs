@@ -255,6 +255,9 @@ pub(crate) struct Serve {
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
+    /// Where service.db is lost, begin with new accounts and no buckets, and leave the archive's copy of it as it is
+    #[arg(long)]
+    pub(crate) without_copy: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::{Value, json};
@@ -18,7 +19,8 @@ use crate::{Outcome, Session};
 /// Rows asked of the catalogue at once.
 const PAGE: usize = 1_000;
 
-/// Calls `each` for what has this name or is below it; with an empty name, for everything. Of newest versions, deletion markers are left out.
+/// Calls `each` for what has this name or is below it; with an empty name, for everything but what the archive keeps for itself. Of newest versions,
+/// deletion markers are left out.
 pub(crate) fn each_version(
     archive: &Archive,
     name: &[u8],
@@ -38,7 +40,7 @@ pub(crate) fn each_version(
         let page = archive.catalogue().list(&below, versions, after.as_ref(), PAGE)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(After::row(last));
-        page.into_iter().try_for_each(&mut *each)?;
+        page.into_iter().filter(|row| !name.is_empty() || !is_reserved(&row.record.name)).try_for_each(&mut *each)?;
     }
 }
 
@@ -145,6 +147,9 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
             bail!("a name is expected; there is no command that removes everything");
         }
         let shown = ObjectName(name.clone()).display();
+        if is_reserved(&ObjectName(name.clone())) {
+            bail!("{shown} is the archive's own, and not removed: the S3 service keeps a copy of its buckets and accounts there");
+        }
         let mut batch = Vec::new();
         let mut found = 0_u64;
         let mut is_folder = false;

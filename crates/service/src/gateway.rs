@@ -16,7 +16,7 @@ use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed}
 use crate::hashing::Md5s;
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
-use crate::state::{Account, Bucket, State};
+use crate::state::{Account, Bucket, State, now_ms};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -38,6 +38,10 @@ pub struct Gateway {
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
+    /// Held by whoever puts a copy of the state.
+    pub(crate) copying: tokio::sync::Mutex<()>,
+    /// When it was made, milliseconds since 1970.
+    pub(crate) started_ms: i64,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
@@ -64,6 +68,8 @@ impl Gateway {
             state,
             md5s: Md5s::default(),
             buffers: Buffers::default(),
+            copying: tokio::sync::Mutex::default(),
+            started_ms: now_ms(),
             work: Notify::new(),
             names: Names::default(),
             incoming: Arc::new(Semaphore::new(INCOMING_KIB)),

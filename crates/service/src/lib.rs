@@ -5,7 +5,7 @@
 //!                                                                 |  |
 //!                                                                 |  '--> State: buckets, accounts, uploads in parts, restores
 //!                                                                 '-----> ObjectReader (staging or platters)
-//! background: restores, expiry, sweeping, flushing to platters
+//! background: restores, expiry, sweeping, copies of State into the archive, flushing to platters
 //! ```
 
 mod access;
@@ -14,8 +14,10 @@ mod between;
 mod buffers;
 mod checksums;
 mod conditions;
+mod copying;
 mod errors;
 mod failures;
+pub mod folders;
 mod gateway;
 mod hashing;
 mod metrics;

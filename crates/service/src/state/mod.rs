@@ -1,28 +1,38 @@
 //! What the service knows beside the catalogue: accounts and their keys, buckets, uploads in parts, restores, and what was said of versions
 //! after they were put. One SQLite file, `service.db`, in the archive's folder.
 //!
+//! Most of it can't be made anew from anything else, so a [copy](COPY_NAME) lies in the archive itself, as an object: without the keys of accounts, which
+//! must not stand where nothing can be erased, and without what is under way.
+//!
 //! Buckets and keys are looked up with every request, so they are kept in memory. Another process may change them (`fulgurite accounts`); the
 //! engine's data version tells, and is asked at most once a second.
 
 mod accounts;
 mod buckets;
+mod copy;
+mod file;
+mod recovery;
 mod restores;
 mod uploads;
 mod versions;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 pub use accounts::{Account, AccountKey, NewKey};
 pub use buckets::{Bucket, DefaultRetention, RetentionMode, Versioning};
+pub(crate) use copy::copy_name;
+pub use copy::{COPY_NAME, CopyError, Counts};
+pub(crate) use recovery::copies;
+pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
 pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
 pub use versions::{Retention, VersionState};
@@ -30,12 +40,6 @@ pub use versions::{Retention, VersionState};
 /// Its file in an archive's folder.
 pub const FILE: &str = "service.db";
 
-/// Stands in the header of the file: "FuSe".
-const APPLICATION: i32 = 0x4675_5365;
-/// The schema that this program makes and knows.
-const SCHEMA: i64 = 1;
-/// How long to wait for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How old what is kept in memory may be when another process has changed it.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -53,7 +57,9 @@ pub enum StateError {
         source: rusqlite::Error,
     },
     /// Not what it should be.
-    #[error("{path} is damaged ({found}); bring it back from a copy, or move it away to begin with new accounts and buckets")]
+    #[error(
+        "{path} is damaged ({found}); bring it back from a copy, or move it away: `fulgurite serve` makes it anew from the archive's own copy"
+    )]
     Damaged {
         /// Its file.
         path: PathBuf,
@@ -61,7 +67,7 @@ pub enum StateError {
         found: String,
     },
     /// Made by a newer program.
-    #[error("{path} has schema {found}, this program knows up to {SCHEMA}; use a newer fulgurite")]
+    #[error("{path} has schema {found}, this program knows up to {}; use a newer fulgurite", file::SCHEMA)]
     Newer {
         /// Its file.
         path: PathBuf,
@@ -78,6 +84,36 @@ pub enum StateError {
         /// The archive of the settings.
         expected: ArchiveId,
     },
+    /// There is none, and the archive has a copy of it.
+    #[error("{path} is not there, and the archive has a copy of {}: `fulgurite serve` makes it anew from that", date(*.copied_ms))]
+    Lost {
+        /// Where it should be.
+        path: PathBuf,
+        /// When the copy was put, milliseconds since 1970.
+        copied_ms: i64,
+    },
+    /// It can't be put in its place.
+    #[error("{path} can't be made anew: {source}")]
+    NotMade {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The copy in the archive can't be used.
+    #[error(
+        "{path} is not there, and can't be made anew from its copy in the archive, {COPY_NAME}: {source}. \
+         `fulgurite serve --without-copy` begins without, with new accounts and no buckets, and leaves the copy as it is"
+    )]
+    Copy {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong with the copy.
+        source: CopyError,
+    },
+    /// The catalogue failed.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
     /// There is an account of that name.
     #[error("there is an account called {name} already")]
     AccountExists {
@@ -125,13 +161,16 @@ pub struct State {
 }
 
 impl State {
-    /// Opens the state of an archive, and makes it if there is none.
+    /// Opens the state of an archive, and makes it if there never was one.
     ///
     /// # Errors
-    /// [`StateError`] says what is wrong with the file.
+    /// [`StateError::Lost`] if it isn't there and the archive has a copy of it; else [`StateError`] says what is wrong with the file.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
-        let connection = open(&path, archive.id())?;
+        if let Found::Copy(copy) = find(&archive)? {
+            return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 });
+        }
+        let connection = file::open(&path, archive.id())?;
         let state = Self { path, archive, connection: Mutex::new(connection), kept: RwLock::default(), says: AtomicBool::new(false) };
         let says = state.look("look for versions", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
@@ -210,67 +249,20 @@ impl State {
     }
 }
 
-fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
-    if !path.exists() {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Wrapped secrets and names stand in it.
-        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        if let Err(error) = made
-            && error.kind() != std::io::ErrorKind::AlreadyExists
-        {
-            return Err(StateError::Damaged { path: path.to_owned(), found: format!("it can't be made: {error}") });
-        }
-    }
-    let mut connection = Connection::open(path).map_err(told("open it"))?;
-    let prepare = |connection: &Connection| {
-        connection.busy_timeout(PATIENCE)?;
-        connection.pragma_update(None, "trusted_schema", false)?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "secure_delete", true)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        // A commit is on stable storage when it returns.
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.set_prepared_statement_cache_capacity(64);
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-    };
-    let found = prepare(&connection).map_err(told("prepare it"))?;
-    match found {
-        0 => {
-            let make = |connection: &mut Connection| {
-                let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-                // Another process may have been first.
-                if transaction.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == 0 {
-                    transaction.execute_batch(include_str!("schema.sql"))?;
-                    transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-                    transaction.pragma_update(None, "application_id", APPLICATION)?;
-                    transaction.pragma_update(None, "user_version", SCHEMA)?;
-                }
-                transaction.commit()
-            };
-            make(&mut connection).map_err(told("make it"))?;
-        }
-        SCHEMA => {}
-        found if found > SCHEMA => return Err(StateError::Newer { path: path.to_owned(), found }),
-        found => return Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
-    }
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told("read it"))?;
-    if application != APPLICATION {
-        return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
-    }
-    let id: Option<[u8; 16]> =
-        connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told("read it"))?;
-    match id.map(ArchiveId) {
-        Some(found) if found == archive => Ok(connection),
-        Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: "it does not say of which archive it is".into() }),
-    }
-}
-
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A time as people read it, to the second.
+pub(crate) fn date(ms: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(ms.div_euclid(1_000)) {
+        Ok(time) => {
+            let (date, clock) = (time.date(), time.time());
+            format!("{date} {:02}:{:02}:{:02} UTC", clock.hour(), clock.minute(), clock.second())
+        }
+        Err(_) => format!("{ms} ms since 1970"),
+    }
 }
 
 /// `N` random bytes of the operating system.

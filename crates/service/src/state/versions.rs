@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use fulgurite_domain::VersionId;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{RetentionMode, State, StateError};
+use super::{CopyError, RetentionMode, State, StateError};
 
 /// Until when a version is kept, and how firmly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct VersionState {
     pub legal_hold: Option<bool>,
 }
 
+const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
+
 impl State {
     /// What was said of a version.
     ///
@@ -37,18 +39,9 @@ impl State {
             return Ok(VersionState::default());
         }
         self.look("look a version up", |connection| {
-            let statement = "SELECT tags, retention_mode, retention_until, legal_hold FROM version_state WHERE id = ?1";
-            let read = |row: &rusqlite::Row<'_>| {
-                let mode: Option<String> = row.get(1)?;
-                let until_ms: Option<i64> = row.get(2)?;
-                let retention = match (mode.as_deref(), until_ms) {
-                    (Some(""), _) => Some(None),
-                    (Some(mode), Some(until_ms)) => RetentionMode::parse(mode).map(|mode| Some(Retention { mode, until_ms })),
-                    _ => None,
-                };
-                Ok(VersionState { tags: row.get(0)?, retention, legal_hold: row.get(3)? })
-            };
-            Ok(connection.prepare_cached(statement)?.query_row([id.0], read).optional()?.unwrap_or_default())
+            let statement = format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1");
+            let found = connection.prepare_cached(&statement)?.query_row([id.0], read).optional()?;
+            Ok(found.map(|(_, said)| said).unwrap_or_default())
         })
     }
 
@@ -58,17 +51,7 @@ impl State {
     /// What the engine says.
     pub fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
         self.says.store(true, Ordering::Release);
-        let mode = said.retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
-        let until = said.retention.map(|retention| retention.map_or(0, |retention| retention.until_ms));
-        self.change("keep what was said of a version", |connection| {
-            connection.execute(
-                "INSERT INTO version_state (id, tags, retention_mode, retention_until, legal_hold) VALUES (?1, ?2, ?3, ?4, ?5) \
-                 ON CONFLICT (id) DO UPDATE SET tags = coalesce(?2, tags), retention_mode = coalesce(?3, retention_mode), \
-                 retention_until = coalesce(?4, retention_until), legal_hold = coalesce(?5, legal_hold)",
-                params![id.0, said.tags, mode, until, said.legal_hold],
-            )?;
-            Ok(())
-        })
+        self.change("keep what was said of a version", |connection| say(connection, id, said))
     }
 
     /// Forgets what was said of versions that are gone.
@@ -101,4 +84,43 @@ impl State {
             Ok(())
         })
     }
+}
+
+/// What was said of all versions, one after another.
+pub(super) fn each(
+    connection: &Connection,
+    each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), CopyError>,
+) -> Result<(), CopyError> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM version_state ORDER BY id"))?;
+    for said in statement.query_map([], read)? {
+        let (id, said) = said?;
+        each(id, said)?;
+    }
+    Ok(())
+}
+
+/// Says something of a version; fields that are `None` stay as they are.
+pub(super) fn say(connection: &Connection, id: VersionId, said: &VersionState) -> rusqlite::Result<()> {
+    let VersionState { tags, retention, legal_hold } = said;
+    let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
+    let until = retention.map(|retention| retention.map_or(0, |retention| retention.until_ms));
+    connection
+        .prepare_cached(
+            "INSERT INTO version_state (id, tags, retention_mode, retention_until, legal_hold) VALUES (?1, ?2, ?3, ?4, ?5) \
+             ON CONFLICT (id) DO UPDATE SET tags = coalesce(?2, tags), retention_mode = coalesce(?3, retention_mode), \
+             retention_until = coalesce(?4, retention_until), legal_hold = coalesce(?5, legal_hold)",
+        )?
+        .execute(params![id.0, tags, mode, until, legal_hold])?;
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
+    let mode: Option<String> = row.get(2)?;
+    let until_ms: Option<i64> = row.get(3)?;
+    let retention = match (mode.as_deref(), until_ms) {
+        (Some(""), _) => Some(None),
+        (Some(mode), Some(until_ms)) => RetentionMode::parse(mode).map(|mode| Some(Retention { mode, until_ms })),
+        _ => None,
+    };
+    Ok((VersionId(row.get(0)?), VersionState { tags: row.get(1)?, retention, legal_hold: row.get(4)? }))
 }
