@@ -154,6 +154,9 @@ pub(crate) struct Rm {
     /// Only this version
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub(crate) version: Option<u64>,
+    /// Also what is under retention in governance mode. Compliance mode and legal hold hold against everybody
+    #[arg(long)]
+    pub(crate) bypass_governance_retention: bool,
 }
 
 #[derive(Debug, Args)]

@@ -20,6 +20,7 @@ mod failures;
 pub mod folders;
 mod gateway;
 mod hashing;
+pub mod locks;
 mod metrics;
 mod names;
 mod parts;

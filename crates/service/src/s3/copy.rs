@@ -63,7 +63,8 @@ impl Gateway {
         let reading = tokio::task::spawn_blocking(move || {
             let whole = range == (0..version.size());
             let mut reader = ObjectReader::new(&archive);
-            let mut sink = |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+            let mut sink =
+                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
             let result = if whole { reader.read(&version.row, &mut sink) } else { reader.read_range(&version.row, range, &mut sink) };
             result.map_err(|error| failed("reading what is copied", &error))
         });

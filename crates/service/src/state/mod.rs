@@ -35,7 +35,7 @@ pub(crate) use recovery::copies;
 pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
 pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
-pub use versions::{Retention, VersionState};
+pub use versions::{Retention, Said, VersionState};
 
 /// Its file in an archive's folder.
 pub const FILE: &str = "service.db";

@@ -1,11 +1,13 @@
 //! What was said of versions after they were put: tags, retention, legal hold.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{CopyError, RetentionMode, State, StateError};
+use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find};
 
 /// Until when a version is kept, and how firmly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +40,7 @@ impl State {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
-        self.look("look a version up", |connection| {
-            let statement = format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1");
-            let found = connection.prepare_cached(&statement)?.query_row([id.0], read).optional()?;
-            Ok(found.map(|(_, said)| said).unwrap_or_default())
-        })
+        self.look("look a version up", |connection| said(connection, id))
     }
 
     /// Says something of a version; fields that are `None` stay as they are.
@@ -84,6 +82,46 @@ impl State {
             Ok(())
         })
     }
+}
+
+/// What was said of versions, for who has no service: the file is only read.
+#[derive(Debug)]
+pub struct Said {
+    path: PathBuf,
+    /// None if there never was a service.
+    connection: Option<Connection>,
+}
+
+impl Said {
+    /// Opens it for an archive.
+    ///
+    /// # Errors
+    /// [`StateError::Lost`] if the file isn't there and the archive has a copy of it: then nobody knows, until `fulgurite serve` has made it anew. Else
+    /// what is wrong with the file.
+    pub fn open(archive: &Archive) -> Result<Self, StateError> {
+        let path = archive.home().join(FILE);
+        let connection = match find(archive)? {
+            Found::File => Some(file::open_read_only(&path, archive.id())?),
+            Found::Copy(copy) => return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 }),
+            Found::Nothing => None,
+        };
+        Ok(Self { path, connection })
+    }
+
+    /// What was said of a version.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
+        let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
+        said(connection, id).map_err(|source| StateError::Engine { path: self.path.clone(), action: "look a version up", source })
+    }
+}
+
+fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
+    let statement = format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1");
+    let found = connection.prepare_cached(&statement)?.query_row([id.0], read).optional()?;
+    Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 
 /// What was said of all versions, one after another.
