@@ -4,52 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError
 
-from serving import START_S, Serving, connect
+from serving import START_S, connect
 from wire import Account
-
-
-class Own(Serving):
-    """A server of one's own, as long as it is entered."""
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        # What went wrong inside is what is to be told.
-        self.kill() if kind else self.process.poll() == 0 or self.stop()
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        command = [str(self.program), "-A", str(self.archive), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=START_S)
-
-    def get(self, path: str, **headers: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, headers=headers), timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-
-@pytest.fixture
-def own(tmp_path) -> Own:
-    if os.environ.get("S3_ENDPOINT"):
-        pytest.skip("another server is not started here")
-    return Own(tmp_path)
 
 
 def test_it_says_that_it_runs_and_what_it_did(own):

@@ -1,4 +1,4 @@
-//! What the service does beside requests: restores, expiry, destroying keys, and writing what is staged to platters.
+//! What the service does beside requests: restores, expiry, destroying keys, copying its state, and writing what is staged to platters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,9 +39,11 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
         }
         if due {
             looked = Some(tokio::time::Instant::now());
+            if gateway.is_copy_due() {
+                gateway.copy_state().await;
+            }
             if flushing.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) && gateway.is_flush_due(&settings) {
-                let writer = gateway.clone();
-                flushing = Some(tokio::task::spawn_blocking(move || writer.flush()));
+                flushing = Some(tokio::spawn(write_set(gateway.clone())));
             }
         }
         tokio::select! {
@@ -53,6 +55,14 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
     if let Some(flushing) = flushing {
         // A set that is being written is completed: half of it would have to be written again.
         let _ = flushing.await;
+    }
+}
+
+/// Writes a set, with a copy of the state that speaks of what is in it. Without one, if it can't be made: staging has to be emptied all the same.
+async fn write_set(gateway: Arc<Gateway>) {
+    gateway.copy_state().await;
+    if let Err(error) = tokio::task::spawn_blocking(move || gateway.flush()).await {
+        tracing::error!(%error, "writing a set failed");
     }
 }
 

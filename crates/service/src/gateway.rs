@@ -17,7 +17,7 @@ use crate::hashing::Md5s;
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
 use crate::s3::retrieve::BATCHES_KIB;
-use crate::state::{Account, Bucket, Quota, State};
+use crate::state::{Account, Bucket, Quota, State, now_ms};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -41,6 +41,10 @@ pub struct Gateway {
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
+    /// Held by whoever puts a copy of the state.
+    pub(crate) copying: tokio::sync::Mutex<()>,
+    /// When it was made, milliseconds since 1970.
+    pub(crate) started_ms: i64,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
@@ -72,6 +76,8 @@ impl Gateway {
             state,
             md5s: Md5s::default(),
             buffers: Buffers::default(),
+            copying: tokio::sync::Mutex::default(),
+            started_ms: now_ms(),
             work: Notify::new(),
             names: Names::default(),
             incoming,

@@ -6,7 +6,7 @@
 //!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
 //!                                                                                           '-----> ObjectReader (staging or platters)
 //! a browser's form: server -> signatures -> forms: fields, signature, policy -> access -> s3::put
-//! background: restores, expiry, sweeping, flushing to platters
+//! background: restores, expiry, sweeping, copies of State into the archive, flushing to platters
 //! ```
 
 mod access;
@@ -15,12 +15,15 @@ mod between;
 mod buffers;
 mod checksums;
 mod conditions;
+mod copying;
 mod encryption;
 mod errors;
 mod failures;
+pub mod folders;
 mod forms;
 mod gateway;
 mod hashing;
+pub mod locks;
 mod metrics;
 mod names;
 mod parts;

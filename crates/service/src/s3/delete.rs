@@ -11,7 +11,7 @@ use crate::conditions::failed as condition_failed;
 use crate::failures::{failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::{Held, object_name};
-use crate::state::{Bucket, RetentionMode, Versioning, now_ms};
+use crate::state::{Bucket, Versioning, now_ms};
 use crate::version::{Version, attribute, ms_of};
 
 /// The most keys of one request.
@@ -125,7 +125,7 @@ impl Gateway {
                 return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
             };
             check_conditions(asked, Some(&version))?;
-            self.check_lock(&version, asked.bypasses)?;
+            self.check_lock(&version.row, asked.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
             self.remove(held, vec![version.row]).await?;
             return Ok(deleted);
@@ -134,12 +134,9 @@ impl Gateway {
             let current = self.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
             check_conditions(asked, current.as_ref())?;
         }
-        let replaced = self.replaced(bucket, &name)?;
+        let replaced = self.replaced(bucket, &name, asked.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
-                for row in &replaced {
-                    self.check_lock(&Version::new(row.clone()), asked.bypasses)?;
-                }
                 self.remove(held, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
@@ -171,18 +168,11 @@ impl Gateway {
     }
 
     /// Retention and legal hold keep versions against everybody.
-    fn check_lock(&self, version: &Version, bypasses: bool) -> S3Result<()> {
-        if version.is_marker() {
-            return Ok(());
+    pub(crate) fn check_lock(&self, row: &VersionRow, bypasses: bool) -> S3Result<()> {
+        match self.lock_of(row)?.hold(now_ms(), bypasses) {
+            Some(_) => Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock.")),
+            None => Ok(()),
         }
-        let lock = self.lock_of(version)?;
-        let held = lock
-            .retention
-            .is_some_and(|retention| retention.until_ms > now_ms() && !(bypasses && retention.mode == RetentionMode::Governance));
-        if held || lock.legal_hold {
-            return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
-        }
-        Ok(())
     }
 }
 

@@ -87,7 +87,7 @@ impl Gateway {
             ..Default::default()
         };
         if bucket.object_lock {
-            let lock = self.lock_of(&version)?;
+            let lock = self.lock_of(&version.row)?;
             output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
@@ -144,7 +144,7 @@ impl Gateway {
             ..Default::default()
         };
         if bucket.object_lock {
-            let lock = self.lock_of(&version)?;
+            let lock = self.lock_of(&version.row)?;
             output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());

@@ -259,7 +259,7 @@ impl Gateway {
         }
         // The bucket may have been changed, or removed, while the content came.
         let bucket = self.bucket(&bucket.name)?;
-        let replaced = self.replaced(&bucket, &name)?;
+        let replaced = self.replaced(&bucket, &name, false)?;
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");
         }
@@ -275,20 +275,18 @@ impl Gateway {
         Ok(Stored { etag, version_id })
     }
 
-    /// The versions that a new one of a name takes the place of.
-    pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName) -> S3Result<Vec<VersionRow>> {
+    /// The versions that a new one of a name takes the place of; an error if one of them is locked.
+    pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName, bypasses: bool) -> S3Result<Vec<VersionRow>> {
         if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {
             return Ok(Vec::new());
         }
-        match bucket.versioning {
-            Versioning::Enabled => Ok(Vec::new()),
-            Versioning::Never => self.versions(name),
-            Versioning::Suspended => {
-                let mut versions = self.versions(name)?;
-                versions.retain(|row| Version::new(row.clone()).is_null());
-                Ok(versions)
-            }
+        let mut versions = self.versions(name)?;
+        if bucket.versioning == Versioning::Suspended {
+            versions.retain(|row| Version::new(row.clone()).is_null());
         }
+        // A bucket with locks keeps its versions; but one that was lost may have been made again without.
+        versions.iter().try_for_each(|row| self.check_lock(row, bypasses))?;
+        Ok(versions)
     }
 
     /// Forgets what was said of versions that are gone. What is left of it if that fails does no harm.
