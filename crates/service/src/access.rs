@@ -331,6 +331,8 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
         "GetBucketAcl" => "s3:GetBucketAcl",
         "PutBucketAcl" => "s3:PutBucketAcl",
         "DeleteBucket" => "s3:DeleteBucket",
