@@ -115,7 +115,9 @@ impl S3Access for Gate {
         let headers = fields(input);
         let new_tags = input.tagging.as_deref().and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default();
         let facts = Facts { headers: Some(&headers), new_tags: &new_tags, ..Facts::of(&caller.origin, now_ms()) };
-        self.0.ask(&bucket, policy_of(&bucket).as_ref(), caller.account.as_deref(), "s3:PutObject", Some(&input.key), facts)
+        let (policy, account) = (policy_of(&bucket), caller.account.as_deref());
+        let actions = ["s3:PutObject"].into_iter().chain(further_actions("PutObject", false, &headers));
+        actions.into_iter().try_for_each(|action| self.0.ask(&bucket, policy.as_ref(), account, action, Some(&input.key), facts))
     }
 
     /// The tags stand in the body.
@@ -167,7 +169,11 @@ impl Gate {
             ..Facts::of(&caller.origin, now_ms())
         };
         let action = action_of(operation, version_id.is_some());
-        self.0.ask(bucket, policy.as_ref(), caller.account.as_deref(), action, key, facts)
+        let further = further_actions(operation, version_id.is_some(), headers);
+        [action]
+            .into_iter()
+            .chain(further)
+            .try_for_each(|action| self.0.ask(bucket, policy.as_ref(), caller.account.as_deref(), action, key, facts))
     }
 }
 
@@ -180,9 +186,26 @@ fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
     text("x-amz-tagging").and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default()
 }
 
+/// What else an operation does than what it is called by: each is a right of its own.
+fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
+    let makes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
+    let says = |names: &[&str]| makes && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
+    let attributes = if of_version { "s3:GetObjectVersionAttributes" } else { "s3:GetObjectAttributes" };
+    let further = [
+        (operation == "GetObjectAttributes", attributes),
+        (says(&["x-amz-tagging"]), "s3:PutObjectTagging"),
+        (says(&["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"]), "s3:PutObjectRetention"),
+        (says(&["x-amz-object-lock-legal-hold"]), "s3:PutObjectLegalHold"),
+    ];
+    further.into_iter().filter_map(|(does, action)| does.then_some(action))
+}
+
 /// The fields of a form that policies ask about, by the names of the headers that say the same.
 fn fields(input: &PostObjectInput) -> HeaderMap {
     let fields = [
+        ("x-amz-tagging", input.tagging.as_deref()),
+        ("x-amz-object-lock-mode", input.object_lock_mode.as_ref().map(|mode| mode.as_str())),
+        ("x-amz-object-lock-legal-hold", input.object_lock_legal_hold_status.as_ref().map(|status| status.as_str())),
         ("x-amz-acl", input.acl.as_ref().map(|acl| acl.as_str())),
         ("x-amz-server-side-encryption", input.server_side_encryption.as_ref().map(|algorithm| algorithm.as_str())),
         ("x-amz-server-side-encryption-aws-kms-key-id", input.ssekms_key_id.as_deref()),
@@ -272,6 +295,14 @@ impl Gateway {
         self.ask(bucket, policy_of(bucket).as_ref(), caller.account.as_deref(), action, key, facts)
     }
 
+    /// Whether a copy may put the tags that go along with it.
+    pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
+        let nobody = Caller::default();
+        let caller = caller.unwrap_or(&nobody);
+        let facts = Facts { headers: Some(headers), ..Facts::of(&caller.origin, now_ms()) };
+        self.ask(bucket, policy_of(bucket).as_ref(), caller.account.as_deref(), "s3:PutObjectTagging", Some(key), facts)
+    }
+
     /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
         let is_missing = matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion);
@@ -314,7 +345,9 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutObjectTagging" => "s3:PutObjectTagging",
         "DeleteObjectTagging" if of_version => "s3:DeleteObjectVersionTagging",
         "DeleteObjectTagging" => "s3:DeleteObjectTagging",
+        "GetObjectAcl" if of_version => "s3:GetObjectVersionAcl",
         "GetObjectAcl" => "s3:GetObjectAcl",
+        "PutObjectAcl" if of_version => "s3:PutObjectVersionAcl",
         "PutObjectAcl" => "s3:PutObjectAcl",
         "GetObjectRetention" => "s3:GetObjectRetention",
         "PutObjectRetention" => "s3:PutObjectRetention",
