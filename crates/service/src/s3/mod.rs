@@ -1,6 +1,7 @@
 //! The operations of S3, each in the module of its ground. What isn't here is answered with `NotImplemented`; docs/s3.md has the list.
 
 mod buckets;
+mod completion;
 mod copy;
 mod delete;
 mod get;
