@@ -43,6 +43,29 @@ def test_ownership_is_enforced(s3, bucket):
     assert rules == [{"ObjectOwnership": "BucketOwnerEnforced"}]
 
 
+def test_ownership_can_be_enforced_again_and_is_not_lifted(s3, bucket, make_bucket, bucket_name):
+    def rules(ownership: str) -> dict:
+        return {"Rules": [{"ObjectOwnership": ownership}]}
+
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules("BucketOwnerEnforced"))
+    make_bucket(ObjectOwnership="BucketOwnerEnforced")
+    for other in ("BucketOwnerPreferred", "ObjectWriter"):
+        with refused("NotImplemented", 501):
+            s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules(other))
+        with refused("NotImplemented", 501):
+            s3.create_bucket(Bucket=bucket_name, ObjectOwnership=other)
+    with refused("MalformedXML", 400):
+        s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules("Nobody"))
+    assert s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"] == rules("BucketOwnerEnforced")
+
+
+def test_who_may_not_sees_and_changes_no_ownership(alt, bucket):
+    with refused("AccessDenied", 403):
+        alt.get_bucket_ownership_controls(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        alt.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+
+
 @pytest.mark.parametrize("acl", ["private", "bucket-owner-full-control"])
 def test_a_list_that_gives_nothing_away_is_accepted(s3, bucket, acl):
     s3.put_object(Bucket=bucket, Key="object", Body=b"body", ACL=acl)

@@ -8,17 +8,17 @@ const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBuck
     GetBucketOwnershipControls GetBucketPolicy GetBucketPolicyStatus GetBucketTagging GetBucketVersioning GetObject GetObjectAcl \
     GetObjectAttributes GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectVersion GetObjectVersionAcl \
     GetObjectVersionAttributes GetObjectVersionTagging ListBucket ListBucketMultipartUploads ListBucketVersions \
-    ListMultipartUploadParts PutBucketAcl PutBucketObjectLockConfiguration PutBucketPolicy PutBucketTagging PutBucketVersioning \
+    ListMultipartUploadParts PutBucketAcl PutBucketObjectLockConfiguration PutBucketOwnershipControls PutBucketPolicy PutBucketTagging PutBucketVersioning \
     PutObject PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging \
     RestoreObject";
 
 /// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
-const IDLE_ACTIONS: &str = "DeleteBucketOwnershipControls DeleteBucketWebsite GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketCORS \
+const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketCORS \
     GetBucketLogging GetBucketNotification GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketWebsite \
     GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration GetLifecycleConfiguration \
     GetMetricsConfiguration GetObjectTorrent GetObjectVersionForReplication GetObjectVersionTorrent GetReplicationConfiguration \
     InitiateReplication ObjectOwnerOverrideToBucketOwner PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketCORS \
-    PutBucketLogging PutBucketNotification PutBucketOwnershipControls PutBucketPublicAccessBlock PutBucketRequestPayment \
+    PutBucketLogging PutBucketNotification PutBucketPublicAccessBlock PutBucketRequestPayment \
     PutBucketWebsite PutEncryptionConfiguration PutIntelligentTieringConfiguration PutInventoryConfiguration \
     PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
 

@@ -123,6 +123,13 @@ impl Gateway {
         }
         self.check_room(source.version.size())?;
         let kept_tags = tags::encode(&self.tags_of(&source.version)?);
+        if !replaces_tags && !kept_tags.is_empty() {
+            // Tags that go along are read there and put here.
+            let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+            let from = self.bucket(&source.bucket)?;
+            self.may(&from, caller.as_ref(), read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
+            self.may_copy_tags(&bucket, caller.as_ref(), &request.headers, &input.key)?;
+        }
         let described = Described {
             tagging: if replaces_tags { input.tagging.as_deref() } else { Some(kept_tags.as_str()) },
             storage_class: input.storage_class.as_ref(),

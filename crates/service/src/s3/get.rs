@@ -179,6 +179,7 @@ impl Gateway {
     pub(crate) fn attributes(&self, request: S3Request<GetObjectAttributesInput>) -> S3Result<S3Response<GetObjectAttributesOutput>> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
+        customer_key!(input).refuse_to_read()?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let wanted = wanted_attributes(&input.object_attributes)?;
         let wants = |name: &str| wanted.contains(&name);

@@ -1,6 +1,7 @@
 //! The operations of S3, each in the module of its ground. What isn't here is answered with `NotImplemented`; docs/s3.md has the list.
 
 mod buckets;
+mod completion;
 mod copy;
 mod delete;
 mod get;
@@ -112,6 +113,12 @@ impl S3 for Operations {
         request: S3Request<d::GetBucketOwnershipControlsInput>,
     ) -> S3Result<S3Response<d::GetBucketOwnershipControlsOutput>> {
         self.0.ownership(request)
+    }
+    async fn put_bucket_ownership_controls(
+        &self,
+        request: S3Request<d::PutBucketOwnershipControlsInput>,
+    ) -> S3Result<S3Response<d::PutBucketOwnershipControlsOutput>> {
+        self.0.put_ownership(request)
     }
     async fn put_object(&self, request: S3Request<d::PutObjectInput>) -> S3Result<S3Response<d::PutObjectOutput>> {
         self.0.put(request).await
