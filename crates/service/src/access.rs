@@ -126,6 +126,7 @@ pub(crate) fn may_from(bucket: &Bucket, caller: Option<&Caller>, action: &str, k
 
 fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>, request: &RequestFacts<'_>) -> S3Result<()> {
     let policy = bucket.policy.as_deref().map(Policy::parse);
+    let is_public = matches!(&policy, Some(Ok(policy)) if policy.is_public());
     let answer = match policy {
         None => Answer::Silent,
         Some(Ok(policy)) => policy.answer(&Question { account, action, bucket: &bucket.name, key, request: *request }),
@@ -133,6 +134,10 @@ fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&st
         Some(Err(_)) => Answer::Silent,
     };
     let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+    let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
+    if is_restricted && is_public {
+        return Err(s3_error!(AccessDenied, "Access Denied"));
+    }
     // An owner can always mend a policy that shuts everybody out.
     let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
     match answer {
@@ -198,6 +203,17 @@ fn action_of(operation: &str, query: Option<&str>) -> &'static str {
         "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
+        "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
+        "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        "GetBucketLogging" => "s3:GetBucketLogging",
+        "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
+        "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
+        "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "GetBucketReplication" => "s3:GetReplicationConfiguration",
+        "GetBucketWebsite" => "s3:GetBucketWebsite",
         "GetBucketAcl" => "s3:GetBucketAcl",
         "PutBucketAcl" => "s3:PutBucketAcl",
         "DeleteBucket" => "s3:DeleteBucket",

@@ -62,6 +62,33 @@ impl DefaultRetention {
     }
 }
 
+/// What is blocked of public access to a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PublicAccess {
+    /// Lists that give something to everybody can't be put. Here they never can.
+    pub block_acls: bool,
+    /// Such lists give nothing. Here there are none.
+    pub ignore_acls: bool,
+    /// Policies that let everybody in can't be put.
+    pub block_policy: bool,
+    /// Policies that let everybody in let in the owner alone.
+    pub restrict_buckets: bool,
+}
+
+impl PublicAccess {
+    fn bits(self) -> u8 {
+        [self.block_acls, self.ignore_acls, self.block_policy, self.restrict_buckets]
+            .into_iter()
+            .enumerate()
+            .fold(0, |bits, (index, is_set)| bits | u8::from(is_set) << index)
+    }
+
+    fn of_bits(bits: u8) -> Self {
+        let is_set = |index: u8| bits >> index & 1 == 1;
+        Self { block_acls: is_set(0), ignore_acls: is_set(1), block_policy: is_set(2), restrict_buckets: is_set(3) }
+    }
+}
+
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
@@ -81,9 +108,12 @@ pub struct Bucket {
     pub policy: Option<String>,
     /// Its tags, URL-encoded.
     pub tags: Option<String>,
+    /// What is blocked of public access; none if that was never said, or was taken back.
+    pub public_access: Option<PublicAccess>,
 }
 
-const COLUMNS: &str = "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags";
+const COLUMNS: &str =
+    "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access";
 
 impl State {
     /// Makes a bucket. `false` if there is one of that name.
@@ -137,7 +167,7 @@ impl State {
             };
             connection.execute(
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
-                 policy = ?7, tags = ?8 WHERE name = ?1",
+                 policy = ?7, tags = ?8, public_access = ?9 WHERE name = ?1",
                 params![
                     name,
                     versioning,
@@ -147,6 +177,7 @@ impl State {
                     bucket.retention.is_some_and(|retention| retention.in_years),
                     bucket.policy,
                     bucket.tags,
+                    bucket.public_access.map(PublicAccess::bits),
                 ],
             )?;
             Ok(Some(()))
@@ -191,5 +222,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
         retention: mode.zip(period).map(|(mode, period)| DefaultRetention { mode, period, in_years }),
         policy: row.get(8)?,
         tags: row.get(9)?,
+        public_access: row.get::<_, Option<u8>>(10)?.map(PublicAccess::of_bits),
     })
 }

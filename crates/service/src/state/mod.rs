@@ -22,7 +22,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 
 pub use accounts::{Account, AccountKey, NewKey};
-pub use buckets::{Bucket, DefaultRetention, RetentionMode, Versioning};
+pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
 pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
 pub use versions::{Retention, VersionState};
