@@ -205,6 +205,8 @@ fn action_of(operation: &str, query: Option<&str>) -> &'static str {
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
         "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
         "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetBucketCors" => "s3:GetBucketCORS",
+        "PutBucketCors" | "DeleteBucketCors" => "s3:PutBucketCORS",
         "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
         "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
         "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",

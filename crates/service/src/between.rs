@@ -33,8 +33,9 @@ pub(crate) struct Signed(pub(crate) Option<String>);
 pub(crate) struct Between(pub(crate) S3Service);
 
 /// Parameters that make a PUT or POST one with an XML (or JSON) body.
-const BODIES: [&str; 11] = [
+const BODIES: [&str; 12] = [
     "acl",
+    "cors",
     "delete",
     "encryption",
     "legal-hold",

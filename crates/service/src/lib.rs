@@ -10,10 +10,12 @@
 //! ```
 
 mod access;
+mod address;
 mod background;
 mod between;
 mod checksums;
 mod conditions;
+mod cors;
 mod errors;
 mod failures;
 mod forms;

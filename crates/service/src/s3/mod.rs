@@ -2,6 +2,7 @@
 
 mod buckets;
 mod copy;
+mod cors;
 mod delete;
 mod get;
 mod given;
@@ -131,6 +132,15 @@ impl S3 for Operations {
         request: S3Request<d::DeletePublicAccessBlockInput>,
     ) -> S3Result<S3Response<d::DeletePublicAccessBlockOutput>> {
         self.0.delete_public_access(request)
+    }
+    async fn get_bucket_cors(&self, request: S3Request<d::GetBucketCorsInput>) -> S3Result<S3Response<d::GetBucketCorsOutput>> {
+        self.0.get_cors(request)
+    }
+    async fn put_bucket_cors(&self, request: S3Request<d::PutBucketCorsInput>) -> S3Result<S3Response<d::PutBucketCorsOutput>> {
+        self.0.put_cors(request)
+    }
+    async fn delete_bucket_cors(&self, request: S3Request<d::DeleteBucketCorsInput>) -> S3Result<S3Response<d::DeleteBucketCorsOutput>> {
+        self.0.delete_cors(request)
     }
     async fn get_bucket_encryption(
         &self,

@@ -110,10 +110,12 @@ pub struct Bucket {
     pub tags: Option<String>,
     /// What is blocked of public access; none if that was never said, or was taken back.
     pub public_access: Option<PublicAccess>,
+    /// Rules for pages of other sites, as JSON.
+    pub cors: Option<String>,
 }
 
 const COLUMNS: &str =
-    "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access";
+    "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors";
 
 impl State {
     /// Makes a bucket. `false` if there is one of that name.
@@ -167,7 +169,7 @@ impl State {
             };
             connection.execute(
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
-                 policy = ?7, tags = ?8, public_access = ?9 WHERE name = ?1",
+                 policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
                 params![
                     name,
                     versioning,
@@ -178,6 +180,7 @@ impl State {
                     bucket.policy,
                     bucket.tags,
                     bucket.public_access.map(PublicAccess::bits),
+                    bucket.cors,
                 ],
             )?;
             Ok(Some(()))
@@ -223,5 +226,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
         policy: row.get(8)?,
         tags: row.get(9)?,
         public_access: row.get::<_, Option<u8>>(10)?.map(PublicAccess::of_bits),
+        cors: row.get(11)?,
     })
 }

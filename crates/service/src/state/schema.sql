@@ -38,7 +38,9 @@ CREATE TABLE bucket (
     policy TEXT,
     tags TEXT,
     -- What is blocked of public access, if that was ever said: 1 new lists, 2 lists, 4 new policies, 8 policies.
-    public_access INTEGER
+    public_access INTEGER,
+    -- Rules for pages of other sites, as JSON.
+    cors TEXT
 ) WITHOUT ROWID;
 
 CREATE TABLE upload (
