@@ -37,6 +37,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         serving.kill()
 
 
+@pytest.fixture
+def running(tmp_path) -> Iterator[Serving]:
+    """A server of one's own, whose files and settings can be looked at and changed."""
+    if os.environ.get("S3_ENDPOINT"):
+        pytest.skip("another server is not started here")
+    serving = Serving(tmp_path)
+    try:
+        serving.start()
+        yield serving
+        serving.stop()
+    finally:
+        serving.kill()
+
+
 def elsewhere(endpoint: str) -> Server:
     def account(prefix: str) -> Account | None:
         key, secret = (os.environ.get(f"{prefix}_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))

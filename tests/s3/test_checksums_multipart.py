@@ -185,3 +185,15 @@ def test_the_transfer_manager_of_the_sdk_works_in_both_directions(s3, bucket, tm
     assert target.read_bytes() == source.read_bytes()
     s3.copy({"Bucket": bucket, "Key": "object"}, bucket, "copy")
     assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == source.read_bytes()
+
+
+def test_a_wrong_checksum_of_the_whole_is_told_before_one_of_a_part_is_missed(s3, bucket):
+    upload = filled(s3, bucket, "SHA256", "COMPOSITE")
+    named = upload.done
+    upload.done = [{name: part[name] for name in ("PartNumber", "ETag")} for part in named]
+    with refused("BadDigest", 400):
+        upload.complete(ChecksumSHA256=composite("SHA256", PARTS[:1]))
+    with refused("InvalidRequest", 400):
+        upload.complete(ChecksumSHA256=composite("SHA256", PARTS))
+    upload.done = named
+    assert upload.complete(ChecksumSHA256=composite("SHA256", PARTS))["ChecksumSHA256"] == composite("SHA256", PARTS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from digests import etag
@@ -162,3 +164,14 @@ def test_a_bucket_without_uploads_lists_none(s3, bucket):
 def test_nobody_else_lists_uploads(alt, bucket, uploads):
     with refused("AccessDenied", 403):
         alt.list_multipart_uploads(Bucket=bucket)
+
+
+def test_an_upload_of_another_account_is_for_the_owner_of_the_bucket(s3, alt, bucket):
+    """The bucket's owner owns all objects in it, so he will own this one; who has begun it is told beside."""
+    owner, other = (client.list_buckets()["Owner"]["ID"] for client in (s3, alt))
+    allow = {"Effect": "Allow", "Principal": {"CanonicalUser": other}, "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [allow]}))
+    upload = alt.create_multipart_upload(Bucket=bucket, Key="theirs")["UploadId"]
+    (entry,) = s3.list_multipart_uploads(Bucket=bucket)["Uploads"]
+    for listed in (entry, s3.list_parts(Bucket=bucket, Key="theirs", UploadId=upload)):
+        assert (listed["Owner"]["ID"], listed["Initiator"]["ID"]) == (owner, other)

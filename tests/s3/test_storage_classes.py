@@ -5,7 +5,9 @@ The classes of Fulgurite: STANDARD and GLACIER_IR are read at once, GLACIER and 
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from digests import content_md5, etag
+from serving import START_S, Serving, connect
 from wire import headers, refused, status
 
 BODY = b"archived" * 1000
@@ -305,3 +308,66 @@ def test_an_upload_in_parts_has_the_class_it_was_begun_with(s3, bucket):
 def test_a_head_of_what_is_archived_says_nothing_of_a_restore_nobody_asked_for(s3, archived):
     answer = headers(s3.head_object(**archived))
     assert answer["x-amz-storage-class"] == "GLACIER" and "x-amz-restore" not in answer
+
+
+def accounts(serving: Serving, *arguments: str) -> list[dict]:
+    done = subprocess.run(serving.command("accounts", *arguments), capture_output=True, check=True, timeout=START_S)
+    return json.loads(done.stdout) if done.stdout else []
+
+
+def archive(client, bucket: str, count: int) -> list[dict]:
+    client.create_bucket(Bucket=bucket)
+    objects = [{"Bucket": bucket, "Key": f"object {index}"} for index in range(count)]
+    for which in objects:
+        client.put_object(**which, Body=BODY, StorageClass="GLACIER")
+    return objects
+
+
+def test_an_account_beyond_its_quota_is_told_to_come_back_and_others_are_not(running):
+    main, second = connect(running.server, running.account), connect(running.server, running.add_account("second"))
+    ours, theirs = archive(main, "ours", 2), archive(second, "theirs", 2)
+    for quota, which in ((("--open", "0"), "open at once"), (("--gib-a-day", "0"), "GiB restored a day")):
+        accounts(running, "quota", "second", *quota)
+        with refused("SlowDown", 503) as caught:
+            restore(second, theirs[0])
+        error = caught.value.response
+        assert "second" in error["Error"]["Message"] and which in error["Error"]["Message"]
+        assert 0 < int(headers(error)["retry-after"]) <= 86_400
+        assert state(second, theirs[0]) is None
+        assert status(restore(main, ours[0], tier="Bulk")) in (200, 202)
+    accounts(running, "quota", "second", "--as-settings")
+    restore(second, theirs[0])
+    wait(second, theirs[0])
+
+
+def test_what_is_restored_already_does_not_count_again(running):
+    client = connect(running.server, running.account)
+    first, other = archive(client, "ours", 2)
+    restore(client, first)
+    expires = wait(client, first)
+    accounts(running, "quota", "main", "--open", "0", "--gib-a-day", "0")
+    assert status(restore(client, first, days=30)) == 200
+    assert wait(client, first) - expires >= timedelta(days=29)
+    with refused("SlowDown", 503):
+        restore(client, other)
+
+
+def test_quotas_are_listed_with_their_accounts_and_named_in_the_settings(running):
+    running.add_account("second")
+    accounts(running, "quota", "second", "--open", "5", "--gib-a-day", "10")
+    listed = {account["account"]: account["quota"] for account in accounts(running, "list")}
+    assert listed == {"main": {"open": None, "gib_a_day": None}, "second": {"open": 5, "gib_a_day": 10}}
+    accounts(running, "quota", "second", "--gib-a-day", "7")
+    assert {account["account"]: account["quota"] for account in accounts(running, "list")}["second"] == {"open": None, "gib_a_day": 7}
+    for arguments in (["nobody", "--open", "1"], ["second"], ["second", "--open", "1", "--as-settings"]):
+        assert subprocess.run(running.command("accounts", "quota", *arguments), capture_output=True, timeout=START_S).returncode != 0
+    running.stop()
+    settings = running.archive / "service.toml"
+    text = settings.read_text()
+    assert "open_per_account = 10000" in text
+    settings.write_text(text.replace("open_per_account = 10000", "open_per_account = 0"))
+    running.start()
+    client = connect(running.server, running.account)
+    [which] = archive(client, "ours", 1)
+    with refused("SlowDown", 503):
+        restore(client, which)

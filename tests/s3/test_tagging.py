@@ -210,3 +210,9 @@ def test_nobody_else_reads_or_writes_tags(alt, s3, bucket):
         alt.put_object_tagging(Bucket=bucket, Key="object", Tagging=tag_set({"a": "2"}))
     with refused("AccessDenied", 403):
         alt.get_bucket_tagging(Bucket=bucket)
+
+
+def test_tags_are_told_in_the_order_of_their_names(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"body", Tagging="foo=1&bar&Baz=2")
+    names = [tag["Key"] for tag in s3.get_object_tagging(Bucket=bucket, Key="object")["TagSet"]]
+    assert names == ["Baz", "bar", "foo"]

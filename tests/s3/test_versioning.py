@@ -174,7 +174,7 @@ def test_suspended_versioning_keeps_versions_and_writes_over_null(s3, versioned)
     version = put(s3, versioned, b"version")
     turn(s3, versioned, "Suspended")
     for body in (b"null one", b"null two"):
-        assert put(s3, versioned, body) in (None, "null")
+        assert put(s3, versioned, body) is None
     assert states(s3, versioned) == sorted([(version, False), ("null", False)])
     assert (content(s3, versioned), content(s3, versioned, "null"), content(s3, versioned, version)) == (
         b"null two",
@@ -194,6 +194,19 @@ def test_suspended_versioning_makes_a_marker_null_that_replaces_the_version_null
         content(s3, versioned)
     s3.delete_object(Bucket=versioned, Key="object", VersionId="null")
     assert content(s3, versioned) == b"version"
+
+
+def test_what_is_copied_or_uploaded_in_parts_while_versioning_is_suspended_is_the_version_null(s3, versioned):
+    turn(s3, versioned, "Suspended")
+    s3.put_object(Bucket=versioned, Key="source", Body=b"body")
+    which = {"Bucket": versioned, "Key": "parts"}
+    upload = s3.create_multipart_upload(**which)["UploadId"]
+    tag = s3.upload_part(**which, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": tag}]}
+    done = [s3.complete_multipart_upload(**which, UploadId=upload, MultipartUpload=parts) for _ in range(2)]
+    copied = s3.copy_object(Bucket=versioned, Key="copy", CopySource=f"{versioned}/source")
+    assert all("VersionId" not in answer for answer in [*done, copied])
+    assert {s3.head_object(Bucket=versioned, Key=key)["VersionId"] for key in ("source", "parts", "copy")} == {"null"}
 
 
 def test_enabling_again_leaves_null_where_it_is(s3, versioned):

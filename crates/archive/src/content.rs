@@ -1,14 +1,18 @@
 //! Reading content by platter and place: the sets that the catalogue knows, opened on the stores that have them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_glass::ReadDrive;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, PlatterPlace, SetDescription, SetRow};
 use crate::set_reader::{BeyondRepair, OpenSet, Repairs, SetReadError, SetReader, Source};
 use crate::store::{PlatterFile, PlatterStore};
+
+/// Sets whose platters one reader keeps open: files are few, and a reader may go through all sets of an archive.
+const SETS_OPEN: usize = 8;
 
 /// Why content could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -59,19 +63,26 @@ impl Archive {
 pub struct ContentReader<'a> {
     archive: &'a Archive,
     sets: SetReader<'a>,
+    /// Sets that are open, the one that was opened last at the end.
+    open: VecDeque<SetId>,
 }
 
 impl<'a> ContentReader<'a> {
     /// A reader of an archive's platters.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, sets: SetReader::new(archive.rebuilding(), archive.threads()) }
+        Self { archive, sets: SetReader::new(archive.rebuilding(), archive.threads()), open: VecDeque::new() }
     }
 
     /// What it took so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.sets.repairs()
+    }
+
+    /// Says up to which byte of a platter's content reading is going to go on: see [`SetReader::read_ahead`].
+    pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
+        self.sets.read_ahead(platter, end);
     }
 
     /// Fills `out` with the content of a platter from byte `offset` on.
@@ -81,9 +92,15 @@ impl<'a> ContentReader<'a> {
     /// place that the platter doesn't have.
     pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ContentError> {
         if !self.sets.knows(platter) {
-            let row: Option<SetRow> = self.archive.catalogue().set_of(platter).map_err(ArchiveError::from)?;
+            let row: Option<SetRow> = self.archive.reading().set_of(platter).map_err(ArchiveError::from)?;
             let row = row.ok_or(ArchiveError::UnknownPlatter { platter })?;
+            if self.open.len() == SETS_OPEN
+                && let Some(oldest) = self.open.pop_front()
+            {
+                self.sets.forget(oldest);
+            }
             self.sets.introduce(Arc::new(self.archive.open_set(&row.description)));
+            self.open.push_back(row.description.id);
         }
         Ok(self.sets.read(platter, offset, out)?)
     }

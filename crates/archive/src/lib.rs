@@ -22,6 +22,7 @@ pub mod content;
 pub mod keyring;
 pub mod keystore;
 pub mod object;
+pub mod place;
 pub mod set_reader;
 pub mod settings;
 pub mod staging;

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use fulgurite_domain::{Digest, PlatterId, VersionId};
@@ -13,7 +14,9 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::content::{ContentError, ContentReader};
 use crate::ingest::RECORD_FRAMES;
+use crate::place::{Place, reach};
 use crate::set_reader::{BeyondRepair, Repairs};
+use crate::volume::VolumeFile;
 
 /// Why an object can't be given back.
 #[derive(Debug, thiserror::Error)]
@@ -61,17 +64,53 @@ impl From<ContentError> for ReadError {
     }
 }
 
+/// How staged bytes are checked.
+#[derive(Clone, Copy)]
+enum Check {
+    /// Not here: the tags of their frames tell, and no more is read than is asked for.
+    ByFrames,
+    /// By the checksums of whole records.
+    ByRecords,
+}
+
+/// Opens frames from `first` on in place, and says where in the buffer their content is.
+fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Range<usize>>, FrameError> {
+    let mut pieces = Vec::with_capacity(buffer.len().div_ceil(STORED_FRAME_BYTES));
+    for (index, (number, frame)) in (first..).zip(buffer.chunks_mut(STORED_FRAME_BYTES)).enumerate() {
+        let start = index * STORED_FRAME_BYTES;
+        pieces.push(start..start + frames.open(number, frame)?.len());
+    }
+    Ok(pieces)
+}
+
 /// Where the stored bytes of a version are.
 enum Places {
     Staged(Vec<StagedData>),
     Archived(Vec<Extent>),
 }
 
+/// Takes a buffer, and where in it pieces of the content are. It may take the memory away.
+pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
+
+/// Segments that an opened version holds at most: each is an open file.
+const SEGMENTS_HELD: usize = 16;
+
+/// A version that was found, with all that it takes to read it.
+pub struct Opened {
+    version: VersionRow,
+    frames: Frames,
+    places: Places,
+    /// Files of the segments that it is staged in: what was removed from a disk can be read for as long as it is open.
+    segments: Vec<(u64, Arc<dyn VolumeFile>)>,
+}
+
 /// Reads objects. One for each thread.
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
     content: ContentReader<'a>,
-    stored: Vec<u8>,
+    /// How far it was told that reading goes on.
+    ahead: Option<(PlatterId, u64)>,
+    buffer: Vec<u8>,
     payload: Vec<u8>,
 }
 
@@ -79,13 +118,29 @@ impl<'a> ObjectReader<'a> {
     /// A reader of an archive's objects.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
-        Self { archive, content: ContentReader::new(archive), stored: Vec::new(), payload: Vec::new() }
+        Self { archive, content: ContentReader::new(archive), ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
     /// What repair it took so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.content.repairs()
+    }
+
+    /// Says where the versions lie that are going to be read, in that order, beginning with the next. Neighbours on a platter are then fetched together.
+    pub fn expect(&mut self, places: impl IntoIterator<Item = Place>) {
+        let mut places = places.into_iter().peekable();
+        // Until then it is known, and each of many small ones would look at all that follow.
+        if let (Some(&Place::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
+            && ahead.0 == platter
+            && end <= ahead.1
+        {
+            return;
+        }
+        self.ahead = reach(places);
+        if let Some((platter, end)) = self.ahead {
+            self.content.read_ahead(platter, end);
+        }
     }
 
     /// Gives the content of a version to `sink`, in pieces, and checks the whole against its SHA-256 in the end. What `sink` was given
@@ -117,34 +172,82 @@ impl<'a> ObjectReader<'a> {
         range: Range<u64>,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ReadError> {
-        if stored_bytes(version.record.size) != version.stored_bytes {
-            return Err(ReadError::Uncovered { from: version.stored_bytes });
-        }
-        let range = range.start.min(version.record.size)..range.end.min(version.record.size);
+        self.read_buffers(version, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
+    }
+
+    /// [`read_range`](Self::read_range) for who wants the memory as well: `sink` is given buffers of up to 16 frames.
+    ///
+    /// # Errors
+    /// [`ReadError`] says why.
+    pub fn read_buffers(&mut self, version: &VersionRow, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
         if range.is_empty() {
             return Ok(());
         }
+        let opened = self.open(version)?;
+        self.read_opened(&opened, range, sink)
+    }
+
+    /// Finds out where a version is, and holds it: it can be read to its end even if it is removed meanwhile, or archived. Of a version that is
+    /// staged in more than 16 segments (4 GiB by the default settings) the rest isn't held.
+    ///
+    /// # Errors
+    /// [`ReadError`] says why.
+    pub fn open(&self, version: &VersionRow) -> Result<Opened, ReadError> {
+        if stored_bytes(version.record.size) != version.stored_bytes {
+            return Err(ReadError::Uncovered { from: version.stored_bytes });
+        }
         let frames = self.frames(version.id, version.sealed)?;
-        let places = self.places(version)?;
+        let mut opened = Opened { version: version.clone(), frames, places: self.places(version)?, segments: Vec::new() };
+        if let Places::Staged(data) = &opened.places {
+            for record in data {
+                let segment = record.place.segment;
+                if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < SEGMENTS_HELD {
+                    match self.archive.staging().open(segment) {
+                        Ok(file) => opened.segments.push((segment, file)),
+                        // A flush may have archived the version since, and its segment be gone: reading finds out.
+                        Err(_) => break,
+                    }
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// [`read_buffers`](Self::read_buffers) of what was opened.
+    ///
+    /// # Errors
+    /// [`ReadError`] says why.
+    pub fn read_opened(&mut self, opened: &Opened, range: Range<u64>, sink: &mut BufferSink<'_>) -> Result<(), ReadError> {
+        let size = opened.version.record.size;
+        let range = range.start.min(size)..range.end.min(size);
         let frame_bytes = FRAME_BYTES as u64;
         let (mut frame, end) = (range.start / frame_bytes, range.end.div_ceil(frame_bytes));
-        while frame < end {
-            // Up to the end of the staged record that the frame is in, so that each record is read once.
+        let mut buffer = std::mem::take(&mut self.buffer);
+        while frame < end && !range.is_empty() {
+            // Up to the end of the staged record that the frame is in.
             let next = end.min((frame / RECORD_FRAMES as u64 + 1) * RECORD_FRAMES as u64);
-            let stored = frame * STORED_FRAME_BYTES as u64..(next * STORED_FRAME_BYTES as u64).min(version.stored_bytes);
-            let mut bytes = std::mem::take(&mut self.stored);
-            bytes.resize((stored.end - stored.start) as usize, 0);
-            let result = self.read_stored(version, &places, stored.start, &mut bytes);
-            self.stored = bytes;
-            result?;
-            for (index, bytes) in (frame..).zip(self.stored.chunks_mut(STORED_FRAME_BYTES)) {
-                let content = frames.open(index, bytes)?;
-                let from = range.start.saturating_sub(index * frame_bytes).min(content.len() as u64);
-                let to = (range.end - index * frame_bytes).min(content.len() as u64);
-                sink(&content[from as usize..to as usize])?;
+            let stored = frame * STORED_FRAME_BYTES as u64..(next * STORED_FRAME_BYTES as u64).min(opened.version.stored_bytes);
+            buffer.resize((stored.end - stored.start) as usize, 0);
+            let mut read = |check| {
+                self.read_stored(opened, stored.start, &mut buffer, check)?;
+                Ok::<_, ReadError>(open_frames(&opened.frames, frame, &mut buffer)?)
+            };
+            let mut pieces = match read(Check::ByFrames) {
+                // It may be of another segment that had the same number before; or it is damaged, and staging says where.
+                Err(_) if matches!(opened.places, Places::Staged(_)) => read(Check::ByRecords)?,
+                pieces => pieces?,
+            };
+            // Cuts off what is before and behind the range.
+            if let Some(first) = pieces.first_mut() {
+                first.start += range.start.saturating_sub(frame * frame_bytes) as usize;
             }
+            if let Some(last) = pieces.last_mut() {
+                last.end -= (next * frame_bytes).min(size).saturating_sub(range.end) as usize;
+            }
+            sink(&mut buffer, &pieces)?;
             frame = next;
         }
+        self.buffer = buffer;
         Ok(())
     }
 
@@ -167,12 +270,12 @@ impl<'a> ObjectReader<'a> {
     }
 
     /// Fills `out` with stored bytes of a version.
-    fn read_stored(&mut self, version: &VersionRow, places: &Places, from: u64, out: &mut [u8]) -> Result<(), ReadError> {
-        match places {
+    fn read_stored(&mut self, opened: &Opened, from: u64, out: &mut [u8], check: Check) -> Result<(), ReadError> {
+        match &opened.places {
             Places::Archived(extents) => self.read_extents(extents, from, out),
-            Places::Staged(data) => match self.read_staged(data, from, out) {
+            Places::Staged(data) => match self.read_staged(opened, data, from, out, check) {
                 // A flush may have archived the version since, and its segment be gone.
-                Err(ReadError::Archive(ArchiveError::Staging(error))) => match self.places(version)? {
+                Err(ReadError::Archive(ArchiveError::Staging(error))) => match self.places(&opened.version)? {
                     Places::Archived(extents) => self.read_extents(&extents, from, out),
                     Places::Staged(_) => Err(ArchiveError::from(error).into()),
                 },
@@ -181,18 +284,31 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    fn read_staged(&mut self, data: &[StagedData], mut from: u64, mut out: &mut [u8]) -> Result<(), ReadError> {
+    fn read_staged(
+        &mut self,
+        opened: &Opened,
+        data: &[StagedData],
+        mut from: u64,
+        mut out: &mut [u8],
+        check: Check,
+    ) -> Result<(), ReadError> {
+        let staging = self.archive.staging();
         while !out.is_empty() {
             let after = data.partition_point(|record| record.stored_offset <= from);
             let record = data[..after].last().filter(|record| from < record.stored_offset + u64::from(record.place.bytes));
-            let record = record.ok_or(ReadError::Uncovered { from })?;
-            let mut payload = std::mem::take(&mut self.payload);
-            let read = self.archive.staging().read(record.place, &mut payload);
-            self.payload = payload;
+            let StagedData { stored_offset, place } = *record.ok_or(ReadError::Uncovered { from })?;
+            let start = (from - stored_offset) as usize;
+            let (now, later) = out.split_at_mut(out.len().min(place.bytes as usize - start));
+            let read = match check {
+                Check::ByFrames => match opened.segments.iter().find(|(segment, _)| *segment == place.segment) {
+                    Some((_, file)) => staging.read_part(&**file, place, start, now),
+                    None => staging.open(place.segment).and_then(|file| staging.read_part(&*file, place, start, now)),
+                },
+                Check::ByRecords => {
+                    staging.read(place, &mut self.payload).map(|()| now.copy_from_slice(&self.payload[start..][..now.len()]))
+                }
+            };
             read.map_err(ArchiveError::from)?;
-            let start = (from - record.stored_offset) as usize;
-            let (now, later) = out.split_at_mut(out.len().min(self.payload.len() - start));
-            now.copy_from_slice(&self.payload[start..start + now.len()]);
             from += now.len() as u64;
             out = later;
         }

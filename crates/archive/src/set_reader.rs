@@ -10,14 +10,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_codec::{PooledCode, PooledRepairer};
-use fulgurite_domain::{Geometry, PlatterId, SetId, TrackIndex};
+use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
 use fulgurite_glass::{GroupRepair, PlatterSource, ReadDrive, Rebuilt, SectorRead, Track};
 
 use crate::catalogue::SetDescription;
 use crate::store::PlatterFile;
 
-/// Sectors fetched at once, at most: 16 of the largest are 1 MiB, which is what a read of an object asks for.
-const WINDOW_SECTORS: u16 = 20;
+/// Payload fetched at once, at most, and never more than a track: a read of an object asks for 1 MiB, which need not begin with a sector.
+const WINDOW_BYTES: u64 = 20 * SECTOR_BYTES_MAX as u64;
 
 /// How many tracks each level of the code gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +101,8 @@ pub struct SetReader<'a> {
     sets: HashMap<SetId, Arc<OpenSet>>,
     platters: HashMap<PlatterId, (SetId, u16)>,
     window: Option<Window>,
+    /// Up to where of a platter's content reading is going to go on.
+    ahead: Option<(PlatterId, u64)>,
     rebuilt: Option<RebuiltTrack>,
     hopeless: Hopeless,
     repairs: Repairs,
@@ -134,6 +136,7 @@ impl<'a> SetReader<'a> {
             sets: HashMap::new(),
             platters: HashMap::new(),
             window: None,
+            ahead: None,
             rebuilt: None,
             hopeless: Hopeless::new(),
             repairs: Repairs::default(),
@@ -159,12 +162,24 @@ impl<'a> SetReader<'a> {
         self.hopeless.clear();
     }
 
+    /// Says that the content of a platter is going to be read up to byte `end`: what lies before it is fetched along with what is read next, as far as
+    /// one read of the medium goes.
+    pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
+        self.ahead = Some((platter, end));
+    }
+
     /// Makes a set known.
     pub fn introduce(&mut self, set: Arc<OpenSet>) {
         for (position, place) in set.description.platters.iter().enumerate() {
             self.platters.insert(place.platter, (set.description.id, position as u16));
         }
         self.sets.insert(set.description.id, set);
+    }
+
+    /// Forgets a set, whose platters are closed if nobody else has them open.
+    pub fn forget(&mut self, set: SetId) {
+        self.sets.remove(&set);
+        self.platters.retain(|_, (of, _)| *of != set);
     }
 
     /// Fills `out` with the content of a platter from byte `offset` on.
@@ -184,7 +199,7 @@ impl<'a> SetReader<'a> {
         while !out.is_empty() {
             let (track, sector, within) = geometry.locate(offset);
             let left_in_track = geometry.track_bytes() - (u64::from(sector) * u64::from(geometry.sector_bytes) + u64::from(within));
-            let most = u64::from(WINDOW_SECTORS) * u64::from(geometry.sector_bytes) - u64::from(within);
+            let most = WINDOW_BYTES - u64::from(within);
             let (now, later) = out.split_at_mut((out.len() as u64).min(left_in_track).min(most) as usize);
             self.read_in_track(&set, position, track, u64::from(sector) * u64::from(geometry.sector_bytes) + u64::from(within), now)?;
             offset += now.len() as u64;
@@ -204,6 +219,7 @@ impl<'a> SetReader<'a> {
             (window.platter, window.track) == (platter, index) && window.first <= sectors.start && sectors.end <= end
         };
         if !self.window.as_ref().is_some_and(has) {
+            let sectors = sectors.start..sectors.end.max(self.expected(geometry, platter, index, sectors.start));
             let mut buffer = self.window.take().map_or_else(Vec::new, |window| window.buffer);
             buffer.resize(sectors.len() * geometry.sector_stride(), 0);
             let known_bad = self.rebuilt.as_ref().is_some_and(|rebuilt| (rebuilt.platter, rebuilt.index) == (platter, index));
@@ -226,6 +242,14 @@ impl<'a> SetReader<'a> {
             done += bytes;
         }
         Ok(())
+    }
+
+    /// The sector of a track behind those that one read from `first` on should fetch, by what is going to be read.
+    fn expected(&self, geometry: Geometry, platter: PlatterId, index: TrackIndex, first: u16) -> u16 {
+        let Some((_, end)) = self.ahead.filter(|ahead| ahead.0 == platter) else { return first };
+        let within = end.saturating_sub(u64::from(index.0) * geometry.track_bytes()).min(geometry.track_bytes());
+        let sector_bytes = u64::from(geometry.sector_bytes);
+        within.div_ceil(sector_bytes).min(u64::from(first) + WINDOW_BYTES / sector_bytes) as u16
     }
 
     /// Reads within one track that has to be rebuilt, or was.

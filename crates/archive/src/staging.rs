@@ -14,10 +14,8 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentHead};
 
 use crate::catalogue::StagedPlace;
-use crate::volume::{Volume, VolumeFile};
+use crate::volume::{Appending, Volume, VolumeFile};
 
-/// Bytes that are gathered before they are written.
-const WRITE_BYTES: usize = 1 << 20;
 /// Segments kept open for reading.
 const OPEN_SEGMENTS: usize = 32;
 
@@ -153,18 +151,31 @@ impl Staging {
     fn read_once(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
         let file = self.open(place.segment)?;
         payload.resize(place.bytes as usize, 0);
-        let mut read = 0;
-        while read < payload.len() {
-            match file.read_at(place.offset + read as u64, &mut payload[read..]) {
-                Ok(0) => break,
-                Ok(bytes) => read += bytes,
-                Err(source) => return Err(self.read_error(place.segment, source)),
-            }
-        }
-        if read < payload.len() || crc64(payload) != place.crc64 {
-            return Err(StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset });
+        self.read_part(&*file, place, 0, payload)?;
+        if crc64(payload) != place.crc64 {
+            return Err(self.damaged(place));
         }
         Ok(())
+    }
+
+    /// Reads a part of a payload from its segment, from `start` on, unchecked: the segment may even be an old one that had the same number.
+    /// [`read`](Self::read) is for what turns out to be wrong.
+    ///
+    /// # Errors
+    /// [`StagingError::Damaged`] if the segment ends before.
+    pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, mut out: &mut [u8]) -> Result<(), StagingError> {
+        let mut at = place.offset + start as u64;
+        while !out.is_empty() {
+            match segment.read_at(at, out).map_err(|source| self.read_error(place.segment, source))? {
+                0 => return Err(self.damaged(place)),
+                read => (at, out) = (at + read as u64, &mut out[read..]),
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, place: StagedPlace) -> StagingError {
+        StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset }
     }
 
     /// Asks the system to forget what it has of the segments in memory: they were read for the last time.
@@ -283,10 +294,7 @@ pub struct SegmentWriter<'a> {
 
 struct Segment {
     number: u64,
-    file: Arc<dyn VolumeFile>,
-    /// Bytes before the buffer.
-    written: u64,
-    buffer: Vec<u8>,
+    appending: Appending,
     /// Whether something was appended since its file was last handed out to be synced.
     dirty: bool,
     allocated: u64,
@@ -324,24 +332,14 @@ impl SegmentWriter<'_> {
         let staging = self.staging;
         let append = |writer: &mut Self| {
             let segment = writer.segment(kind, payload.len())?;
-            let position = segment.written + segment.buffer.len() as u64;
+            let position = segment.appending.length();
             let head = RecordHead { kind, version, offset, payload_bytes: payload.len() as u32, sealed, crc64, position };
             segment.dirty = true;
-            segment.buffer.extend_from_slice(&head.to_bytes(segment.number));
-            if payload.len() >= WRITE_BYTES / 2 {
-                // A copy of it would cost more than a write of its own.
-                segment.write_out()?;
-                segment.file.write_at(segment.written, payload)?;
-                segment.written += payload.len() as u64;
-            } else {
-                segment.buffer.extend_from_slice(payload);
-            }
+            segment.appending.append(&head.to_bytes(segment.number))?;
+            segment.appending.append(payload)?;
             let padding = payload.len().next_multiple_of(HEAD_BYTES) - payload.len();
-            segment.buffer.resize(segment.buffer.len() + padding, 0);
+            segment.appending.append(&[0; HEAD_BYTES][..padding])?;
             let place = StagedPlace { segment: segment.number, offset: position + HEAD_BYTES as u64, bytes: payload.len() as u32, crc64 };
-            if segment.buffer.len() >= WRITE_BYTES {
-                segment.write_out()?;
-            }
             Ok(place)
         };
         append(self).map_err(|source| staging.write_error(source))
@@ -359,9 +357,9 @@ impl SegmentWriter<'_> {
     /// [`StagingError::Write`].
     pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
         for segment in self.current.iter_mut().chain(&mut self.tombstones) {
-            segment.write_out().map_err(|source| self.staging.write_error(source))?;
+            segment.appending.write_out().map_err(|source| self.staging.write_error(source))?;
             if std::mem::take(&mut segment.dirty) {
-                self.unsynced.push(segment.file.clone());
+                self.unsynced.push(segment.appending.file().clone());
             }
         }
         Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
@@ -373,22 +371,22 @@ impl SegmentWriter<'_> {
         let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
         let open = if of_tombstones { &mut self.tombstones } else { &mut self.current };
         let is_full = |segment: &Segment| {
-            let end = segment.written + segment.buffer.len() as u64;
+            let end = segment.appending.length();
             end + (HEAD_BYTES + payload) as u64 > self.staging.segment_bytes && end > HEAD_BYTES as u64
         };
         if let Some(segment) = open.as_mut()
             && (is_full(segment) || (of_tombstones && segment.number < data_number))
         {
-            segment.write_out()?;
+            segment.appending.write_out()?;
             if segment.dirty {
-                self.unsynced.push(segment.file.clone());
+                self.unsynced.push(segment.appending.file().clone());
             }
             segment.trim();
             *open = None;
         }
         if open.is_none() {
             let number = self.next;
-            let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create(&file_name(number))?);
+            let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create_appended(&file_name(number))?);
             self.next += 1;
             self.staging.next.fetch_max(self.next, Ordering::SeqCst);
             // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it. Tombstones are few.
@@ -398,32 +396,28 @@ impl SegmentWriter<'_> {
                 return Err(error);
             }
             let head = SegmentHead { archive: self.staging.archive, number };
-            *open = Some(Segment { number, file, written: 0, buffer: head.to_bytes().to_vec(), dirty: true, allocated });
+            let mut appending = Appending::new(file);
+            appending.append(&head.to_bytes())?;
+            *open = Some(Segment { number, appending, dirty: true, allocated });
         }
         Ok(open.as_mut().expect("just made"))
     }
 }
 
 impl Segment {
-    fn write_out(&mut self) -> io::Result<()> {
-        self.file.write_at(self.written, &self.buffer)?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
     /// Gives back the room that wasn't needed.
     fn trim(&mut self) {
-        if self.allocated > self.written {
+        let length = self.appending.length();
+        if self.allocated > length {
             // Only room is lost if it fails.
-            let _ = self.file.set_length(self.written);
+            let _ = self.appending.file().set_length(length);
         }
     }
 }
 
 impl Drop for SegmentWriter<'_> {
     fn drop(&mut self) {
-        for segment in self.current.iter_mut().chain(&mut self.tombstones).filter(|segment| segment.buffer.is_empty()) {
+        for segment in self.current.iter_mut().chain(&mut self.tombstones).filter(|segment| segment.appending.is_written()) {
             segment.trim();
         }
     }

@@ -265,8 +265,26 @@ pub(crate) enum Accounts {
     Key(AccountName),
     /// Make a key useless
     Revoke(AccessKey),
-    /// List accounts and the keys that work
+    /// Say how much an account may have restored
+    Quota(AccountQuota),
+    /// List accounts, the keys that work, and quotas of their own
     List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AccountQuota {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
+    /// Restores that may be open at once
+    #[arg(long, value_name = "COUNT", required_unless_present_any = ["gib_a_day", "as_settings"])]
+    pub(crate) open: Option<u64>,
+    /// GiB that may be asked for in a day, from midnight to midnight UTC
+    #[arg(long, value_name = "GIB", required_unless_present_any = ["open", "as_settings"])]
+    pub(crate) gib_a_day: Option<u64>,
+    /// What `service.toml` says, from now on
+    #[arg(long, conflicts_with_all = ["open", "gib_a_day"])]
+    pub(crate) as_settings: bool,
 }
 
 #[derive(Debug, Args)]

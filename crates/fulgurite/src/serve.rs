@@ -8,7 +8,7 @@ use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings
 use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
-use fulgurite_service::state::{NewKey, State};
+use fulgurite_service::state::{NewKey, OwnQuota, State};
 use serde_json::json;
 
 use crate::args::{Accounts, Serve};
@@ -17,6 +17,7 @@ use crate::{Outcome, Session, open};
 
 /// The account that the first start makes.
 const FIRST_ACCOUNT: &str = "main";
+const GIB: u64 = 1 << 30;
 
 pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let home = home(session)?;
@@ -133,20 +134,37 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
             state.revoke_key(&revoke.key)?;
             session.say(&format!("{} signs nothing any more.", revoke.key));
         }
+        Accounts::Quota(quota) => {
+            // What isn't said again is as the settings say.
+            let own = OwnQuota { open: quota.open, bytes_a_day: quota.gib_a_day.map(|gib| gib.saturating_mul(GIB)) };
+            state.set_quota(&quota.name, own)?;
+            session.say(&format!("{}: {}", quota.name, show_quota(own)));
+        }
         Accounts::List => {
-            let all = state.accounts()?;
+            let (all, quotas) = (state.accounts()?, state.quotas()?);
             if session.json {
-                let listed = all.iter().map(
-                    |(account, keys)| json!({ "account": account.name, "id": account.id, "admin": account.admin, "access_keys": keys }),
-                );
+                let listed = all.iter().map(|(account, keys)| {
+                    let own = quotas.get(&account.name).copied().unwrap_or_default();
+                    let quota = json!({ "open": own.open, "gib_a_day": own.bytes_a_day.map(|bytes| bytes / GIB) });
+                    json!({ "account": account.name, "id": account.id, "admin": account.admin, "access_keys": keys, "quota": quota })
+                });
                 session.answer(&listed.collect());
             }
             for (account, keys) in &all {
-                session.say(&format!("{}{}  {}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
+                let quota = quotas.get(&account.name).map(|own| format!("  {}", show_quota(*own))).unwrap_or_default();
+                session.say(&format!("{}{}  {}{quota}", account.name, if account.admin { " (admin)" } else { "" }, keys.join(" ")));
             }
         }
     }
     Ok(Outcome::Good)
+}
+
+/// What an account may have restored, where that is not what the settings say.
+fn show_quota(own: OwnQuota) -> String {
+    let open = own.open.map(|open| format!("up to {open} restores open at once"));
+    let bytes = own.bytes_a_day.map(|bytes| format!("up to {} GiB restored a day", bytes / GIB));
+    let said: Vec<String> = open.into_iter().chain(bytes).collect();
+    if said.is_empty() { "restores as the settings say".to_owned() } else { said.join(", ") }
 }
 
 fn show_key(session: &Session, account: &str, key: &NewKey) {

@@ -3,24 +3,28 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
-
 use async_trait::async_trait;
+use http::HeaderMap;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
-use s3s::dto::PostObjectInput;
+use s3s::dto::{PostObjectInput, PutObjectTaggingInput, Tag};
 use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
 use crate::between::Signed;
 use crate::failures::{no_such_bucket, state_failed};
 use crate::gateway::Gateway;
-use crate::policy::{Answer, Policy, Question, RequestFacts};
-use crate::state::{Account, Bucket, State};
+use crate::policy::{Answer, Facts, Origin, Policy, Question, parameter};
+use crate::state::{Account, Bucket, State, now_ms};
+use crate::tags;
 
-/// Who a request is of (nobody, where a bucket lets everybody in), and where it comes from.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller(pub(crate) Option<Arc<Account>>, pub(crate) Option<IpAddr>);
+/// Who a request is of, and where it comes from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    /// Nobody, where a bucket lets everybody in.
+    pub(crate) account: Option<Arc<Account>>,
+    pub(crate) origin: Origin,
+}
 
 /// Finds the secrets that requests are signed with.
 #[derive(Clone)]
@@ -38,23 +42,23 @@ impl S3Auth for Signatures {
 
 /// Decides before an operation is read.
 #[derive(Clone)]
-pub(crate) struct Gate {
-    pub(crate) state: Arc<State>,
-}
+pub(crate) struct Gate(pub(crate) Arc<Gateway>);
 
 #[async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let state = &self.0.state;
         let signed = context.extensions_mut().get::<Signed>().cloned();
         let key = match signed {
             Some(Signed(key)) => key,
             None => context.credentials().map(|credentials| credentials.access_key.clone()),
         };
         let account = match key {
-            Some(key) => Some(self.state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
+            Some(key) => Some(state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
             None => None,
         };
-        let peer = context.extensions_mut().get::<Peer>().map(|peer| peer.0);
+        let peer = context.extensions_mut().get::<Peer>().copied();
+        let caller = Caller { account, origin: origin(peer, context.headers()) };
         let operation = context.s3_op().name();
         let (bucket, key) = match context.s3_path() {
             S3Path::Root => (None, None),
@@ -64,24 +68,22 @@ impl S3Access for Gate {
         match (&bucket, operation) {
             // Whoever has an account may list and make buckets; that there is one of another's, the operation itself says.
             (None, _) | (_, "CreateBucket") => {
-                if account.is_none() {
+                if caller.account.is_none() {
                     return Err(s3_error!(AccessDenied));
                 }
             }
             (Some(name), _) => {
-                let found = self.state.bucket(name).map_err(state_failed)?;
+                let found = state.bucket(name).map_err(state_failed)?;
                 match found {
                     Some(bucket) => {
-                        self.check_owner(&bucket, context.headers())?;
-                        let request = RequestFacts { query: context.uri().query(), peer };
-                        let action = action_of(operation, request.query);
+                        check_owner(state, &bucket, context.headers())?;
                         // Of these, the keys are not known yet; they are asked for one by one.
                         if operation != "DeleteObjects" {
-                            ask(&bucket, account.as_deref(), action, key.as_deref(), &request)?;
+                            self.check_policy(&bucket, &caller, key.as_deref(), context)?;
                         }
                     }
                     // Strangers are not told what there is.
-                    None if account.is_none() => return Err(s3_error!(AccessDenied)),
+                    None if caller.account.is_none() => return Err(s3_error!(AccessDenied)),
                     None => return Err(no_such_bucket()),
                 }
             }
@@ -89,7 +91,7 @@ impl S3Access for Gate {
         if takes_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
             return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
         }
-        context.extensions_mut().insert(Caller(account, peer));
+        context.extensions_mut().insert(caller);
         Ok(())
     }
 
@@ -97,16 +99,64 @@ impl S3Access for Gate {
     async fn post_object(&self, _: &mut S3Request<PostObjectInput>) -> S3Result<()> {
         Err(s3_error!(MethodNotAllowed))
     }
+
+    /// The tags stand in the body.
+    async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
+        let input = &request.input;
+        let bucket = self.0.bucket(&input.bucket)?;
+        let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
+        let rights = Rights::new(&self.0, &bucket, &caller);
+        if !rights.asks_new_tags() {
+            return Ok(());
+        }
+        let facts = Facts {
+            headers: Some(&request.headers),
+            version_id: input.version_id.as_deref(),
+            new_tags: &input.tagging.tag_set,
+            ..Facts::of(&caller.origin, now_ms())
+        };
+        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), facts)
+    }
 }
 
 impl Gate {
-    /// Whether a bucket is of who the client says it is.
-    fn check_owner(&self, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
-        let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
-        let owner = self.state.account(&bucket.owner).map_err(state_failed)?;
-        let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
-        if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
+    /// Whether a request may do what stands in its first line and headers.
+    fn check_policy(&self, bucket: &Bucket, caller: &Caller, key: Option<&str>, context: &S3AccessContext<'_>) -> S3Result<()> {
+        let (operation, headers, query) = (context.s3_op().name(), context.headers(), context.uri().query());
+        let rights = Rights::new(&self.0, bucket, caller);
+        // It is asked when its body is known.
+        if operation == "PutObjectTagging" && rights.asks_new_tags() {
+            return Ok(());
+        }
+        let version_id = parameter(query, "versionId");
+        let new_tags = if rights.asks_new_tags() { new_tags(operation, headers) } else { Vec::new() };
+        let facts = Facts {
+            query,
+            headers: Some(headers),
+            version_id: version_id.as_deref(),
+            goes_on: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
+            new_tags: &new_tags,
+            ..Facts::of(&caller.origin, now_ms())
+        };
+        rights.ask(action_of(operation, version_id.is_some()), key, facts)
     }
+}
+
+/// Whether a bucket is of who the client says it is.
+pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
+    let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
+    let owner = state.account(&bucket.owner).map_err(state_failed)?;
+    let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
+    if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
+}
+
+/// Tags that an object gets by a header. A copy that keeps its tags passes them over.
+fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if operation == "CopyObject" && text("x-amz-tagging-directive") != Some("REPLACE") {
+        return Vec::new();
+    }
+    text("x-amz-tagging").and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default()
 }
 
 /// Whether an operation would give rights away by `x-amz-grant-*`.
@@ -116,62 +166,128 @@ fn takes_grants(operation: &str) -> bool {
 
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer(pub(crate) IpAddr);
-
-/// Whether who made a request may do something else than it says, or with a key that it says elsewhere than in its path.
-pub(crate) fn may_from(bucket: &Bucket, caller: Option<&Caller>, action: &str, key: Option<&str>) -> S3Result<()> {
-    let request = RequestFacts { query: None, peer: caller.and_then(|caller| caller.1) };
-    ask(bucket, caller.and_then(|caller| caller.0.as_deref()), action, key, &request)
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// Whether its connection is our own TLS.
+    pub(crate) is_tls: bool,
 }
 
-fn ask(bucket: &Bucket, account: Option<&Account>, action: &str, key: Option<&str>, request: &RequestFacts<'_>) -> S3Result<()> {
-    let policy = bucket.policy.as_deref().map(Policy::parse);
-    let is_public = matches!(&policy, Some(Ok(policy)) if policy.is_public());
-    let answer = match policy {
-        None => Answer::Silent,
-        Some(Ok(policy)) => policy.answer(&Question { account, action, bucket: &bucket.name, key, request: *request }),
-        // It was checked when it was put; what can't be read lets nobody in.
-        Some(Err(_)) => Answer::Silent,
-    };
-    let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
-    let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
-    if is_restricted && is_public {
-        return Err(s3_error!(AccessDenied, "Access Denied"));
+/// Where a request comes from, with what its headers say of that.
+pub(crate) fn origin(peer: Option<Peer>, headers: &HeaderMap) -> Origin {
+    Origin::new(peer.map(|peer| peer.address), peer.is_some_and(|peer| peer.is_tls), headers)
+}
+
+/// What somebody may do in a bucket, with its policy read once for many questions.
+pub(crate) struct Rights<'a> {
+    gateway: &'a Gateway,
+    bucket: &'a Bucket,
+    caller: &'a Caller,
+    policy: Option<Policy>,
+}
+
+impl<'a> Rights<'a> {
+    pub(crate) fn new(gateway: &'a Gateway, bucket: &'a Bucket, caller: &'a Caller) -> Self {
+        // A policy was checked when it was put; one that can't be read says nothing, and so lets nobody in.
+        let policy = bucket.policy.as_deref().and_then(|policy| Policy::parse(policy).ok());
+        Self { gateway, bucket, caller, policy }
     }
-    // An owner can always mend a policy that shuts everybody out.
-    let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
-    match answer {
-        Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
-        Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
-        _ => Ok(()),
+
+    /// Whether an answer may depend on the tags that an object gets.
+    fn asks_new_tags(&self) -> bool {
+        self.policy.as_ref().is_some_and(Policy::asks_new_tags)
+    }
+
+    /// Whether something is allowed that a request does elsewhere than in its first line, or with another key.
+    pub(crate) fn may(&self, action: &str, key: Option<&str>, version_id: Option<&str>) -> S3Result<()> {
+        self.ask(action, key, Facts { version_id, ..Facts::of(&self.caller.origin, now_ms()) })
+    }
+
+    fn ask(&self, action: &str, key: Option<&str>, facts: Facts<'_>) -> S3Result<()> {
+        let (bucket, account) = (self.bucket, self.caller.account.as_deref());
+        let answer = match &self.policy {
+            None => Answer::Silent,
+            Some(policy) => {
+                let tags = match key {
+                    Some(key) if policy.asks_tags(action) => self.gateway.tags_at(&bucket.name, key, facts.version_id)?,
+                    _ => Vec::new(),
+                };
+                let facts = Facts { tags: &tags, ..facts };
+                policy.answer(&Question { account, action, bucket: &bucket.name, key, facts })
+            }
+        };
+        let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+        let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
+        if is_restricted && self.policy.as_ref().is_some_and(Policy::is_public) {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
+        // An owner can always mend a policy that shuts everybody out.
+        let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
+        match answer {
+            Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
+            Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    pub(crate) fn hidden(&self, error: S3Error) -> S3Error {
+        if !matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion) {
+            return error;
+        }
+        self.may("s3:ListBucket", None, None).err().unwrap_or(error)
     }
 }
 
 impl Gateway {
+    /// Tags of a version, or of the newest; none where there is none.
+    fn tags_at(&self, bucket: &str, key: &str, version_id: Option<&str>) -> S3Result<Vec<Tag>> {
+        let found = match version_id {
+            None => self.newest(bucket, key)?,
+            Some(id) => match self.by_id(bucket, key, id) {
+                // It names none; the operation says so, to whom it may.
+                Err(error) if matches!(error.code(), S3ErrorCode::InvalidArgument) => None,
+                found => found?,
+            },
+        };
+        found.map_or(Ok(Vec::new()), |version| self.tags_of(&version))
+    }
+
+    /// Whether who made a request may do something else than stands in its first line, or with another key.
+    pub(crate) fn may(
+        &self,
+        bucket: &Bucket,
+        caller: Option<&Caller>,
+        action: &str,
+        key: Option<&str>,
+        version_id: Option<&str>,
+    ) -> S3Result<()> {
+        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).may(action, key, version_id)
+    }
+
     /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
-        let is_missing = matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion);
-        match may_from(bucket, caller, "s3:ListBucket", None) {
-            Err(denied) if is_missing => denied,
-            _ => error,
-        }
+        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hidden(error)
     }
 
     /// Whether a caller may read an object that it copies from.
-    pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, is_version: bool) -> S3Result<()> {
-        may_from(bucket, caller, if is_version { "s3:GetObjectVersion" } else { "s3:GetObject" }, Some(key))
+    pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, version_id: Option<&str>) -> S3Result<()> {
+        let action = if version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
+        self.may(bucket, caller, action, Some(key), version_id)
     }
 }
 
 /// The action of a policy that an operation is.
-fn action_of(operation: &str, query: Option<&str>) -> &'static str {
-    let of_version = query.is_some_and(|query| query.split('&').any(|pair| pair.starts_with("versionId=")));
+fn action_of(operation: &str, of_version: bool) -> &'static str {
     match operation {
         "GetObject" | "HeadObject" | "GetObjectAttributes" | "SelectObjectContent" if of_version => "s3:GetObjectVersion",
         "GetObject" | "HeadObject" | "GetObjectAttributes" | "SelectObjectContent" => "s3:GetObject",
-        "PutObject" | "CopyObject" | "CreateMultipartUpload" | "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload" => {
-            "s3:PutObject"
-        }
+        "PutObject"
+        | "PostObject"
+        | "CopyObject"
+        | "CreateMultipartUpload"
+        | "UploadPart"
+        | "UploadPartCopy"
+        | "CompleteMultipartUpload" => "s3:PutObject",
         "AbortMultipartUpload" => "s3:AbortMultipartUpload",
         "ListParts" => "s3:ListMultipartUploadParts",
         "ListMultipartUploads" => "s3:ListBucketMultipartUploads",

@@ -15,13 +15,9 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    /// Addresses below a domain, if there is one, and by paths. None if it is no domain.
-    pub(crate) fn new(domain: Option<&str>) -> Option<Self> {
-        let domain = match domain {
-            Some(domain) => Some((domain.to_owned(), SingleDomain::new(domain).ok()?)),
-            None => None,
-        };
-        Some(Self { domain })
+    /// Addresses below a domain, if there is one, and by paths.
+    pub(crate) fn new(domain: Option<(String, SingleDomain)>) -> Self {
+        Self { domain }
     }
 
     /// The domain of the settings.
@@ -59,7 +55,8 @@ mod tests {
     fn a_bucket_stands_in_the_path_or_before_the_domain() {
         let find = |domain: Option<&str>, host: &str, path: &str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
-            Addresses::new(domain).expect("a domain").find(&path.parse().expect("a URI"), &headers)
+            Addresses::new(domain.map(|name| (name.to_owned(), SingleDomain::new(name).expect("a domain"))))
+                .find(&path.parse().expect("a URI"), &headers)
         };
         let pair = |bucket: &str, key: &str| Some((bucket.to_owned(), key.to_owned()));
         for domain in [None, Some("example.org")] {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulgurite_archive::watch::{Trouble, Watcher};
+use tokio::sync::watch;
 
 use crate::gateway::Gateway;
 use crate::settings::Background;
@@ -25,14 +26,14 @@ impl Watcher for Log {
 }
 
 /// Works until `stop` says so.
-pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: tokio::sync::watch::Receiver<bool>) {
+pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut looked = None::<tokio::time::Instant>;
     let mut flushing: Option<tokio::task::JoinHandle<()>> = None;
     while !*stop.borrow() {
         let due = looked.is_none_or(|looked| looked.elapsed() >= STAGING_PERIOD);
-        let (worker, background) = (gateway.clone(), settings.clone());
+        let (worker, background, stopped) = (gateway.clone(), settings.clone(), stop.clone());
         // One at a time, so that requests have the disks.
-        let housekeeping = tokio::task::spawn_blocking(move || worker.keep_house(&background, due));
+        let housekeeping = tokio::task::spawn_blocking(move || worker.keep_house(&background, due, &stopped));
         if let Err(error) = housekeeping.await {
             tracing::error!(%error, "work in the background failed");
         }
@@ -56,8 +57,9 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
 }
 
 impl Gateway {
-    fn keep_house(&self, settings: &Background, sweeps: bool) {
-        while self.restore_next() {}
+    fn keep_house(&self, settings: &Background, sweeps: bool, stop: &watch::Receiver<bool>) {
+        // Those that are open when the server stops are done when it has started again.
+        while !*stop.borrow() && self.restore_next() {}
         match self.state.expire_restores(now_ms()) {
             Ok(expired) if !expired.is_empty() => tracing::info!(count = expired.len(), "restores expired"),
             Ok(_) => {}

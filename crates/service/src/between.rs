@@ -12,16 +12,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
+use fulgurite_digest::Md5;
+use http::{HeaderMap, HeaderValue, Method, Uri, header, uri::PathAndQuery};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::{Range, Timestamp, TimestampFormat};
-use s3s::route::S3Route;
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, TrailingHeaders, s3_error};
 
-use crate::checksums::{Claims, Summing};
+use crate::checksums::{Claims, Sums};
 use crate::receive::unreadable;
 use crate::signatures::{is_form, is_of_signature};
 
@@ -50,20 +49,14 @@ const BODIES: [&str; 12] = [
 /// Headers with a time, to be passed over if it is none.
 const TIMES: [header::HeaderName; 2] = [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
 
-#[async_trait]
-impl S3Route for Between {
-    fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+impl Between {
+    pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let writes = matches!(*method, Method::PUT | Method::POST) && !is_form(method, headers);
         (reads && (mend_range(headers).is_some() || TIMES.iter().any(|name| is_no_time(headers, name)))) || (writes && has_body(uri))
     }
 
-    async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
-        // The gate in front of the operations decides.
-        Ok(())
-    }
-
-    async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let wrong = Arc::new(Mutex::new(None));
         if request.method == Method::GET || request.method == Method::HEAD {
             pass_over(&mut request.headers);
@@ -161,7 +154,7 @@ fn unsigned(uri: Uri) -> Uri {
 /// A body whose digest is checked when all of it has come.
 struct Checked {
     body: Body,
-    summing: Option<Summing>,
+    summing: Option<(Sums, Md5)>,
     trailers: Option<TrailingHeaders>,
     /// A digest has to be there.
     is_bare: bool,
@@ -171,25 +164,23 @@ struct Checked {
 
 impl Checked {
     fn new(request: &mut S3Request<Body>, wrong: Arc<Mutex<Option<S3Error>>>) -> S3Result<Self> {
-        let text = |name: &str| request.headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let sums = ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"].map(|name| text(&format!("x-amz-checksum-{name}")));
-        let claims = Claims::new(text("content-md5"), sums, &request.headers)?;
+        let claims = Claims::of(&request.headers)?;
         let deletes = request.uri.query().unwrap_or_default().split('&').any(|pair| pair == "delete" || pair == "delete=");
         Ok(Self {
             body: std::mem::take(&mut request.input),
             is_bare: deletes && claims.are_none(),
-            summing: Some(claims.begin(None)),
+            summing: Some((claims.begin(None), Md5::new())),
             trailers: request.trailing_headers.take(),
             wrong,
         })
     }
 
     fn end(&mut self) -> S3Result<()> {
-        let Some(summing) = self.summing.take() else { return Ok(()) };
+        let Some((sums, md5)) = self.summing.take() else { return Ok(()) };
         if self.is_bare {
             return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
         }
-        summing.end(self.trailers.as_ref()).map(drop)
+        sums.end(md5.finish(), self.trailers.as_ref()).map(drop)
     }
 }
 
@@ -200,8 +191,9 @@ impl HttpBody for Checked {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let error = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
             Some(Ok(frame)) => {
-                if let (Some(bytes), Some(summing)) = (frame.data_ref(), &mut self.summing) {
-                    summing.update(bytes);
+                if let (Some(bytes), Some((sums, md5))) = (frame.data_ref(), &mut self.summing) {
+                    sums.update(bytes);
+                    md5.update(bytes);
                 }
                 return Poll::Ready(Some(Ok(frame)));
             }

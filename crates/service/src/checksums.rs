@@ -1,9 +1,10 @@
 //! Checksums that clients send, or want to see: S3's five, and Content-MD5.
 
 use crate::failures::custom;
+use crate::hashing::ContentMd5;
 use base64_simd::STANDARD;
+use bytes::Bytes;
 use http::HeaderMap;
-use md5::{Digest as _, Md5};
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 use s3s::{S3Result, TrailingHeaders, s3_error};
@@ -161,6 +162,13 @@ impl Claims {
         Ok(Self { md5, sum, trailer })
     }
 
+    /// What the headers say of a body that the framework doesn't read.
+    pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+        let sums = Algorithm::ALL.map(|algorithm| text(&format!("x-amz-checksum-{}", algorithm.name())));
+        Self::new(text("content-md5"), sums, headers)
+    }
+
     /// Whether the client says nothing of its content.
     pub(crate) fn are_none(&self) -> bool {
         self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()
@@ -172,16 +180,15 @@ impl Claims {
     }
 
     /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
-    pub(crate) fn begin(self, default: Option<Algorithm>) -> Summing {
+    pub(crate) fn begin(self, default: Option<Algorithm>) -> Sums {
         let algorithm = self.algorithm().or(default);
-        Summing { md5: Md5::new(), hasher: algorithm.map(|algorithm| (algorithm, algorithm.hasher())), claims: self }
+        Sums { hasher: algorithm.map(|algorithm| (algorithm, algorithm.hasher())), claims: self }
     }
 }
 
-/// Checksums on their way.
-pub(crate) struct Summing {
+/// Checksums on their way, but for the MD5.
+pub(crate) struct Sums {
     claims: Claims,
-    md5: Md5,
     hasher: Option<(Algorithm, ChecksumHasher)>,
 }
 
@@ -192,17 +199,15 @@ pub(crate) struct Summed {
     pub(crate) sum: Option<Sum>,
 }
 
-impl Summing {
+impl Sums {
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        self.md5.update(bytes);
         if let Some((_, hasher)) = &mut self.hasher {
             hasher.update(bytes);
         }
     }
 
     /// Holds what was found against what the client says.
-    pub(crate) fn end(self, trailers: Option<&TrailingHeaders>) -> S3Result<Summed> {
-        let md5: [u8; 16] = self.md5.finalize().into();
+    pub(crate) fn end(self, md5: [u8; 16], trailers: Option<&TrailingHeaders>) -> S3Result<Summed> {
         if self.claims.md5.is_some_and(|claimed| claimed != md5) {
             return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
         }
@@ -227,5 +232,27 @@ impl Summing {
             ));
         }
         Ok(Summed { md5, sum })
+    }
+}
+
+/// Checksums of an object's content on their way.
+pub(crate) struct Summing {
+    sums: Sums,
+    md5: ContentMd5,
+}
+
+impl Summing {
+    pub(crate) fn new(sums: Sums, md5: ContentMd5) -> Self {
+        Self { sums, md5 }
+    }
+
+    pub(crate) async fn update(&mut self, piece: &Bytes) {
+        self.md5.update(piece).await;
+        self.sums.update(piece);
+    }
+
+    /// Holds what was found against what the client says.
+    pub(crate) async fn end(self, trailers: Option<&TrailingHeaders>) -> S3Result<Summed> {
+        self.sums.end(self.md5.finish().await, trailers)
     }
 }

@@ -1,5 +1,7 @@
 //! Words of S3 for what can't be done. What is our own fault is told in the log, and to the client without its particulars.
 
+use std::borrow::Cow;
+
 use fulgurite_archive::IntakeError;
 use fulgurite_archive::catalogue::CatalogueError;
 use s3s::{S3Error, S3ErrorCode, s3_error};
@@ -33,9 +35,14 @@ pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
 
 /// Staging has no room; the client should wait.
 pub(crate) fn slow_down() -> S3Error {
-    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, "Staging is full. Try again when some of it has been archived.");
+    busy("Staging is full. Try again when some of it has been archived.", 30)
+}
+
+/// Something that can't be done now, and perhaps in so many seconds.
+pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Error {
+    let mut told = S3Error::with_message(S3ErrorCode::SlowDown, message);
     let mut headers = http::HeaderMap::new();
-    headers.insert("retry-after", http::HeaderValue::from_static("30"));
+    headers.insert("retry-after", seconds.into());
     told.set_headers(headers);
     told
 }

@@ -1,7 +1,7 @@
 //! The gateway between S3 and the archive: what all operations share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
@@ -10,11 +10,14 @@ use s3s::{S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::access::Caller;
+use crate::buffers::Buffers;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
+use crate::hashing::Md5s;
 use crate::names::{Held, Names, object_name};
 use crate::parts::Parts;
-use crate::state::{Account, Bucket, State};
+use crate::s3::retrieve::BATCHES_KIB;
+use crate::state::{Account, Bucket, Quota, State};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -33,10 +36,18 @@ pub struct Gateway {
     pub(crate) names: Names,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
+    /// KiB that batches may hold.
+    pub(crate) batches: Arc<Semaphore>,
     pub(crate) parts: Parts,
+    pub(crate) md5s: Md5s,
+    pub(crate) buffers: Buffers,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
+    /// What an account may ask to be restored, unless it has a quota of its own.
+    pub(crate) restores: Quota,
+    /// The account whose restore was done last.
+    pub(crate) turn: Mutex<String>,
 }
 
 impl fmt::Debug for Gateway {
@@ -46,23 +57,29 @@ impl fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway to an archive that nobody else changes.
+    /// A gateway to an archive that nobody else changes, of a region, in which accounts without a quota of their own have `restores`.
     ///
     /// # Errors
     /// [`ArchiveError`] if the system gives no thread.
-    pub fn new(state: Arc<State>, region: String) -> Result<Self, ArchiveError> {
+    pub fn new(state: Arc<State>, region: String, restores: Quota) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
+        let incoming = Arc::new(Semaphore::new(INCOMING_KIB));
         Ok(Self {
             intake: Intake::open(archive.clone())?,
             archive,
-            parts: Parts::open(state.archive().clone())
+            parts: Parts::open(state.archive().clone(), incoming.clone())
                 .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
             state,
+            md5s: Md5s::default(),
+            buffers: Buffers::default(),
             work: Notify::new(),
             names: Names::default(),
-            incoming: Arc::new(Semaphore::new(INCOMING_KIB)),
+            incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
+            batches: Arc::new(Semaphore::new(BATCHES_KIB)),
             region,
+            restores,
+            turn: Mutex::default(),
         })
     }
 
@@ -74,7 +91,7 @@ impl Gateway {
     /// The account that a request is of.
     pub(crate) fn account<T>(&self, request: &S3Request<T>) -> S3Result<Arc<Account>> {
         match request.extensions.get::<Caller>() {
-            Some(Caller(Some(account), _)) => Ok(account.clone()),
+            Some(Caller { account: Some(account), .. }) => Ok(account.clone()),
             _ => Err(s3_error!(AccessDenied)),
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client -> server -> signatures -> s3s: signatures, XML -> between -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
-//!                                                                 |  |
-//!                                                                 |  '--> State: buckets, accounts, uploads in parts, restores
-//!                                                                 '-----> ObjectReader (staging or platters)
+//!                                    '-> routes: s3::retrieve ---------------------------^  |  |
+//!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
+//!                                                                                           '-----> ObjectReader (staging or platters)
 //! a browser's form: server -> signatures -> forms: fields, signature, policy -> access -> s3::put
 //! background: restores, expiry, sweeping, flushing to platters
 //! ```
@@ -13,24 +13,29 @@ mod access;
 mod address;
 mod background;
 mod between;
+mod buffers;
 mod checksums;
 mod conditions;
 mod cors;
+mod encryption;
 mod errors;
 mod failures;
 mod forms;
 mod gateway;
+mod hashing;
 mod metrics;
 mod names;
 mod parts;
 mod policy;
 mod receive;
+mod routes;
 mod s3;
 pub mod server;
 pub mod settings;
 mod signatures;
 pub mod state;
 mod tags;
+mod tar;
 pub mod tls;
 mod version;
 mod watched;

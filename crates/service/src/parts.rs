@@ -13,6 +13,8 @@ use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, stored_bytes};
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use crate::state::{Part, now_ms, random};
 
 /// Frames that are written, or read, at once.
@@ -24,25 +26,27 @@ const FOLDER: &str = "uploads";
 pub(crate) struct Parts {
     archive: Arc<Archive>,
     folder: PathBuf,
+    /// KiB of memory for content on its way in, over all requests.
+    incoming: Arc<Semaphore>,
 }
 
 impl Parts {
     /// The parts of an archive's uploads.
-    pub(crate) fn open(archive: Arc<Archive>) -> io::Result<Self> {
+    pub(crate) fn open(archive: Arc<Archive>, incoming: Arc<Semaphore>) -> io::Result<Self> {
         let folder = archive.home().join(FOLDER);
         if !folder.exists() {
             std::fs::create_dir(&folder)?;
             File::open(archive.home())?.sync_all()?;
         }
-        Ok(Self { archive, folder })
+        Ok(Self { archive, folder, incoming })
     }
 
     fn path(&self, file: VersionId) -> PathBuf {
         self.folder.join(format!("{file}.part"))
     }
 
-    /// Begins a part.
-    pub(crate) fn begin(&self) -> io::Result<PartWriter> {
+    /// Begins a part of about `expected` bytes.
+    pub(crate) fn begin(&self, expected: u64) -> io::Result<PartWriter> {
         let id = VersionId::new(now_ms() as u64, random());
         let key = ObjectKey::new(random());
         let path = self.path(id);
@@ -54,7 +58,10 @@ impl Parts {
             file: Arc::new(file),
             path: Some(path),
             folder: self.folder.clone(),
-            payload: Vec::with_capacity(FRAMES_AT_ONCE * STORED_FRAME_BYTES),
+            incoming: self.incoming.clone(),
+            share: None,
+            expected,
+            payload: Vec::new(),
             frame: 0,
             written: 0,
             size: 0,
@@ -111,6 +118,10 @@ pub(crate) struct PartWriter {
     /// None when it is to stay.
     path: Option<PathBuf>,
     folder: PathBuf,
+    incoming: Arc<Semaphore>,
+    /// The payload's share of the memory.
+    share: Option<OwnedSemaphorePermit>,
+    expected: u64,
     /// Sealed frames, and one that is being filled.
     payload: Vec<u8>,
     frame: usize,
@@ -119,12 +130,19 @@ pub(crate) struct PartWriter {
 }
 
 impl PartWriter {
-    /// Adds content.
+    /// Adds content. Waits for its share of the memory that all requests have.
     pub(crate) async fn write(&mut self, mut content: &[u8]) -> io::Result<()> {
-        self.size += content.len() as u64;
         while !content.is_empty() {
+            if self.share.is_none() {
+                let left = self.expected.saturating_sub(self.size).max(content.len() as u64).min((FRAMES_AT_ONCE * FRAME_BYTES) as u64);
+                let stored = stored_bytes(left) as usize;
+                let kib = stored.div_ceil(1 << 10) as u32;
+                self.share = Some(self.incoming.clone().acquire_many_owned(kib).await.expect("it is never closed"));
+                self.payload.reserve_exact(stored);
+            }
             let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
             self.payload.extend_from_slice(now);
+            self.size += now.len() as u64;
             content = later;
             if self.payload.len() - self.frame == FRAME_BYTES {
                 self.seal_frame();
@@ -146,10 +164,9 @@ impl PartWriter {
     async fn write_out(&mut self) -> io::Result<()> {
         let (file, payload, at) = (self.file.clone(), std::mem::take(&mut self.payload), self.written);
         self.written += payload.len() as u64;
-        let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at).map(|()| payload));
-        self.payload = written.await.map_err(io::Error::other)??;
-        self.payload.clear();
-        self.frame = 0;
+        let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at));
+        written.await.map_err(io::Error::other)??;
+        (self.share, self.frame) = (None, 0);
         Ok(())
     }
 

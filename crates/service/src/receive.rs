@@ -1,12 +1,17 @@
 //! Content on its way in: from the body of a request, in pieces, to staging or to the file of a part. Nothing is held whole.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use fulgurite_archive::Upload;
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, s3_error};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use crate::checksums::Summing;
+use crate::checksums::{Algorithm, Claims, Summing};
 use crate::failures::custom;
 use crate::gateway::Gateway;
 
@@ -15,7 +20,11 @@ pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
 /// Content that a record of staging takes.
 const RECORD_CONTENT: usize = 1 << 20;
 /// How long a client may send nothing.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that its record takes.
+const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
+/// How often a client that sends nothing is thought of.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The length that a client says its content has: that of the body, or what is in it where it is sent in chunks of HTTP and of AWS.
 pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) -> S3Result<u64> {
@@ -41,30 +50,52 @@ pub(crate) struct Body {
     /// It may end before.
     or_less: bool,
     received: u64,
+    /// KiB of memory for content on its way in, over all requests.
+    memory: Arc<Semaphore>,
+    /// How long the client was waited for since so many bytes had come.
+    waited: Duration,
+    since: u64,
 }
 
 impl Body {
-    pub(crate) fn new(stream: Option<StreamingBlob>, expected: u64) -> Self {
-        Self { stream, expected, or_less: false, received: 0 }
+    fn new(stream: Option<StreamingBlob>, expected: u64, memory: Arc<Semaphore>) -> Self {
+        Self { stream, expected, or_less: false, received: 0, memory, waited: Duration::ZERO, since: 0 }
     }
 
-    /// A body that ends by itself.
-    pub(crate) fn up_to(stream: Option<StreamingBlob>, most: u64) -> Self {
-        Self { stream, expected: most, or_less: true, received: 0 }
+    /// It ends by itself, before that many bytes.
+    pub(crate) fn or_less(self) -> Self {
+        Self { or_less: true, ..self }
     }
 
     /// The next piece; none at the end, when all of it has come.
     pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return self.end() };
-        let piece = tokio::time::timeout(PATIENCE, stream.next()).await.map_err(|_| {
-            s3_error!(RequestTimeout, "Your socket connection to the server was not read from or written to within the timeout period.")
-        })?;
+        let begun = Instant::now();
+        let is_scarce = || self.memory.available_permits() < RECORD_CONTENT >> 10;
+        let piece = loop {
+            let piece = tokio::time::timeout(LOOK, stream.next()).await;
+            let waiting = begun.elapsed();
+            // One piece a minute is not enough where a hundred such clients have all of the memory.
+            if (piece.is_err() && waiting >= PATIENCE) || (self.waited + waiting >= PATIENCE_OF_OTHERS && is_scarce()) {
+                return Err(s3_error!(
+                    RequestTimeout,
+                    "Your socket connection to the server was not read from or written to within the timeout period."
+                ));
+            }
+            if let Ok(piece) = piece {
+                break piece;
+            }
+        };
+        self.waited += begun.elapsed();
         match piece {
             None => self.end(),
             Some(Ok(bytes)) => {
                 self.received += bytes.len() as u64;
                 if self.received > self.expected {
                     return Err(incomplete());
+                }
+                if self.received - self.since >= RECORD_CONTENT as u64 {
+                    (self.waited, self.since) = (Duration::ZERO, self.received);
                 }
                 Ok(Some(bytes))
             }
@@ -102,11 +133,21 @@ pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)
 }
 
 impl Gateway {
+    /// Content of a request that is `expected` bytes long.
+    pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64) -> Body {
+        Body::new(stream, expected, self.incoming.clone())
+    }
+
+    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
+        Summing::new(claims.begin(Some(default)), self.md5s.begin())
+    }
+
     /// Takes content into staging, in records of 1 MiB; each waits for its share of the memory that all clients have.
     pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
         let mut upload = self.intake.upload();
         while let Some(piece) = body.next().await? {
-            summing.update(&piece);
+            summing.update(&piece).await;
             self.write(&mut upload, &piece, body.expected).await;
         }
         Ok(upload)
@@ -126,5 +167,57 @@ impl Gateway {
             upload.write(now);
             rest = later;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+
+    /// A body of `pieces` bytes, one a `pause`.
+    fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> Body {
+        let bytes = stream::unfold((), move |()| async move {
+            tokio::time::sleep(pause).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
+        });
+        Body::new(Some(StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)))), pieces, memory.clone())
+    }
+
+    async fn receive(mut body: Body) -> S3Result<u64> {
+        while body.next().await?.is_some() {}
+        Ok(body.received)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_is_waited_for_while_there_is_memory_for_others() {
+        let memory = Arc::new(Semaphore::new(4 << 10));
+        let body = trickle(40, Duration::from_secs(2), &memory);
+        assert_eq!(receive(body).await.expect("all of it"), 40);
+        let _taken = memory.acquire_many(4 << 10).await.expect("memory");
+        let error = receive(trickle(40, Duration::from_secs(2), &memory)).await.expect_err("too slow");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(receive(trickle(10, Duration::from_secs(2), &memory)).await.expect("soon enough"), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_nothing_is_given_up_after_a_minute() {
+        let memory = Arc::new(Semaphore::new(4 << 10));
+        let begun = Instant::now();
+        let error = receive(trickle(1, Duration::from_secs(3_600), &memory)).await.expect_err("nothing came");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_keeps_up_its_rate_may_take_long() {
+        let memory = Arc::new(Semaphore::new(0));
+        let size = 40 * RECORD_CONTENT as u64;
+        let records = stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT])), ()))
+        });
+        let body = Body::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, memory);
+        assert_eq!(receive(body).await.expect("all of it"), size);
     }
 }

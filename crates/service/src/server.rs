@@ -31,7 +31,9 @@ use crate::forms::Forms;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::names::BucketNames;
+use crate::routes::Routes;
 use crate::s3::Operations;
+use crate::s3::retrieve::Retrieve;
 use crate::settings::Settings;
 use crate::signatures;
 use crate::state::{State, StateError, hex, random};
@@ -94,15 +96,16 @@ impl Server {
         let listen = |source| ServeError::Listen { address: settings.listen, source };
         let listener = TcpListener::bind(settings.listen).await.map_err(listen)?;
         let state = Arc::new(State::open(archive)?);
-        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone())?);
+        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota())?);
         let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
         let checked = operations(&gateway, &state, &settings)?.build();
+        let retrieve = Retrieve { gateway: gateway.clone(), domain: host(&settings)? };
         let mut service = operations(&gateway, &state, &settings)?;
-        service.set_route(Between(checked.clone()));
-        let addresses = Arc::new(Addresses::new(settings.domain.as_deref()).ok_or_else(|| no_domain(&settings))?);
+        service.set_route(Routes { retrieve, between: Between(checked.clone()) });
+        let addresses = Arc::new(Addresses::new(settings.domain.clone().zip(host(&settings)?)));
         let forms = Forms { operations: checked, state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
         let cors = Cors { state, addresses };
         Ok(Self { listener, gateway, service: service.build(), forms, cors, tls, settings })
@@ -162,7 +165,8 @@ impl Server {
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let (shared, tls) = (shared.clone(), self.tls.clone());
-            let service = service_fn(move |request| answer(shared.clone(), request, peer.ip()));
+            let peer = Peer { address: peer.ip(), is_tls: tls.is_some() };
+            let service = service_fn(move |request| answer(shared.clone(), request, peer));
             let (http, watcher) = (http.clone(), graceful.watcher());
             tokio::spawn(async move {
                 let _permit = permit;
@@ -195,19 +199,21 @@ impl Server {
 fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
     let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
     builder.set_auth(Signatures(state.clone()));
-    builder.set_access(Gate { state: state.clone() });
+    builder.set_access(Gate(gateway.clone()));
     builder.set_validation(BucketNames);
     let mut config = S3Config::default();
     config.xml_max_body_size = XML_BYTES_MAX as usize;
     builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-    if let Some(domain) = &settings.domain {
-        builder.set_host(SingleDomain::new(domain).map_err(|_| no_domain(settings))?);
+    if let Some(host) = host(settings)? {
+        builder.set_host(host);
     }
     Ok(builder)
 }
 
-fn no_domain(settings: &Settings) -> ServeError {
-    ServeError::Domain { domain: settings.domain.clone().unwrap_or_default() }
+/// The domain whose subdomains are buckets.
+fn host(settings: &Settings) -> Result<Option<SingleDomain>, ServeError> {
+    let read = |domain: &String| SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() });
+    settings.domain.as_ref().map(read).transpose()
 }
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -265,20 +271,20 @@ impl Shared {
 }
 
 /// Answers a request: those of the service itself, and S3's.
-async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: IpAddr) -> Result<Response<s3s::Body>, Infallible> {
+async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: Peer) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
     let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let query = request.uri().query().map(str::to_owned);
     let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let expects = request.headers().contains_key(http::header::EXPECT);
-    request.extensions_mut().insert(Peer(peer));
+    request.extensions_mut().insert(peer);
     let (head, body) = request.into_parts();
     let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
     let (body, ended) = Watched::new(body, &head.headers);
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
-        (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer),
+        (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer.address),
         _ => {
             let answered = match shared.answered(head, body).await {
                 Ok(answered) => answered,

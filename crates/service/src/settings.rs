@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::state::Quota;
+
 /// The file's name.
 pub const FILE: &str = "service.toml";
 
@@ -38,6 +40,12 @@ flush_after_hours = 24
 
 # Uploads in parts that were begun so many days ago and never completed are given up.
 abandon_uploads_after_days = 30
+
+[restores]
+# What an account may ask for, unless `fulgurite accounts quota` says otherwise: restores that are open at once, and GiB in a day (UTC).
+# 10 TiB are what one disk gives at 120 MB/s.
+open_per_account = 10000
+gib_a_day_per_account = 10240
 "#;
 
 /// The settings.
@@ -58,6 +66,8 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// What is done beside requests.
     pub background: Background,
+    /// What an account may ask for.
+    pub restores: Restores,
 }
 
 /// Files for TLS, in PEM. Relative paths are from the archive's folder.
@@ -80,6 +90,30 @@ pub struct Background {
     pub abandon_uploads_after_days: u64,
 }
 
+/// What an account may ask for, unless it has a quota of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Restores {
+    /// Restores that may be open at once.
+    pub open_per_account: u64,
+    /// GiB that may be asked for in a day.
+    pub gib_a_day_per_account: u64,
+}
+
+impl Default for Restores {
+    fn default() -> Self {
+        Self { open_per_account: 10_000, gib_a_day_per_account: 10_240 }
+    }
+}
+
+impl Restores {
+    /// As the state counts it.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        Quota { open: self.open_per_account, bytes_a_day: self.gib_a_day_per_account.saturating_mul(1 << 30) }
+    }
+}
+
 impl Default for Background {
     fn default() -> Self {
         Self { flush_after_hours: 24, abandon_uploads_after_days: 30 }
@@ -96,6 +130,7 @@ impl Default for Settings {
             metrics_token: None,
             tls: None,
             background: Background::default(),
+            restores: Restores::default(),
         }
     }
 }

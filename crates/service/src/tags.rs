@@ -3,8 +3,6 @@
 use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
 
-use crate::failures::custom;
-
 /// The most tags of an object.
 pub(crate) const OBJECT_MAX: usize = 10;
 /// The most tags of a bucket.
@@ -31,8 +29,7 @@ pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
 /// Checks tags against S3's limits.
 pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
     if tags.len() > most {
-        let message = if most == OBJECT_MAX { "Object tags cannot be greater than 10" } else { "Bucket tags cannot be greater than 50" };
-        return Err(custom("BadRequest", http::StatusCode::BAD_REQUEST, message));
+        return Err(s3_error!(InvalidTag, "{} tags cannot be greater than {most}", if most == OBJECT_MAX { "Object" } else { "Bucket" }));
     }
     let mut names = std::collections::BTreeSet::new();
     for tag in tags {

@@ -6,6 +6,7 @@
 //! - a new, renamed or removed name survives after [`Volume::sync_directory`] of its directory;
 //! - before that, any part of it may have happened, in any order.
 
+mod appending;
 mod passing;
 
 use std::fs::{File, OpenOptions};
@@ -13,8 +14,10 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use passing::PassingFile;
+use appending::AppendedFile;
+pub(crate) use appending::Appending;
 pub(crate) use passing::{PIECE_BYTES, new_piece};
+use passing::{PassingFile, open_direct};
 
 /// A tree of files. Names are relative, components separated by `/`.
 pub trait Volume: Send + Sync {
@@ -25,6 +28,11 @@ pub trait Volume: Send + Sync {
     /// [`create`](Self::create) for a file that is written front to back in large pieces and read back by nobody soon. A volume that can,
     /// lets it pass by the system's memory.
     fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        self.create(name)
+    }
+    /// [`create`](Self::create) for a file that is appended to in pieces of all sizes. A volume that can, lets large ones pass by the system's
+    /// memory.
+    fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
     /// [`open`](Self::open) for a file of which large pieces should come from the disk itself. A volume that can, lets them pass by the
@@ -98,6 +106,12 @@ impl Volume for FolderVolume {
         let path = self.path(name);
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Box::new(PassingFile::new(FolderFile(file), OpenOptions::new().write(true), &path)))
+    }
+
+    fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
+        let path = self.path(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Box::new(AppendedFile::new(FolderFile(file), open_direct(OpenOptions::new().write(true), &path))))
     }
 
     fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {

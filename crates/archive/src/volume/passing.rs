@@ -16,7 +16,7 @@ use fulgurite_codec::AlignedBytes;
 use super::{FolderFile, VolumeFile};
 
 /// What direct pieces are aligned to: the largest logical block in use.
-const ALIGNMENT: usize = 4_096;
+pub(super) const ALIGNMENT: usize = 4_096;
 /// Bytes moved at once: enough to keep a disk busy.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
 /// Reads shorter than this go the ordinary way: their neighbours are likely to be wanted next.
@@ -165,18 +165,18 @@ impl VolumeFile for PassingFile {
 }
 
 #[cfg(target_os = "linux")]
-fn open_direct(options: &mut OpenOptions, path: &Path) -> Option<File> {
+pub(super) fn open_direct(options: &mut OpenOptions, path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
     options.custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32).open(path).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_direct(_options: &mut OpenOptions, _path: &Path) -> Option<File> {
+pub(super) fn open_direct(_options: &mut OpenOptions, _path: &Path) -> Option<File> {
     None
 }
 
 /// Whether an error says that this can't be done directly, rather than that it failed.
-fn is_refusal(error: &io::Error) -> bool {
+pub(super) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 

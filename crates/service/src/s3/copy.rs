@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
@@ -13,15 +14,27 @@ use tokio::sync::mpsc;
 use crate::access::Caller;
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::Conditions;
+use crate::encryption::{CustomerKey, asked, customer_key};
 use crate::failures::failed;
 use crate::gateway::Gateway;
 use crate::receive::PUT_BYTES_MAX;
 use crate::s3::locks::shown_id;
 use crate::s3::multipart::number_of;
-use crate::s3::put::{Described, check_key, put_sum, refuse_acl, refuse_customer_keys};
+use crate::s3::put::{Described, check_key, put_sum, refuse_acl};
 use crate::state::hex;
 use crate::tags;
 use crate::version::{Version, attribute, timestamp};
+
+/// The key of a customer that the source is sealed by.
+macro_rules! source_key {
+    ($input:expr) => {
+        CustomerKey {
+            algorithm: $input.copy_source_sse_customer_algorithm.as_deref(),
+            key: $input.copy_source_sse_customer_key.as_deref(),
+            md5: $input.copy_source_sse_customer_key_md5.as_deref(),
+        }
+    };
+}
 
 /// What is copied from.
 struct Source {
@@ -43,7 +56,7 @@ impl Gateway {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
         }
         let from = self.bucket(bucket)?;
-        self.may_read(caller, &from, key, version_id.is_some())?;
+        self.may_read(caller, &from, key, version_id.as_deref())?;
         let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
             s3s::S3ErrorCode::MethodNotAllowed => {
                 s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")
@@ -56,13 +69,14 @@ impl Gateway {
     }
 
     /// The content of a version, in pieces.
-    fn read_for_copy(&self, version: Version, range: Range<u64>) -> (mpsc::Receiver<Vec<u8>>, tokio::task::JoinHandle<S3Result<()>>) {
-        let (pieces_in, pieces) = mpsc::channel::<Vec<u8>>(16);
+    fn read_for_copy(&self, version: Version, range: Range<u64>) -> (mpsc::Receiver<Bytes>, tokio::task::JoinHandle<S3Result<()>>) {
+        let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
         let archive = self.archive.clone();
         let reading = tokio::task::spawn_blocking(move || {
             let whole = range == (0..version.size());
             let mut reader = ObjectReader::new(&archive);
-            let mut sink = |bytes: &[u8]| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
+            let mut sink =
+                |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
             let result = if whole { reader.read(&version.row, &mut sink) } else { reader.read_range(&version.row, range, &mut sink) };
             result.map_err(|error| failed("reading what is copied", &error))
         });
@@ -74,7 +88,8 @@ impl Gateway {
         let input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some() || input.copy_source_sse_customer_algorithm.is_some())?;
+        let encryption = self.encryption(&asked!(input))?;
+        source_key!(input).refuse_to_read()?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         let conditions = Conditions {
             matches: input.copy_source_if_match.clone(),
@@ -140,16 +155,16 @@ impl Gateway {
         }
         let asked = input.checksum_algorithm.as_ref().and_then(|algorithm| Algorithm::parse(algorithm.as_str()));
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = Claims::default().begin(Some(algorithm));
+        let mut summing = self.summing(Claims::default(), algorithm);
         let size = source.version.size();
         let mut upload = self.intake.upload();
         let (mut pieces, reading) = self.read_for_copy(source.version.clone(), 0..size);
         while let Some(piece) = pieces.recv().await {
-            summing.update(&piece);
+            summing.update(&piece).await;
             self.write(&mut upload, &piece, size).await;
         }
         reading.await.map_err(|error| failed("reading what is copied", &error))??;
-        let summed = summing.end(None)?;
+        let summed = summing.end(None).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let modified = timestamp(upload.created_ms() as i64);
@@ -161,6 +176,7 @@ impl Gateway {
         let output = CopyObjectOutput {
             copy_object_result: Some(result),
             copy_source_version_id: source.id,
+            server_side_encryption: encryption,
             version_id: stored.version_id,
             ..Default::default()
         };
@@ -172,6 +188,8 @@ impl Gateway {
         let input = request.input;
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         let number = number_of(input.part_number)?;
+        customer_key!(input).refuse()?;
+        source_key!(input).refuse_to_read()?;
         let conditions = Conditions {
             matches: input.copy_source_if_match.clone(),
             none_match: input.copy_source_if_none_match.clone(),
@@ -199,21 +217,26 @@ impl Gateway {
             ));
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = Claims::default().begin(Some(algorithm));
-        let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
+        let mut summing = self.summing(Claims::default(), algorithm);
+        let mut writer = self.parts.begin(range.end - range.start).map_err(|error| failed("beginning a part", &error))?;
         let (mut pieces, reading) = self.read_for_copy(source.version.clone(), range);
         while let Some(piece) = pieces.recv().await {
-            summing.update(&piece);
+            summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
         reading.await.map_err(|error| failed("reading what is copied", &error))??;
-        let part = self.keep_part(&upload, number, writer, summing.end(None)?).await?;
+        let part = self.keep_part(&upload, number, writer, summing.end(None).await?).await?;
         let result = CopyPartResult {
             e_tag: Some(ETag::Strong(hex(&part.md5))),
             last_modified: Some(timestamp(part.modified_ms)),
             ..Default::default()
         };
-        let output = UploadPartCopyOutput { copy_part_result: Some(result), copy_source_version_id: source.id, ..Default::default() };
+        let output = UploadPartCopyOutput {
+            copy_part_result: Some(result),
+            copy_source_version_id: source.id,
+            server_side_encryption: self.new_encryption(),
+            ..Default::default()
+        };
         Ok(S3Response::new(output))
     }
 }

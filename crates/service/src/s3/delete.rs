@@ -37,12 +37,17 @@ struct Asked<'a> {
 
 impl Gateway {
     pub(crate) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
-        let bypasses = self.bypasses(&request, request.input.bypass_governance_retention, &request.input.bucket)?;
+        let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
+        let version_id = input.version_id.as_deref();
+        let bypasses = input.bypass_governance_retention.unwrap_or(false);
+        if bypasses {
+            self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), version_id)?;
+        }
         let asked = Asked {
             key: &input.key,
-            version_id: input.version_id.as_deref(),
+            version_id,
             bypasses,
             etag: input.if_match,
             size: input.if_match_size,
@@ -55,7 +60,6 @@ impl Gateway {
     }
 
     pub(crate) async fn delete_many(&self, request: S3Request<DeleteObjectsInput>) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        let bypasses = self.bypasses(&request, request.input.bypass_governance_retention, &request.input.bucket)?;
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
@@ -67,9 +71,13 @@ impl Gateway {
             ));
         }
         let quiet = input.delete.quiet.unwrap_or(false);
+        let bypasses = input.bypass_governance_retention.unwrap_or(false);
         let one = async |object: &s3s::dto::ObjectIdentifier| {
             let action = if object.version_id.is_some() { "s3:DeleteObjectVersion" } else { "s3:DeleteObject" };
-            crate::access::may_from(&bucket, caller.as_ref(), action, Some(&object.key))?;
+            self.may(&bucket, caller.as_ref(), action, Some(&object.key), object.version_id.as_deref())?;
+            if bypasses {
+                self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&object.key), object.version_id.as_deref())?;
+            }
             let asked = Asked {
                 key: &object.key,
                 version_id: object.version_id.as_deref(),
@@ -106,16 +114,6 @@ impl Gateway {
             ..Default::default()
         };
         Ok(S3Response::new(output))
-    }
-
-    /// Whether a request may pass over retention in governance mode.
-    fn bypasses<T>(&self, request: &S3Request<T>, asked: Option<bool>, bucket: &str) -> S3Result<bool> {
-        if !asked.unwrap_or(false) {
-            return Ok(false);
-        }
-        let bucket = self.bucket(bucket)?;
-        crate::access::may_from(&bucket, request.extensions.get::<Caller>(), "s3:BypassGovernanceRetention", None)?;
-        Ok(true)
     }
 
     async fn delete_one(&self, bucket: &Bucket, asked: &Asked<'_>) -> S3Result<Deleted> {

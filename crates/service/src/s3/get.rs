@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 use crate::access::Caller;
 use crate::checksums::{Sum, set_sum};
 use crate::conditions::Conditions;
+use crate::encryption::{customer_key, refuse_headers_of_writes, said};
 use crate::errors::{Status, more, written};
 use crate::failures::{catalogue_failed, custom, failed, state_failed};
 use crate::gateway::Gateway;
-use crate::s3::put::refuse_customer_keys;
 use crate::state::{Restore, Retention, Versioning};
 use crate::version::{Version, timestamp};
 
@@ -28,8 +28,8 @@ use crate::version::{Version, timestamp};
 const SMALL: u64 = 256 << 10;
 /// How often an object is looked up again that is replaced while it is read.
 const ATTEMPTS: u32 = 8;
-/// Pieces of a larger one that wait for a slow client.
-const AHEAD: usize = 4;
+/// Records of a larger one, of 1 MiB each, that wait for a slow client.
+const AHEAD: usize = 1;
 /// How long a client may read nothing of a larger one.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -38,7 +38,8 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        customer_key!(input).refuse_to_read()?;
+        refuse_headers_of_writes(&request.headers)?;
         let conditions = Conditions {
             matches: input.if_match,
             none_match: input.if_none_match,
@@ -77,6 +78,7 @@ impl Gateway {
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
             parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            server_side_encryption: said(version.row.sealed),
             storage_class: version.class_header(),
             restore: restore.as_ref().map(restore_header),
             tag_count: Some(self.tags_of(&version)?.len() as i32).filter(|count| *count > 0),
@@ -105,7 +107,8 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        customer_key!(input).refuse_to_read()?;
+        refuse_headers_of_writes(&request.headers)?;
         let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
         let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
@@ -132,6 +135,7 @@ impl Gateway {
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
             parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            server_side_encryption: said(version.row.sealed),
             storage_class: version.class_header(),
             archive_status: None::<ArchiveStatus>,
             restore: restore.as_ref().map(restore_header),
@@ -242,26 +246,31 @@ impl Gateway {
         if length <= SMALL {
             let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
             let read = move || {
-                let mut content = Vec::with_capacity(length as usize);
-                let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
-                    content.extend_from_slice(bytes);
+                let mut content = Vec::new();
+                let result = ObjectReader::new(&archive).read_buffers(&version.row, range, &mut |buffer, pieces| {
+                    let buffer = Bytes::from(std::mem::take(buffer));
+                    content.extend(pieces.iter().map(|piece| Ok(buffer.slice(piece.clone()))));
                     Ok(())
                 });
                 result.map(|()| content)
             };
             // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            return Ok(Sized::blob(stream::once(async move { Ok(Bytes::from(content)) }).boxed(), length));
+            return Ok(Sized::blob(stream::iter(content), length));
         }
         let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
-        let (pieces_in, pieces) = mpsc::channel::<Result<Bytes, StdError>>(AHEAD);
+        // From here on it can be read to its end, whatever becomes of it.
+        let opened = ObjectReader::new(&self.archive).open(&version.row)?;
+        let (records_in, records) = mpsc::channel::<Result<Vec<Bytes>, StdError>>(AHEAD);
         let runtime = tokio::runtime::Handle::current();
-        let archive = self.archive.clone();
+        let (archive, buffers) = (self.archive.clone(), self.buffers.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let result = ObjectReader::new(&archive).read_range(&version.row, range, &mut |bytes| {
+            let result = ObjectReader::new(&archive).read_opened(&opened, range, &mut |buffer, pieces| {
+                let shared = buffers.share(std::mem::replace(buffer, buffers.take()));
+                let record = Ok(pieces.iter().map(|piece| shared.slice(piece.clone())).collect());
                 // A client that went away, or reads nothing: it would keep others from reading.
-                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, pieces_in.send(Ok(Bytes::copy_from_slice(bytes)))));
+                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, records_in.send(record)));
                 if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
             });
             match result {
@@ -269,18 +278,22 @@ impl Gateway {
                 Err(error) => {
                     tracing::error!(%error, name = %version.row.record.name.display(), "an object can't be read");
                     // The client sees a body that is cut short, and never a wrong byte.
-                    let _ = pieces_in.blocking_send(Err(error.to_string().into()));
+                    let _ = records_in.blocking_send(Err(error.to_string().into()));
                 }
             }
         });
-        let stream = stream::unfold(pieces, |mut pieces| async move { Some((pieces.recv().await?, pieces)) });
+        let records = stream::unfold(records, |mut records| async move { Some((records.recv().await?, records)) });
+        let stream = records.flat_map(|record| {
+            let (pieces, error) = record.map_or_else(|error| (Vec::new(), Some(Err(error))), |pieces| (pieces, None));
+            stream::iter(pieces.into_iter().map(Ok).chain(error))
+        });
         Ok(Sized::blob(stream.boxed(), length))
     }
 }
 
 impl Gateway {
     /// Whether a version was removed since it was found.
-    fn is_gone(&self, version: &Version) -> S3Result<bool> {
+    pub(super) fn is_gone(&self, version: &Version) -> S3Result<bool> {
         let row = self.archive.reading().version(&version.row.record.name, version.row.id).map_err(catalogue_failed)?;
         Ok(row.is_none())
     }

@@ -48,7 +48,10 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let output = GetObjectTaggingOutput { tag_set: self.tags_of(&version)?, version_id: shown_id(&bucket, &version) };
+        let mut tag_set = self.tags_of(&version)?;
+        // By their names, however they were put.
+        tag_set.sort_by(|one, other| one.key.cmp(&other.key));
+        let output = GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
         Ok(S3Response::new(output))
     }
 
@@ -108,7 +111,7 @@ impl Gateway {
         };
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
-            crate::access::may_from(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key))?;
+            self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
         }
         if let Some(now) = self.lock_of(&version)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);

@@ -13,6 +13,7 @@ mod multipart_lists;
 mod public_access;
 pub(crate) mod put;
 mod restore;
+pub(crate) mod retrieve;
 
 use std::sync::Arc;
 

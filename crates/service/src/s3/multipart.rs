@@ -1,8 +1,8 @@
 //! Uploads in parts.
 
 use base64_simd::STANDARD;
+use fulgurite_digest::Md5;
 use fulgurite_domain::ObjectName;
-use md5::{Digest as _, Md5};
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput,
@@ -13,11 +13,12 @@ use tokio::sync::mpsc;
 
 use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
+use crate::encryption::{asked, customer_key, said};
 use crate::failures::{failed, state_failed};
 use crate::gateway::Gateway;
-use crate::receive::{Body, length_of};
-use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl, refuse_customer_keys};
-use crate::state::{Bucket, MultipartUpload, Part, hex, now_ms};
+use crate::receive::length_of;
+use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl};
+use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::version::{attribute, encode_sizes};
 
 /// The smallest part but for the last.
@@ -36,11 +37,11 @@ impl Gateway {
         &self,
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        let account = request.extensions.get::<crate::access::Caller>().and_then(|caller| caller.0.clone());
+        let account = request.extensions.get::<crate::access::Caller>().and_then(|caller| caller.account.clone());
         let input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        let encryption = self.encryption(&asked!(input))?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         let described = Described {
             content_type: input.content_type.as_deref(),
@@ -89,6 +90,7 @@ impl Gateway {
             upload_id: Some(id),
             checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from(algorithm.name().to_uppercase())),
             checksum_type: kind.map(|kind| ChecksumType::from(kind.to_owned())),
+            server_side_encryption: encryption,
             ..Default::default()
         };
         Ok(S3Response::new(output))
@@ -97,7 +99,7 @@ impl Gateway {
     pub(crate) async fn put_part(&self, request: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
         let mut input = request.input;
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        customer_key!(input).refuse()?;
         let number = number_of(input.part_number)?;
         let length = length_of(input.content_length, &request.headers)?;
         self.check_room(length)?;
@@ -120,16 +122,20 @@ impl Gateway {
                 given.name()
             ));
         }
-        let mut summing = claims.begin(wanted.or(Some(Algorithm::Crc64Nvme)));
-        let mut body = Body::new(input.body.take(), length);
-        let mut writer = self.parts.begin().map_err(|error| failed("beginning a part", &error))?;
+        let mut summing = self.summing(claims, wanted.unwrap_or(Algorithm::Crc64Nvme));
+        let mut body = self.body(input.body.take(), length);
+        let mut writer = self.parts.begin(length).map_err(|error| failed("beginning a part", &error))?;
         while let Some(piece) = body.next().await? {
-            summing.update(&piece);
+            summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
-        let summed = summing.end(request.trailing_headers.as_ref())?;
+        let summed = summing.end(request.trailing_headers.as_ref()).await?;
         let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
-        let mut output = UploadPartOutput { e_tag: Some(ETag::Strong(hex(&part.md5))), ..Default::default() };
+        let mut output = UploadPartOutput {
+            e_tag: Some(ETag::Strong(hex(&part.md5))),
+            server_side_encryption: self.new_encryption(),
+            ..Default::default()
+        };
         if let Some(Sum { algorithm, value }) = summed.sum {
             set_sum!(output, algorithm, value);
         }
@@ -191,7 +197,14 @@ impl Gateway {
             Err(error) => return self.completed_before(&bucket, &input)?.ok_or(error),
         };
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&given, &all, upload.checksum_algorithm.as_deref().and_then(Algorithm::parse))?;
+        let parts = choose(&given, &all)?;
+        let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
+        if upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE) {
+            // Before the parts are read for nothing.
+            let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
+            check_claim(&input, &composite(algorithm, &part_sums(&parts), parts.len()))?;
+        }
+        check_named(&given, algorithm)?;
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if size > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
@@ -211,8 +224,11 @@ impl Gateway {
             return self.assemble(bucket, input, upload, parts).await.map(S3Response::new);
         }
         // It takes a while; the framework sends spaces meanwhile, and an error in the body if it comes to that.
+        let encryption = self.new_encryption();
         let future = async move { self.assemble(bucket, input, upload, parts).await };
-        Ok(S3Response::new(CompleteMultipartUploadOutput { future: Some(Box::pin(future)), ..Default::default() }))
+        let output =
+            CompleteMultipartUploadOutput { future: Some(Box::pin(future)), server_side_encryption: encryption, ..Default::default() };
+        Ok(S3Response::new(output))
     }
 
     /// A client that didn't hear that its upload is complete asks again.
@@ -224,8 +240,11 @@ impl Gateway {
         let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
         let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str());
         Ok(is_of_it.then(|| {
-            let stored = Stored { etag: version.etag(), version_id: super::locks::shown_id(bucket, &version) };
-            S3Response::new(answer(input, stored, version.sums().pop(), Some(version.checksum_type())))
+            let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
+            let stored = Stored { etag: version.etag(), version_id };
+            let mut output = answer(input, stored, version.sums().pop(), Some(version.checksum_type()));
+            output.server_side_encryption = said(version.row.sealed);
+            S3Response::new(output)
         }))
     }
 
@@ -265,12 +284,11 @@ impl Gateway {
 
         let mut attributes = upload.attributes.clone();
         let mut md5 = Md5::new();
-        parts.iter().for_each(|part| md5.update(part.md5));
-        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finalize()), parts.len()));
+        parts.iter().for_each(|part| md5.update(&part.md5));
+        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finish()), parts.len()));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
         attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
-        let part_sums: Vec<u8> =
-            parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect();
+        let part_sums = part_sums(&parts);
         if part_sums.len() == parts.len() * algorithm.bytes() && part_sums.len() <= PART_CHECKSUMS_BYTES_MAX {
             attributes.set(attribute::PART_CHECKSUMS, part_sums.as_slice());
         }
@@ -278,34 +296,74 @@ impl Gateway {
             Some(hasher) => Sum { algorithm, value: crate::checksums::take(hasher) },
             None => {
                 attributes.set(attribute::CHECKSUM_TYPE, ChecksumType::COMPOSITE);
-                Sum { algorithm, value: format!("{}-{}", algorithm.of(&part_sums), parts.len()) }
+                composite(algorithm, &part_sums, parts.len())
             }
         };
-        let fields: Fields<'_> = [
-            input.checksum_crc32.as_deref(),
-            input.checksum_crc32c.as_deref(),
-            input.checksum_crc64nvme.as_deref(),
-            input.checksum_sha1.as_deref(),
-            input.checksum_sha256.as_deref(),
-        ];
-        let claimed = Algorithm::ALL.into_iter().zip(fields).find_map(|(algorithm, value)| Some((algorithm, value?)));
-        if let Some((claimed_algorithm, value)) = claimed
-            && (claimed_algorithm != algorithm || value.split('-').next() != sum.value.split('-').next())
-        {
-            return Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", claimed_algorithm.name()));
-        }
+        check_claim(&input, &sum)?;
         put_sum(Some(&sum), &mut attributes);
         let conditions = (input.if_match.as_ref(), input.if_none_match.as_ref());
         let stored = self.store(&bucket, &input.key, object, attributes, conditions).await?;
         // A crash before this leaves an upload that can be completed again, or aborted.
         self.end_upload(&upload.id)?;
         let kind = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
-        Ok(answer(&input, stored, Some(sum), Some(ChecksumType::from_static(kind))))
+        let mut output = answer(&input, stored, Some(sum), Some(ChecksumType::from_static(kind)));
+        output.server_side_encryption = self.new_encryption();
+        Ok(output)
+    }
+}
+
+/// Checksums of parts, one behind the other.
+fn part_sums(parts: &[Part]) -> Vec<u8> {
+    parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect()
+}
+
+/// The checksum of parts' checksums.
+fn composite(algorithm: Algorithm, part_sums: &[u8], parts: usize) -> Sum {
+    Sum { algorithm, value: format!("{}-{parts}", algorithm.of(part_sums)) }
+}
+
+/// Whether the whole has the checksum that the client says, if it says one.
+fn check_claim(input: &CompleteMultipartUploadInput, sum: &Sum) -> S3Result<()> {
+    let fields: Fields<'_> = [
+        input.checksum_crc32.as_deref(),
+        input.checksum_crc32c.as_deref(),
+        input.checksum_crc64nvme.as_deref(),
+        input.checksum_sha1.as_deref(),
+        input.checksum_sha256.as_deref(),
+    ];
+    let claimed = Algorithm::ALL.into_iter().zip(fields).find_map(|(algorithm, value)| Some((algorithm, value?)));
+    match claimed {
+        Some((algorithm, value)) if algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
+            Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", algorithm.name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The checksum that a client says a part has.
+fn named(part: &CompletedPart) -> Option<&String> {
+    [&part.checksum_crc32, &part.checksum_crc32c, &part.checksum_crc64nvme, &part.checksum_sha1, &part.checksum_sha256]
+        .into_iter()
+        .flatten()
+        .next()
+}
+
+/// AWS wants the checksum of each part with all algorithms; but SDKs that choose a CRC by themselves don't name them.
+fn check_named(given: &[CompletedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
+    let Some(algorithm @ (Algorithm::Sha1 | Algorithm::Sha256)) = algorithm else { return Ok(()) };
+    match given.iter().find(|part| named(part).is_none()) {
+        Some(part) => Err(s3_error!(
+            InvalidRequest,
+            "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
+            algorithm.name(),
+            part.part_number.unwrap_or(0)
+        )),
+        None => Ok(()),
     }
 }
 
 /// The parts that a client wants, in its order, which has to be that of their numbers.
-fn choose(given: &[CompletedPart], all: &[Part], algorithm: Option<Algorithm>) -> S3Result<Vec<Part>> {
+fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
     let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
     for wanted in given {
         let number = wanted.part_number.unwrap_or(0);
@@ -323,23 +381,10 @@ fn choose(given: &[CompletedPart], all: &[Part], algorithm: Option<Algorithm>) -
                 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
             )
         })?;
-        let sums =
-            [&wanted.checksum_crc32, &wanted.checksum_crc32c, &wanted.checksum_crc64nvme, &wanted.checksum_sha1, &wanted.checksum_sha256];
-        let claimed = sums.into_iter().flatten().next();
-        if let (Some(claimed), Some(found)) = (claimed, &part.checksum)
+        if let (Some(claimed), Some(found)) = (named(wanted), &part.checksum)
             && claimed != found
         {
             return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
-        }
-        // AWS wants them with all algorithms; but SDKs that choose a CRC by themselves don't name them.
-        if let Some(algorithm @ (Algorithm::Sha1 | Algorithm::Sha256)) = algorithm
-            && claimed.is_none()
-        {
-            return Err(s3_error!(
-                InvalidRequest,
-                "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {number} in the request.",
-                algorithm.name()
-            ));
         }
         chosen.push(part.clone());
     }

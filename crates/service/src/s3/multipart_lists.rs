@@ -10,7 +10,7 @@ use crate::checksums::{Algorithm, set_sum};
 use crate::failures::state_failed;
 use crate::gateway::Gateway;
 use crate::s3::list::Encoding;
-use crate::state::{MultipartUpload, Part, hex};
+use crate::state::{Bucket, MultipartUpload, Part, hex};
 use crate::version::{attribute, timestamp};
 
 impl Gateway {
@@ -38,7 +38,7 @@ impl Gateway {
             }
             listed
         };
-        let (owner, initiator) = self.persons(&upload)?;
+        let (owner, initiator) = self.persons(&*self.bucket(&upload.bucket)?, &upload)?;
         let output = ListPartsOutput {
             bucket: Some(upload.bucket.clone()),
             key: Some(upload.key.clone()),
@@ -96,7 +96,7 @@ impl Gateway {
                     prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
                     continue 'pages;
                 }
-                let (owner, initiator) = self.persons(&upload)?;
+                let (owner, initiator) = self.persons(&bucket, &upload)?;
                 after = (upload.key.clone(), upload.id.clone());
                 last = Some(after.clone());
                 uploads.push(ListedUpload {
@@ -135,10 +135,11 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    fn persons(&self, upload: &MultipartUpload) -> S3Result<(Owner, Initiator)> {
-        let id = self.state.account(&upload.account).map_err(state_failed)?.map(|account| account.id.clone());
-        let name = Some(upload.account.clone());
-        Ok((Owner { display_name: name.clone(), id: id.clone() }, Initiator { display_name: name, id }))
+    /// Whose the object will be, which is whoever owns the bucket; and who uploads it.
+    fn persons(&self, bucket: &Bucket, upload: &MultipartUpload) -> S3Result<(Owner, Initiator)> {
+        let id = |name: &str| self.state.account(name).map(|found| found.map(|account| account.id.clone())).map_err(state_failed);
+        let owner = Owner { display_name: Some(bucket.owner.clone()), id: id(&bucket.owner)? };
+        Ok((owner, Initiator { display_name: Some(upload.account.clone()), id: id(&upload.account)? }))
     }
 }
 

@@ -10,10 +10,11 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::may_replace;
+use crate::encryption::asked;
 use crate::failures::{catalogue_failed, failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::object_name;
-use crate::receive::{Body, UpTo, length_of};
+use crate::receive::{UpTo, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
 use crate::tags;
 use crate::version::{Version, attribute, ms_of};
@@ -45,7 +46,7 @@ pub(crate) struct Described<'a> {
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) etag: ETag,
-    /// For the answer; none in a bucket that never kept versions.
+    /// For the answer; none where versions are not kept, also where it is the version `null`, as with AWS.
     pub(crate) version_id: Option<String>,
 }
 
@@ -181,7 +182,7 @@ impl Gateway {
         let mut input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
-        refuse_customer_keys(input.sse_customer_algorithm.is_some())?;
+        let encryption = self.encryption(&asked!(input))?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         if input.write_offset_bytes.is_some() {
             return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
@@ -218,17 +219,20 @@ impl Gateway {
             let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
             may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
         }
-        let mut summing = claims.begin(Some(Algorithm::Crc64Nvme));
-        let stream = input.body.take();
-        let mut body = if up_to.is_some() { Body::up_to(stream, length) } else { Body::new(stream, length) };
+        let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
+        let mut body = self.body(input.body.take(), length);
+        if up_to.is_some() {
+            body = body.or_less();
+        }
         let upload = self.receive(&mut body, &mut summing).await?;
-        let summed = summing.end(request.trailing_headers.as_ref())?;
+        let summed = summing.end(request.trailing_headers.as_ref()).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let stored = self.store(&bucket, &input.key, upload, attributes, (input.if_match.as_ref(), input.if_none_match.as_ref())).await?;
         let mut output = PutObjectOutput {
             e_tag: Some(stored.etag),
             version_id: stored.version_id,
+            server_side_encryption: encryption,
             checksum_type: Some(s3s::dto::ChecksumType::from_static(s3s::dto::ChecksumType::FULL_OBJECT)),
             ..Default::default()
         };
@@ -261,11 +265,7 @@ impl Gateway {
         }
         attributes.check().map_err(|error| s3_error!(InvalidRequest, "{error}"))?;
         let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
-        let version_id = match bucket.versioning {
-            Versioning::Never => None,
-            Versioning::Enabled => Some(upload.id().to_string()),
-            Versioning::Suspended => Some("null".to_owned()),
-        };
+        let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
         let (acknowledge, told) = acknowledgement(held);
@@ -299,17 +299,6 @@ impl Gateway {
             tracing::warn!(%error, "what was said of removed versions stays in the service's database");
         }
     }
-}
-
-/// Keys of customers' own are not supported; to pass them over would store what was meant to be sealed by them.
-pub(crate) fn refuse_customer_keys(given: bool) -> S3Result<()> {
-    if given {
-        return Err(s3_error!(
-            NotImplemented,
-            "Server-side encryption with customer-provided keys is not supported; every object is encrypted with a key of its own."
-        ));
-    }
-    Ok(())
 }
 
 /// ACLs are as in buckets whose owner owns all objects, which is the default of AWS since April 2023: only those that say no more are taken.

@@ -8,9 +8,9 @@ use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::errors::Status;
-use crate::failures::state_failed;
+use crate::failures::{busy, state_failed};
 use crate::gateway::Gateway;
-use crate::state::{Restore, now_ms};
+use crate::state::{Begun, Restore, now_ms};
 use crate::version::Version;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -63,35 +63,45 @@ impl Gateway {
         };
         let mut status = http::StatusCode::ACCEPTED;
         match self.state.restore(version.row.id).map_err(state_failed)? {
+            None => match self.state.begin_restore(&restore, version.size(), self.restores).map_err(state_failed)? {
+                Begun::Yes => {}
+                over => return Err(over_quota(&account.name, over, now)),
+            },
             Some(before) if before.done_ms.is_some() => {
                 // It is kept for so many days from now.
+                restore.account = before.account;
                 restore.done_ms = before.done_ms;
                 restore.expires_ms = Some(expiry(now, days));
+                self.state.keep_restore(&restore).map_err(state_failed)?;
                 status = http::StatusCode::OK;
             }
-            // A faster tier may be asked for while it is under way.
             Some(before) if restore.due_ms >= before.due_ms => {
                 return Err(s3_error!(RestoreAlreadyInProgress, "Object restore is already in progress"));
             }
-            _ => {}
+            // A faster tier may be asked for while it is under way. It counts for whoever asked first.
+            Some(before) => {
+                restore.account = before.account;
+                self.state.keep_restore(&restore).map_err(state_failed)?;
+            }
         }
-        self.state.keep_restore(&restore).map_err(state_failed)?;
         self.work.notify_one();
         let mut response = S3Response::new(RestoreObjectOutput::default());
         response.extensions.insert(Status(status));
         Ok(response)
     }
 
-    /// Does the most urgent restore; `false` if there is none. Blocks.
+    /// Does the restore whose turn it is; `false` if there is none. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
-        let next = match self.state.open_restores(1) {
-            Ok(next) => next,
+        let last = self.turn.lock().expect("no panic holds this lock").clone();
+        let mut restore = match self.state.next_restore(&last) {
+            Ok(Some(next)) => next,
+            Ok(None) => return false,
             Err(error) => {
-                tracing::error!(%error, "restores can't be listed");
+                tracing::error!(%error, "restores can't be looked for");
                 return false;
             }
         };
-        let Some(mut restore) = next.into_iter().next() else { return false };
+        self.turn.lock().expect("no panic holds this lock").clone_from(&restore.account);
         let name = crate::names::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,
@@ -124,6 +134,24 @@ impl Gateway {
         }
         true
     }
+}
+
+/// What is said to an account that asks for more than it may. AWS has `SlowDown` for too many restores, and clients wait and try again.
+fn over_quota(account: &str, over: Begun, now_ms: i64) -> s3s::S3Error {
+    let (message, seconds) = match over {
+        Begun::TooMuch { quota, until_ms } => {
+            let gib = quota >> 30;
+            let message =
+                format!("The account {account} may have {gib} GiB restored a day, and has asked for them. Ask again after midnight, UTC.");
+            (message, u32::try_from((until_ms - now_ms) / 1_000 + 1).unwrap_or(1))
+        }
+        Begun::TooMany { quota } => {
+            (format!("The account {account} may have {quota} restores open at once, and has. Ask again when some of them are done."), 60)
+        }
+        Begun::Yes => unreachable!("that is not over any quota"),
+    };
+    tracing::warn!(account, ?over, "a restore beyond the quota was refused");
+    busy(message, seconds)
 }
 
 /// The first midnight, UTC, after so many days, as AWS has it.

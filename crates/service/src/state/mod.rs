@@ -6,6 +6,7 @@
 
 mod accounts;
 mod buckets;
+mod quotas;
 mod restores;
 mod uploads;
 mod versions;
@@ -23,6 +24,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 pub use accounts::{Account, AccountKey, NewKey};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
+pub use quotas::{Begun, OwnQuota, Quota};
 pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
 pub use versions::{Retention, VersionState};
@@ -32,8 +34,10 @@ pub const FILE: &str = "service.db";
 
 /// Stands in the header of the file: "FuSe".
 const APPLICATION: i32 = 0x4675_5365;
+/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
+const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("quotas.sql")];
 /// The schema that this program makes and knows.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = MIGRATIONS.len() as i64;
 /// How long to wait for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How old what is kept in memory may be when another process has changed it.
@@ -204,6 +208,11 @@ impl State {
         Ok(loaded)
     }
 
+    /// From now on something was said of versions.
+    fn says_of_versions(&self) {
+        self.says.store(true, Ordering::Release);
+    }
+
     /// Forgets what is kept in memory, after this process has changed it.
     fn forget(&self, which: impl FnOnce(&mut Kept)) {
         which(&mut self.kept.write().expect("no panic holds this lock"));
@@ -236,25 +245,40 @@ fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
         connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
     };
     let found = prepare(&connection).map_err(told("prepare it"))?;
+    if (1..=SCHEMA).contains(&found) {
+        // Before anything is changed in it.
+        check_owner(&connection, path, archive)?;
+    }
+    if (0..SCHEMA).contains(&found) {
+        bring_up_to_date(&mut connection, archive).map_err(told("bring it up to date"))?;
+    }
     match found {
-        0 => {
-            let make = |connection: &mut Connection| {
-                let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-                // Another process may have been first.
-                if transaction.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))? == 0 {
-                    transaction.execute_batch(include_str!("schema.sql"))?;
-                    transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-                    transaction.pragma_update(None, "application_id", APPLICATION)?;
-                    transaction.pragma_update(None, "user_version", SCHEMA)?;
-                }
-                transaction.commit()
-            };
-            make(&mut connection).map_err(told("make it"))?;
-        }
-        SCHEMA => {}
+        0..=SCHEMA => {}
         found if found > SCHEMA => return Err(StateError::Newer { path: path.to_owned(), found }),
         found => return Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
     }
+    check_owner(&connection, path, archive)?;
+    Ok(connection)
+}
+
+fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    // Read again: another process may have been first.
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for migration in MIGRATIONS.get(found as usize..).unwrap_or_default() {
+        transaction.execute_batch(migration)?;
+    }
+    if found == 0 {
+        transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    transaction.pragma_update(None, "user_version", SCHEMA.max(found))?;
+    transaction.commit()
+}
+
+/// Makes sure that the file is of this program, and of this archive.
+fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
+    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told("read it"))?;
     if application != APPLICATION {
         return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
@@ -262,7 +286,7 @@ fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
     let id: Option<[u8; 16]> =
         connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told("read it"))?;
     match id.map(ArchiveId) {
-        Some(found) if found == archive => Ok(connection),
+        Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
         None => Err(StateError::Damaged { path: path.to_owned(), found: "it does not say of which archive it is".into() }),
     }
@@ -290,4 +314,31 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, archive) = (folder.path().join(FILE), ArchiveId([7; 16]));
+        let old = Connection::open(&path).expect("a file");
+        old.execute_batch(MIGRATIONS[0]).expect("tables");
+        old.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0]).expect("a row");
+        old.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', 'x', 1, 5)", []).expect("a row");
+        old.pragma_update(None, "application_id", APPLICATION).expect("set");
+        old.pragma_update(None, "user_version", 1).expect("set");
+        drop(old);
+        assert!(matches!(open(&path, ArchiveId([8; 16])), Err(StateError::OtherArchive { .. })));
+        let connection = open(&path, archive).expect("brought up to date");
+        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number");
+        let name: String = connection.query_row("SELECT name FROM account", [], |row| row.get(0)).expect("a row");
+        assert_eq!((version, name.as_str()), (SCHEMA, "ada"));
+        assert!(!connection.prepare("SELECT 1 FROM quota").expect("a table").exists([]).expect("a look"));
+        connection.pragma_update(None, "user_version", SCHEMA + 1).expect("set");
+        drop(connection);
+        assert!(matches!(open(&path, archive), Err(StateError::Newer { found, .. }) if found == SCHEMA + 1));
+    }
 }

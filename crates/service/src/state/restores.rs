@@ -1,9 +1,7 @@
 //! Restores: requests to have an archived object at hand for some days.
 
-use std::sync::atomic::Ordering;
-
 use fulgurite_domain::VersionId;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{State, StateError};
 
@@ -50,36 +48,30 @@ impl State {
     /// # Errors
     /// What the engine says.
     pub fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
-        self.says.store(true, Ordering::Release);
-        self.change("record a restore", |connection| {
-            let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
-            connection.execute(
-                &statement,
-                params![
-                    restore.id.0,
-                    restore.bucket,
-                    restore.key,
-                    restore.account,
-                    restore.tier,
-                    restore.days,
-                    restore.requested_ms,
-                    restore.due_ms,
-                    restore.done_ms,
-                    restore.expires_ms
-                ],
-            )?;
-            Ok(())
-        })
+        self.says_of_versions();
+        self.change("record a restore", |connection| insert(connection, restore))
     }
 
-    /// Restores that are not done, the most urgent first: up to `limit`.
+    /// The restore that is to be done next: of the tier that the most urgent one has, the most urgent of the account whose turn it is. The turn goes by
+    /// name, to the account behind `after`, so that many restores of one don't hold up another's.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn open_restores(&self, limit: usize) -> Result<Vec<Restore>, StateError> {
-        self.look("list restores", |connection| {
-            let statement = format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL ORDER BY due LIMIT ?1");
-            connection.prepare_cached(&statement)?.query_map([limit as i64], read)?.collect()
+    pub fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
+        self.look("look for a restore", |connection| {
+            let tier: Option<String> = connection
+                .prepare_cached("SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1")?
+                .query_row([], |row| row.get(0))
+                .optional()?;
+            let Some(tier) = tier else { return Ok(None) };
+            let of = |which: &str| {
+                format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND tier = ?1 AND {which} ORDER BY account, due LIMIT 1")
+            };
+            let behind = connection.prepare_cached(&of("account > ?2"))?.query_row([&tier, after], read).optional()?;
+            match behind {
+                Some(restore) => Ok(Some(restore)),
+                None => connection.prepare_cached(&of("account <= ?2"))?.query_row([&tier, after], read).optional(),
+            }
         })
     }
 
@@ -120,6 +112,24 @@ impl State {
     pub fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
         self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
     }
+}
+
+/// Records a restore in place of any other of the version.
+pub(super) fn insert(connection: &Connection, restore: &Restore) -> rusqlite::Result<()> {
+    let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+    connection.prepare_cached(&statement)?.execute(params![
+        restore.id.0,
+        restore.bucket,
+        restore.key,
+        restore.account,
+        restore.tier,
+        restore.days,
+        restore.requested_ms,
+        restore.due_ms,
+        restore.done_ms,
+        restore.expires_ms
+    ])?;
+    Ok(())
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Restore> {

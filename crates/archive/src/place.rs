@@ -1,0 +1,109 @@
+//! Places of versions: in which order several are read, so that what lies together is fetched together.
+//!
+//! A batch of small objects that is read in the order it was asked for opens a platter and moves along it for each. In the order of their places every
+//! platter is opened once, each is read from front to back, and neighbours share a read.
+
+use fulgurite_domain::{PlatterId, SECTOR_BYTES_MAX};
+
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::VersionRow;
+
+/// What lies between two objects is fetched with them, if it is no more than this: to pass over it would take longer.
+const GAP_BYTES: u64 = SECTOR_BYTES_MAX as u64;
+/// How far it is worth knowing what is going to be read: some reads of the medium.
+const REACH_BYTES: u64 = 4 << 20;
+
+/// Where the stored bytes of a version begin. Their order is that of reading: staged ones by segment, then archived ones by platter, each from front to
+/// back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// In staging.
+    Staged {
+        /// Number of the segment.
+        segment: u64,
+        /// Where in the segment's file.
+        offset: u64,
+    },
+    /// On a platter.
+    Archived {
+        /// The platter.
+        platter: PlatterId,
+        /// Where in the platter's content.
+        offset: u64,
+        /// Where its first piece ends, which is all of it unless it is spread over platters.
+        end: u64,
+    },
+    /// The catalogue doesn't say.
+    Unknown,
+}
+
+impl Archive {
+    /// Where the stored bytes of a version begin, as the catalogue has it now.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn place_of(&self, version: &VersionRow) -> Result<Place, ArchiveError> {
+        let mut catalogue = self.reading();
+        if let Some((record, data)) = catalogue.staged(version.key)? {
+            let first = data.first().map_or(record, |data| data.place);
+            return Ok(Place::Staged { segment: first.segment, offset: first.offset });
+        }
+        let extents = catalogue.extents(version.key)?;
+        Ok(extents.first().map_or(Place::Unknown, |first| Place::Archived {
+            platter: first.platter,
+            offset: first.offset,
+            end: first.offset.saturating_add(first.bytes),
+        }))
+    }
+}
+
+/// Up to which byte of a platter the first of these places and those that follow it lie together.
+pub(crate) fn reach(places: impl IntoIterator<Item = Place>) -> Option<(PlatterId, u64)> {
+    let mut places = places.into_iter();
+    let Some(Place::Archived { platter: on, offset: start, end: mut reached }) = places.next() else { return None };
+    for place in places {
+        match place {
+            Place::Archived { platter, offset, end }
+                if platter == on && (start..=reached.saturating_add(GAP_BYTES)).contains(&offset) && reached - start < REACH_BYTES =>
+            {
+                reached = reached.max(end);
+            }
+            _ => break,
+        }
+    }
+    Some((on, reached))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archived(platter: u8, offset: u64, bytes: u64) -> Place {
+        Place::Archived { platter: PlatterId([platter; 16]), offset, end: offset + bytes }
+    }
+
+    #[test]
+    fn what_is_staged_is_read_first_and_platters_one_after_another() {
+        let staged = |segment, offset| Place::Staged { segment, offset };
+        let in_order =
+            [staged(1, 64), staged(1, 640), staged(2, 0), archived(1, 7, 1), archived(1, 9, 1), archived(2, 0, 1), Place::Unknown];
+        let mut shuffled = in_order;
+        shuffled.reverse();
+        shuffled.sort();
+        assert_eq!(shuffled, in_order);
+    }
+
+    #[test]
+    fn neighbours_reach_to_the_first_wide_gap_and_to_the_end_of_their_platter() {
+        let on = |platter: u8, end| Some((PlatterId([platter; 16]), end));
+        assert_eq!(reach([archived(1, 100, 50), archived(1, 150, 50), archived(1, 200 + GAP_BYTES, 10)]), on(1, 210 + GAP_BYTES));
+        assert_eq!(reach([archived(1, 100, 50), archived(1, 151 + GAP_BYTES, 10)]), on(1, 150));
+        assert_eq!(reach([archived(1, 100, 50), archived(2, 150, 50)]), on(1, 150));
+        assert_eq!(reach([archived(1, 100, 50), archived(1, 0, 50)]), on(1, 150));
+        assert_eq!(reach([archived(1, 100, 50), Place::Unknown]), on(1, 150));
+        assert_eq!(reach([Place::Staged { segment: 1, offset: 0 }, archived(1, 0, 1)]), None);
+        assert_eq!(reach([]), None);
+        let many = (0..10_000).map(|i| archived(1, i * 1_000, 1_000));
+        assert!(reach(many).is_some_and(|(_, end)| (REACH_BYTES..REACH_BYTES + 2_000).contains(&end)));
+    }
+}

@@ -1,0 +1,172 @@
+//! Files that are appended to in pieces of all sizes, and synced often.
+//!
+//! Small pieces go through the system's memory, where a sync finds them. Large ones go to the disk directly (`O_DIRECT`): their copy in the
+//! system's memory would take longer than the disk does, and drive out what is read. The two ways never share a block: what is before the
+//! first whole block of a large piece, and behind the last one, goes the ordinary way.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use fulgurite_codec::AlignedBytes;
+
+use super::passing::{ALIGNMENT, is_refusal};
+use super::{FolderFile, VolumeFile};
+
+/// Bytes that are gathered at most.
+const GATHERED_BYTES: usize = 2 << 20;
+/// The smallest piece that goes to the disk directly. One that is smaller is with the disk when it is synced, while the next is gathered.
+const DIRECT_WRITE_BYTES: usize = 1 << 20;
+
+/// A file with a second, direct way for large pieces that lie in memory as they do in the file ([`Appending`]).
+pub(super) struct AppendedFile {
+    ordinary: FolderFile,
+    direct: Option<File>,
+}
+
+impl AppendedFile {
+    pub(super) fn new(ordinary: FolderFile, direct: Option<File>) -> Self {
+        Self { ordinary, direct }
+    }
+}
+
+impl VolumeFile for AppendedFile {
+    fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+        let before = (offset.next_multiple_of(ALIGNMENT as u64) - offset) as usize;
+        let whole = bytes.len().saturating_sub(before) / ALIGNMENT * ALIGNMENT;
+        if let Some(direct) = &self.direct
+            && whole >= DIRECT_WRITE_BYTES
+            && bytes[before..].as_ptr().addr().is_multiple_of(ALIGNMENT)
+        {
+            self.ordinary.write_at(offset, &bytes[..before])?;
+            (offset, bytes) = (offset + before as u64, &bytes[before..]);
+            match direct.write_all_at(&bytes[..whole], offset) {
+                Ok(()) => (offset, bytes) = (offset + whole as u64, &bytes[whole..]),
+                Err(error) if is_refusal(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.ordinary.write_at(offset, bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.ordinary.read_at(offset, buffer)
+    }
+
+    fn allocate(&self, bytes: u64) -> io::Result<()> {
+        self.ordinary.allocate(bytes)
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.ordinary.set_length(bytes)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.ordinary.length()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.ordinary.sync()
+    }
+
+    fn forget_cached(&self) {
+        self.ordinary.forget_cached();
+    }
+}
+
+/// Appends to a file: gathers what comes, in memory that lies as the file does.
+pub(crate) struct Appending {
+    file: Arc<dyn VolumeFile>,
+    /// Bytes that were written.
+    written: u64,
+    memory: AlignedBytes,
+    /// Bytes that were gathered since.
+    gathered: usize,
+}
+
+impl Appending {
+    /// Begins with an empty file.
+    pub(crate) fn new(file: Arc<dyn VolumeFile>) -> Self {
+        Self { file, written: 0, memory: AlignedBytes::zeroed(GATHERED_BYTES + ALIGNMENT, ALIGNMENT), gathered: 0 }
+    }
+
+    /// The file. What is gathered isn't in it yet.
+    pub(crate) fn file(&self) -> &Arc<dyn VolumeFile> {
+        &self.file
+    }
+
+    /// Bytes of the file when all that is gathered is written.
+    pub(crate) fn length(&self) -> u64 {
+        self.written + self.gathered as u64
+    }
+
+    /// Whether all of it was written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.gathered == 0
+    }
+
+    /// Appends bytes. They may still be in memory.
+    pub(crate) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            // Ends with a block, so that the next piece begins with one.
+            let room = self.memory.len() - self.start() - self.gathered;
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            let at = self.start() + self.gathered;
+            self.memory[at..at + now.len()].copy_from_slice(now);
+            self.gathered += now.len();
+            if now.len() == room {
+                self.write_out()?;
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Writes what is gathered.
+    pub(crate) fn write_out(&mut self) -> io::Result<()> {
+        let start = self.start();
+        self.file.write_at(self.written, &self.memory[start..start + self.gathered])?;
+        self.written += self.gathered as u64;
+        self.gathered = 0;
+        Ok(())
+    }
+
+    /// Where what is gathered begins in memory: as far from a block's beginning as in the file.
+    fn start(&self) -> usize {
+        (self.written % ALIGNMENT as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::{FolderVolume, Volume};
+
+    #[test]
+    fn pieces_of_all_sizes_are_in_the_file_as_they_came() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = FolderVolume::new(folder.path());
+        let file: Arc<dyn VolumeFile> = Arc::from(volume.create_appended("x").expect("created"));
+        file.allocate(16 << 20).expect("room");
+        let mut appending = Appending::new(file.clone());
+        let mut expected = Vec::new();
+        let sizes = [5, 4_091, 1 << 20, 3 << 20, 0, 4_096, 64, (2 << 20) + 1, 77, 1_500_000, 2];
+        for (index, &size) in sizes.iter().enumerate() {
+            let piece: Vec<u8> = (0..size).map(|byte: usize| (byte * 31 + index * 7 + (byte >> 8)) as u8).collect();
+            appending.append(&piece).expect("appended");
+            expected.extend_from_slice(&piece);
+            assert_eq!(appending.length(), expected.len() as u64);
+            if index % 3 == 0 {
+                appending.write_out().expect("written");
+                file.sync().expect("synced");
+                let found = std::fs::read(folder.path().join("x")).expect("read");
+                assert!(found[..expected.len()] == expected, "after piece {index}");
+            }
+        }
+        appending.write_out().expect("written");
+        assert!(appending.is_written());
+        file.set_length(appending.length()).expect("cut");
+        assert!(std::fs::read(folder.path().join("x")).expect("read") == expected);
+    }
+}

@@ -1,0 +1,203 @@
+//! Objects that lie together on a platter are fetched together, if the reader is told which come next.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fulgurite_archive::archive::{CATALOGUE_FILE, folder_stores, open_keys, read_master_key, read_settings};
+use fulgurite_archive::catalogue::{SqliteCatalogue, VersionRow, Versions};
+use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::place::Place;
+use fulgurite_archive::store::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use fulgurite_archive::volume::FolderVolume;
+use fulgurite_archive::watch::Unwatched;
+use fulgurite_archive::{Archive, Parts, Readers};
+use fulgurite_domain::PlatterId;
+use fulgurite_glass::PlatterSource;
+use support::{Home, noise, put_all};
+
+/// What was read of platters.
+#[derive(Default)]
+struct Counter {
+    opened: AtomicU64,
+    open: AtomicU64,
+    most_open: AtomicU64,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// A store that counts what is read from it.
+struct Counting {
+    inner: Arc<dyn PlatterStore>,
+    counter: Arc<Counter>,
+}
+
+struct CountingFile {
+    inner: Arc<dyn PlatterFile>,
+    counter: Arc<Counter>,
+}
+
+impl PlatterStore for Counting {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+    fn place(&self) -> String {
+        self.inner.place()
+    }
+    fn mark(&self) -> Result<(), StoreError> {
+        self.inner.mark()
+    }
+    fn check(&self) -> Result<(), StoreError> {
+        self.inner.check()
+    }
+    fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
+        self.inner.create(platter, bytes)
+    }
+    fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>> {
+        let Some(inner) = self.inner.open(platter)? else { return Ok(None) };
+        let counter = self.counter.clone();
+        counter.opened.fetch_add(1, Ordering::Relaxed);
+        let open = counter.open.fetch_add(1, Ordering::Relaxed) + 1;
+        counter.most_open.fetch_max(open, Ordering::Relaxed);
+        Ok(Some(Arc::new(CountingFile { inner, counter })))
+    }
+    fn list(&self) -> io::Result<Vec<PlatterId>> {
+        self.inner.list()
+    }
+    fn remove(&self, platter: PlatterId) -> io::Result<()> {
+        self.inner.remove(platter)
+    }
+    fn sweep(&self) -> io::Result<()> {
+        self.inner.sweep()
+    }
+    fn free_bytes(&self) -> Option<u64> {
+        self.inner.free_bytes()
+    }
+}
+
+impl Drop for CountingFile {
+    fn drop(&mut self) {
+        self.counter.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl PlatterSource for CountingFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.counter.reads.fetch_add(1, Ordering::Relaxed);
+        self.counter.bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.inner.read_at(offset, buffer)
+    }
+}
+
+impl PlatterFile for CountingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.inner.length()
+    }
+}
+
+fn open(home: &Home, counter: &Arc<Counter>) -> Archive {
+    let path = home.path();
+    let settings = read_settings(&path).expect("settings");
+    let count = |inner| Arc::new(Counting { inner, counter: counter.clone() }) as Arc<dyn PlatterStore>;
+    let parts = Parts {
+        catalogue: Box::new(SqliteCatalogue::open(&path.join(CATALOGUE_FILE), settings.archive.id).expect("a catalogue")),
+        keys: Box::new(open_keys(&path, settings.archive.id).expect("a key store")),
+        readers: Readers::default(),
+        master_key: read_master_key(&path.join(&settings.archive.master_key)).expect("a master key"),
+        staging: Arc::new(FolderVolume::new(path.join(&settings.staging.path))),
+        stores: folder_stores(&path, &settings).into_iter().map(count).collect(),
+        settings,
+    };
+    Archive::assemble(&path, parts)
+}
+
+fn assert_reads(reader: &mut ObjectReader<'_>, row: &VersionRow, files: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let mut content = Vec::new();
+    let read = reader.read(row, &mut |bytes| {
+        content.extend_from_slice(bytes);
+        Ok(())
+    });
+    read.expect("it reads");
+    assert!(content == files[&row.record.name.0], "{} has other bytes", row.record.name.display());
+}
+
+#[test]
+fn small_objects_that_lie_together_are_fetched_with_few_reads_and_hardly_a_byte_twice() {
+    let home = Home::new(2, 1);
+    let counter = Arc::new(Counter::default());
+    let archive = open(&home, &counter);
+    // 15 KB each: image cutouts of a sky survey.
+    let files: BTreeMap<Vec<u8>, Vec<u8>> = (0..2_000_u64).map(|i| (format!("{i:04}").into_bytes(), noise(i, 15_000))).collect();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    let rows = archive.catalogue().list(b"", Versions::Newest, None, 10_000).expect("a list");
+    assert_eq!(rows.len(), files.len());
+    let mut placed: Vec<(Place, &VersionRow)> = rows.iter().map(|row| (archive.place_of(row).expect("a place"), row)).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    let take = || [&counter.opened, &counter.reads, &counter.bytes].map(|count| count.swap(0, Ordering::Relaxed));
+
+    take();
+    let mut reader = ObjectReader::new(&archive);
+    for (index, (_, row)) in placed.iter().enumerate() {
+        reader.expect(placed[index..].iter().map(|(place, _)| *place));
+        assert_reads(&mut reader, row, &files);
+    }
+    let [opened, reads, bytes] = take();
+    let stored: u64 = rows.iter().map(|row| row.stored_bytes).sum();
+    assert_eq!(opened, 3, "each platter of the set is opened once");
+    // No read goes beyond a track.
+    let tracks = stored.div_ceil(archive.catalogue().sets().expect("sets")[0].description.geometry.track_bytes());
+    assert!(reads <= tracks + tracks / 20, "{reads} reads for {} objects on {tracks} tracks", files.len());
+    assert!(bytes < stored + stored / 10, "{bytes} bytes were fetched for {stored}");
+
+    // One by one, as they are asked for: what a batch saves.
+    for row in rows.iter().take(50) {
+        assert_reads(&mut ObjectReader::new(&archive), row, &files);
+    }
+    let [opened, reads, _] = take();
+    assert!(opened == 150 && reads >= 50, "{opened} platters were opened, with {reads} reads");
+}
+
+#[test]
+fn a_reader_that_expects_the_wrong_thing_reads_the_right_one() {
+    let home = Home::new(2, 1);
+    let counter = Arc::new(Counter::default());
+    let archive = open(&home, &counter);
+    let files: BTreeMap<Vec<u8>, Vec<u8>> =
+        (0..60_u64).map(|i| (format!("{i:02}").into_bytes(), noise(i, (i * i * 60) as usize))).collect();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    let rows = archive.catalogue().list(b"", Versions::Newest, None, 100).expect("a list");
+    let mut reader = ObjectReader::new(&archive);
+    let places: Vec<Place> = rows.iter().map(|row| archive.place_of(row).expect("a place")).collect();
+    for (index, row) in rows.iter().enumerate() {
+        reader.expect(places[index..].iter().rev().copied());
+        assert_reads(&mut reader, row, &files);
+        reader.expect([Place::Archived { platter: PlatterId([9; 16]), offset: 0, end: u64::MAX }]);
+        assert_reads(&mut reader, &rows[rows.len() - 1 - index], &files);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_through_many_sets_keeps_few_platters_open() {
+    let home = Home::new(2, 1);
+    let counter = Arc::new(Counter::default());
+    let archive = open(&home, &counter);
+    let files: BTreeMap<Vec<u8>, Vec<u8>> = (0..20_u64).map(|i| (format!("{i:02}").into_bytes(), noise(i, 1_000))).collect();
+    for (name, content) in &files {
+        put_all(&archive, &BTreeMap::from([(name.clone(), content.clone())]));
+        archive.flush(&Unwatched).expect("flush");
+    }
+    assert_eq!(archive.catalogue().sets().expect("sets").len(), files.len());
+    let rows = archive.catalogue().list(b"", Versions::Newest, None, 100).expect("a list");
+    counter.most_open.store(0, Ordering::Relaxed);
+    let mut reader = ObjectReader::new(&archive);
+    for row in rows.iter().chain(&rows) {
+        assert_reads(&mut reader, row, &files);
+    }
+    let most = counter.most_open.load(Ordering::Relaxed);
+    assert!(most <= 8 * 3, "{most} platters were open at once, of {}", files.len() * 3);
+}

@@ -1,0 +1,61 @@
+//! Memory for what is read, to be used again: fresh memory has to be cleared, and costs a fault for every page.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+
+/// Buffers that are kept: as many as a few readers have in use.
+const KEPT: usize = 32;
+
+/// Buffers of a server's readers.
+#[derive(Clone, Default)]
+pub(crate) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Buffers {
+    /// A buffer with anything in it, or with nothing.
+    pub(crate) fn take(&self) -> Vec<u8> {
+        self.0.lock().expect("no panic holds this lock").pop().unwrap_or_default()
+    }
+
+    /// A buffer as bytes to be shared, which comes back when nobody has them any more.
+    pub(crate) fn share(&self, buffer: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Lent { buffer, home: self.clone() })
+    }
+}
+
+struct Lent {
+    buffer: Vec<u8>,
+    home: Buffers,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut kept = self.home.0.lock().expect("no panic holds this lock");
+        if kept.len() < KEPT {
+            kept.push(std::mem::take(&mut self.buffer));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_when_the_last_piece_of_it_goes() {
+        let buffers = Buffers::default();
+        let bytes = buffers.share(vec![1, 2, 3]);
+        let piece = bytes.slice(1..);
+        drop(bytes);
+        assert!(buffers.take().is_empty());
+        assert_eq!(&piece[..], [2, 3]);
+        drop(piece);
+        assert_eq!(buffers.take(), [1, 2, 3]);
+    }
+}

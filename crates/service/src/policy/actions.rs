@@ -1,0 +1,41 @@
+//! The actions that policies may name.
+
+use super::patterns::like;
+
+/// Actions that are asked for here. `access` says which operation asks for which.
+const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBucket DeleteBucketPolicy DeleteObject \
+    DeleteObjectTagging DeleteObjectVersion DeleteObjectVersionTagging GetAccelerateConfiguration GetBucketAcl GetBucketCORS \
+    GetBucketLocation GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls \
+    GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketTagging GetBucketVersioning \
+    GetBucketWebsite GetEncryptionConfiguration GetLifecycleConfiguration GetObject GetObjectAcl GetObjectAttributes \
+    GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes \
+    GetObjectVersionTagging GetReplicationConfiguration ListBucket ListBucketMultipartUploads ListBucketVersions \
+    ListMultipartUploadParts PutBucketAcl PutBucketCORS PutBucketObjectLockConfiguration PutBucketPolicy \
+    PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration PutObject PutObjectAcl \
+    PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
+
+/// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
+const IDLE_ACTIONS: &str = "DeleteBucketOwnershipControls DeleteBucketWebsite GetAnalyticsConfiguration \
+    GetIntelligentTieringConfiguration GetInventoryConfiguration GetMetricsConfiguration GetObjectTorrent \
+    GetObjectVersionForReplication GetObjectVersionTorrent InitiateReplication ObjectOwnerOverrideToBucketOwner \
+    PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketLogging PutBucketNotification PutBucketOwnershipControls \
+    PutBucketRequestPayment PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration \
+    PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
+
+/// Whether an action, or a pattern of actions, is one of S3. As with AWS, letters may be large or small.
+pub(super) fn is_action(pattern: &str) -> bool {
+    let pattern = pattern.to_ascii_lowercase();
+    if pattern == "*" {
+        return true;
+    }
+    let Some(pattern) = pattern.strip_prefix("s3:") else { return false };
+    ACTIONS.split(' ').chain(IDLE_ACTIONS.split(' ')).any(|action| like(pattern, &action.to_ascii_lowercase()))
+}
+
+/// Actions on an object that AWS doesn't let depend on the tags that the object has: those that need none, or make it anew.
+pub(super) fn knows_existing_tags(action: &str) -> bool {
+    !matches!(
+        action,
+        "s3:PutObject" | "s3:DeleteObject" | "s3:DeleteObjectVersion" | "s3:AbortMultipartUpload" | "s3:ListMultipartUploadParts"
+    )
+}

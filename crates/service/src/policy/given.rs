@@ -1,0 +1,113 @@
+//! Policies as they are given: JSON. What stands there twice, or under a name that isn't known, is refused.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub(super) struct GivenPolicy {
+    #[serde(default)]
+    pub(super) version: Option<String>,
+    #[serde(default)]
+    #[allow(dead_code, reason = "it names the policy, and is given back as it came")]
+    id: Option<String>,
+    pub(super) statement: OneOrMany<GivenStatement>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+pub(super) struct GivenStatement {
+    #[serde(default)]
+    #[allow(dead_code, reason = "it names the statement")]
+    sid: Option<String>,
+    pub(super) effect: Effect,
+    pub(super) principal: Option<GivenPrincipal>,
+    pub(super) not_principal: Option<GivenPrincipal>,
+    pub(super) action: Option<OneOrMany<String>>,
+    pub(super) not_action: Option<OneOrMany<String>>,
+    pub(super) resource: Option<OneOrMany<String>>,
+    pub(super) not_resource: Option<OneOrMany<String>>,
+    #[serde(default)]
+    pub(super) condition: Pairs<Pairs<OneOrMany<Text>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) enum Effect {
+    Allow,
+    Deny,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum GivenPrincipal {
+    All(String),
+    Of(Pairs<OneOrMany<String>>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    pub(super) fn all(&self) -> &[T] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// A value of a condition, which may stand there as text, number or yes and no.
+#[derive(Debug)]
+pub(super) struct Text(pub(super) String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            value @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => Ok(Self(value.to_string())),
+            _ => Err(Error::custom("text is expected")),
+        }
+    }
+}
+
+/// The members of an object, each once: of two with the same name, a map would forget one.
+#[derive(Debug)]
+pub(super) struct Pairs<T>(pub(super) Vec<(String, T)>);
+
+impl<T> Default for Pairs<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Pairs<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<T>, A::Error> {
+                let mut pairs: Vec<(String, T)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, T>()? {
+                    if pairs.iter().any(|(known, _)| *known == name) {
+                        return Err(Error::custom(format_args!("{name} stands there twice")));
+                    }
+                    pairs.push((name, value));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}

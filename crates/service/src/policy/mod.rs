@@ -1,0 +1,242 @@
+//! Bucket policies: the part of AWS's language that says which account may do what with which keys. What isn't understood is refused when it is
+//! put, and never passed over: a condition that is ignored would let in whom it keeps out.
+//!
+//! ```text
+//! JSON -> given (as it stands there) -> Policy (what was understood) -> Answer to a Question, by the Facts of a request
+//! ```
+
+mod actions;
+mod conditions;
+mod facts;
+mod given;
+mod patterns;
+
+pub(crate) use facts::{Facts, Origin, parameter};
+
+use crate::state::Account;
+use actions::{is_action, knows_existing_tags};
+use conditions::Condition;
+use given::{Effect, GivenPolicy, GivenPrincipal, GivenStatement, OneOrMany};
+use patterns::like;
+
+/// The longest policy, as with AWS.
+const BYTES_MAX: usize = 20 << 10;
+/// What resources begin with.
+const ARN: &str = "arn:aws:s3:::";
+/// The version of the language that has variables.
+const VERSION: &str = "2012-10-17";
+
+/// A policy that was understood.
+#[derive(Debug)]
+pub(crate) struct Policy(Vec<Statement>);
+
+#[derive(Debug)]
+struct Statement {
+    allows: bool,
+    principals: Principals,
+    actions: Scope,
+    resources: Scope,
+    conditions: Vec<Condition>,
+}
+
+/// Whom a statement is about.
+#[derive(Debug)]
+enum Principals {
+    Everybody,
+    These(Vec<String>),
+    AllBut(Vec<String>),
+}
+
+/// Patterns of which one has to fit, or none.
+#[derive(Debug)]
+struct Scope {
+    patterns: Vec<String>,
+    inverted: bool,
+}
+
+/// Whether somebody may do something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Question<'a> {
+    /// The account; none for whoever signs nothing.
+    pub(crate) account: Option<&'a Account>,
+    pub(crate) action: &'a str,
+    pub(crate) bucket: &'a str,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) facts: Facts<'a>,
+}
+
+/// What a policy says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Allowed,
+    Denied,
+    /// Nothing: others decide.
+    Silent,
+}
+
+impl Policy {
+    /// Reads a policy.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > BYTES_MAX {
+            return Err(format!("Policies must not be longer than {BYTES_MAX} bytes."));
+        }
+        let given: GivenPolicy = serde_json::from_str(text).map_err(|error| format!("The policy is not understood: {error}."))?;
+        if given.version.as_deref().is_some_and(|version| !matches!(version, VERSION | "2008-10-17")) {
+            return Err("The policy must contain a valid version string.".to_owned());
+        }
+        let statements = given.statement.all().iter().map(Statement::read).collect::<Result<Vec<_>, _>>()?;
+        if statements.is_empty() {
+            return Err("The policy has no statement.".to_owned());
+        }
+        // In older policies they are plain text.
+        if given.version.as_deref() == Some(VERSION) && given.statement.all().iter().any(has_variable) {
+            return Err("Policy variables are not supported.".to_owned());
+        }
+        Ok(Self(statements))
+    }
+
+    /// Whether the policy is one for this bucket.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong.
+    pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
+        for resource in self.0.iter().flat_map(|statement| &statement.resources.patterns) {
+            let of = resource.strip_prefix(ARN).map(|name| name.split('/').next().unwrap_or_default());
+            if !of.is_some_and(|pattern| like(pattern, bucket)) {
+                return Err(format!("Policy has invalid resource: {resource} is not in this bucket."));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it lets everybody in somewhere.
+    pub(crate) fn is_public(&self) -> bool {
+        let lets_in = |statement: &Statement| {
+            statement.allows
+                && matches!(statement.principals, Principals::Everybody)
+                && !statement.conditions.iter().any(Condition::is_narrow)
+        };
+        self.0.iter().any(lets_in)
+    }
+
+    /// Whether an answer may depend on the tags of the object.
+    pub(crate) fn asks_tags(&self, action: &str) -> bool {
+        knows_existing_tags(action) && self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_tags))
+    }
+
+    /// Whether an answer may depend on the tags that an object gets.
+    pub(crate) fn asks_new_tags(&self) -> bool {
+        self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_new_tags))
+    }
+
+    pub(crate) fn answer(&self, question: &Question<'_>) -> Answer {
+        let action = question.action.to_ascii_lowercase();
+        let resource = match question.key {
+            Some(key) => format!("{ARN}{}/{key}", question.bucket),
+            None => format!("{ARN}{}", question.bucket),
+        };
+        let matching = self.0.iter().filter(|statement| statement.matches(question, &action, &resource));
+        matching.fold(Answer::Silent, |answer, statement| match (answer, statement.allows) {
+            (Answer::Denied, _) | (_, false) => Answer::Denied,
+            (_, true) => Answer::Allowed,
+        })
+    }
+}
+
+impl Statement {
+    fn read(given: &GivenStatement) -> Result<Self, String> {
+        let allows = given.effect == Effect::Allow;
+        let principals = match (&given.principal, &given.not_principal) {
+            (Some(principal), None) => Principals::read(principal),
+            // Whoever is allowed what others aren't should be named; AWS refuses the rest too.
+            (None, Some(principal)) if !allows => match Principals::read(principal) {
+                Some(Principals::These(names)) => Some(Principals::AllBut(names)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let actions = Scope::read("Action", given.action.as_ref(), given.not_action.as_ref())?;
+        if let Some(action) = actions.patterns.iter().find(|action| !is_action(action)) {
+            return Err(format!("Policy has invalid action: {action}."));
+        }
+        let mut conditions = Vec::new();
+        for (operator, keys) in &given.condition.0 {
+            for (key, values) in &keys.0 {
+                let values: Vec<&str> = values.all().iter().map(|value| value.0.as_str()).collect();
+                conditions.push(Condition::parse(operator, key, &values).ok_or_else(|| {
+                    format!("Policy has an invalid condition: {operator} of {key} is not supported, or not with this value.")
+                })?);
+            }
+        }
+        Ok(Self {
+            allows,
+            principals: principals.ok_or_else(|| {
+                "Invalid principal in policy: \"*\", {\"AWS\": …} with names of accounts, or {\"CanonicalUser\": …} is expected; NotPrincipal only with Deny.".to_owned()
+            })?,
+            actions: Scope { patterns: actions.patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect(), ..actions },
+            resources: Scope::read("Resource", given.resource.as_ref(), given.not_resource.as_ref())?,
+            conditions,
+        })
+    }
+
+    fn matches(&self, question: &Question<'_>, action: &str, resource: &str) -> bool {
+        let named = |names: &[String]| names.iter().any(|name| is_named(name, question.account));
+        let is_principal = match &self.principals {
+            Principals::Everybody => true,
+            Principals::These(names) => named(names),
+            Principals::AllBut(names) => !named(names),
+        };
+        is_principal
+            && self.actions.holds(action)
+            && self.resources.holds(resource)
+            && self.conditions.iter().all(|condition| condition.holds(&question.facts, self.allows))
+    }
+}
+
+impl Principals {
+    fn read(given: &GivenPrincipal) -> Option<Self> {
+        match given {
+            GivenPrincipal::All(all) => (all == "*").then_some(Self::Everybody),
+            GivenPrincipal::Of(of) if of.0.is_empty() || of.0.iter().any(|(kind, _)| !matches!(kind.as_str(), "AWS" | "CanonicalUser")) => {
+                None
+            }
+            GivenPrincipal::Of(of) => {
+                let names: Vec<String> = of.0.iter().flat_map(|(_, names)| names.all()).cloned().collect();
+                Some(if names.iter().any(|name| name == "*") { Self::Everybody } else { Self::These(names) })
+            }
+        }
+    }
+}
+
+/// Whether a principal is an account: by its name, as the middle of an ARN (arn:aws:iam::name:root), or by its identifier.
+fn is_named(principal: &str, account: Option<&Account>) -> bool {
+    let name = principal.strip_prefix("arn:aws:iam::").map_or(principal, |rest| rest.split(':').next().unwrap_or_default());
+    account.is_some_and(|account| account.name == name || account.id == name)
+}
+
+impl Scope {
+    fn read(what: &str, one_of: Option<&OneOrMany<String>>, none_of: Option<&OneOrMany<String>>) -> Result<Self, String> {
+        match (one_of, none_of) {
+            (Some(patterns), None) => Ok(Self { patterns: patterns.all().to_vec(), inverted: false }),
+            (None, Some(patterns)) => Ok(Self { patterns: patterns.all().to_vec(), inverted: true }),
+            _ => Err(format!("Each statement has either {what} or Not{what}.")),
+        }
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.patterns.iter().any(|pattern| like(pattern, text)) != self.inverted
+    }
+}
+
+fn has_variable(statement: &GivenStatement) -> bool {
+    let scopes = [&statement.resource, &statement.not_resource];
+    let resources = scopes.into_iter().flatten().flat_map(OneOrMany::all).map(String::as_str);
+    let values = statement.condition.0.iter().flat_map(|(_, keys)| &keys.0).flat_map(|(_, values)| values.all());
+    resources.chain(values.map(|value| value.0.as_str())).any(|text| text.contains("${"))
+}
+
+#[cfg(test)]
+mod tests;

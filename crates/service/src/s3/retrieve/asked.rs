@@ -1,0 +1,162 @@
+//! What a batch asks for: a JSON object with a list, in which each entry is a key, or a key and a version.
+//!
+//! ```json
+//! {"objects": ["a", {"key": "b"}, {"key": "c", "version_id": "…"}]}
+//! ```
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// The most objects of one request.
+pub(crate) const OBJECTS_MAX: usize = 100_000;
+
+/// One object that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wanted {
+    pub(crate) key: Box<str>,
+    /// The newest, where none is named.
+    pub(crate) version_id: Option<Box<str>>,
+}
+
+/// Why a list can't be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskedError {
+    #[error(
+        "The list is not understood: {0}. What is expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\"}}]}}."
+    )]
+    Json(#[from] serde_json::Error),
+    #[error("The list has more than {OBJECTS_MAX} objects. Ask for the rest in another request.")]
+    TooMany,
+}
+
+/// Reads the body of a request.
+///
+/// # Errors
+/// [`AskedError`]. No more is held in memory then than the most that a list may have.
+pub(crate) fn parse(body: &[u8]) -> Result<Vec<Wanted>, AskedError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        objects: List,
+    }
+    let body: Body = serde_json::from_slice(body)?;
+    body.objects.0.ok_or(AskedError::TooMany)
+}
+
+/// Objects; none if they are too many.
+struct List(Option<Vec<Wanted>>);
+
+impl<'de> Deserialize<'de> for List {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Objects;
+
+        impl<'de> Visitor<'de> for Objects {
+            type Value = List;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of objects")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<List, A::Error> {
+                let mut all = Vec::new();
+                while let Some(wanted) = entries.next_element()? {
+                    if all.len() == OBJECTS_MAX {
+                        while entries.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                        return Ok(List(None));
+                    }
+                    all.push(wanted);
+                }
+                Ok(List(Some(all)))
+            }
+        }
+
+        deserializer.deserialize_seq(Objects)
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Wanted;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key, or an object with \"key\" and \"version_id\"")
+            }
+
+            fn visit_str<E: Error>(self, key: &str) -> Result<Wanted, E> {
+                Ok(Wanted { key: key.into(), version_id: None })
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Wanted, A::Error> {
+                #[derive(Deserialize)]
+                #[serde(rename_all = "snake_case")]
+                enum Field {
+                    Key,
+                    VersionId,
+                }
+                let (mut key, mut version_id) = (None, None);
+                while let Some(field) = fields.next_key()? {
+                    match field {
+                        Field::Key if key.is_none() => key = Some(fields.next_value()?),
+                        Field::VersionId if version_id.is_none() => version_id = Some(fields.next_value::<Option<Box<str>>>()?),
+                        Field::Key => return Err(Error::duplicate_field("key")),
+                        Field::VersionId => return Err(Error::duplicate_field("version_id")),
+                    }
+                }
+                Ok(Wanted { key: key.ok_or_else(|| Error::missing_field("key"))?, version_id: version_id.flatten() })
+            }
+        }
+
+        deserializer.deserialize_any(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(key: &str, version_id: Option<&str>) -> Wanted {
+        Wanted { key: key.into(), version_id: version_id.map(Into::into) }
+    }
+
+    #[test]
+    fn keys_stand_alone_or_with_a_version() {
+        let body = br#"{"objects": ["a/\u00e9 \"b\"", {"key": "b"}, {"version_id": "7", "key": "c"}, {"key": "", "version_id": null}]}"#;
+        let expected = [wanted("a/é \"b\"", None), wanted("b", None), wanted("c", Some("7")), wanted("", None)];
+        assert_eq!(parse(body).expect("a list"), expected);
+        assert_eq!(parse(br#"{"objects": []}"#).expect("a list"), []);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for body in [
+            "",
+            "[]",
+            "{}",
+            r#"{"objects": "a"}"#,
+            r#"{"objects": [1]}"#,
+            r#"{"objects": [null]}"#,
+            r#"{"objects": ["a"], "format": "zip"}"#,
+            r#"{"objects": [{"version_id": "7"}]}"#,
+            r#"{"objects": [{"key": "a", "key": "b"}]}"#,
+            r#"{"objects": [{"key": "a", "versionId": "b"}]}"#,
+            r#"{"objects": [{"key": "a", "version_id": 7}]}"#,
+            r#"{"objects": ["a"]} and more"#,
+            r#"{"objects": ["\ud800"]}"#,
+        ] {
+            assert!(matches!(parse(body.as_bytes()), Err(AskedError::Json(_))), "{body}");
+        }
+        assert!(parse(b"{\"objects\": [\"\xff\"]}").is_err());
+    }
+
+    #[test]
+    fn a_list_has_so_many_objects_and_no_more() {
+        let list = |count: usize| format!("{{\"objects\": [{}]}}", vec!["\"\""; count].join(","));
+        assert_eq!(parse(list(OBJECTS_MAX).as_bytes()).expect("a list").len(), OBJECTS_MAX);
+        assert!(matches!(parse(list(OBJECTS_MAX + 1).as_bytes()), Err(AskedError::TooMany)));
+    }
+}

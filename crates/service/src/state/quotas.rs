@@ -1,0 +1,238 @@
+//! Quotas: how much of the read drives' time an account may ask for.
+//!
+//! Two figures for each account: restores that are open at once, and bytes that were asked for in a day, from midnight to midnight UTC. A restore that is
+//! asked for again, sooner or for longer, counts once. What was let in is done in full, so a day's last object may go beyond.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::restores::insert;
+use super::{Restore, State, StateError};
+
+const DAY_MS: i64 = 86_400_000;
+
+/// What an account may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Restores that may be open at once.
+    pub open: u64,
+    /// Bytes that may be asked for in a day.
+    pub bytes_a_day: u64,
+}
+
+/// Where an account has another quota than the settings say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OwnQuota {
+    /// Restores that may be open at once.
+    pub open: Option<u64>,
+    /// Bytes that may be asked for in a day.
+    pub bytes_a_day: Option<u64>,
+}
+
+/// What became of a restore that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// It is open.
+    Yes,
+    /// The account has as many open as it may have.
+    TooMany {
+        /// That many.
+        quota: u64,
+    },
+    /// The account has asked for as much as it may in a day.
+    TooMuch {
+        /// Bytes of the quota.
+        quota: u64,
+        /// When the next day begins, milliseconds since 1970.
+        until_ms: i64,
+    },
+}
+
+impl State {
+    /// Opens a restore, if the quota of its account (`usual`, where it has none of its own) allows one of so many bytes.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
+        self.says_of_versions();
+        self.change("open a restore", |connection| {
+            let account = &restore.account;
+            let own = own(connection, account)?.unwrap_or_default();
+            let quota = Quota { open: own.open.unwrap_or(usual.open), bytes_a_day: own.bytes_a_day.unwrap_or(usual.bytes_a_day) };
+            let open: i64 = connection
+                .prepare_cached(
+                    "SELECT count(*) FROM restore WHERE done IS NULL AND tier IN ('Expedited', 'Standard', 'Bulk') AND account = ?1",
+                )?
+                .query_row([account], |row| row.get(0))?;
+            if open.unsigned_abs() >= quota.open {
+                return Ok(Begun::TooMany { quota: quota.open });
+            }
+            let day = restore.requested_ms.div_euclid(DAY_MS);
+            let before: Option<i64> = connection
+                .prepare_cached("SELECT bytes FROM restored WHERE account = ?1 AND day = ?2")?
+                .query_row(params![account, day], |row| row.get(0))
+                .optional()?;
+            let before = before.unwrap_or(0).unsigned_abs();
+            if before >= quota.bytes_a_day {
+                return Ok(Begun::TooMuch { quota: quota.bytes_a_day, until_ms: (day + 1) * DAY_MS });
+            }
+            let after = i64::try_from(before.saturating_add(bytes)).unwrap_or(i64::MAX);
+            connection
+                .prepare_cached("INSERT OR REPLACE INTO restored (account, day, bytes) VALUES (?1, ?2, ?3)")?
+                .execute(params![account, day, after])?;
+            insert(connection, restore)?;
+            Ok(Begun::Yes)
+        })
+    }
+
+    /// Gives an account a quota of its own, or that of the settings where it has none.
+    ///
+    /// # Errors
+    /// [`StateError::NoAccount`], or what the engine says.
+    pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
+        let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
+        let set = self.change("set a quota", |connection| {
+            if !connection.prepare_cached("SELECT 1 FROM account WHERE name = ?1")?.exists([name])? {
+                return Ok(false);
+            }
+            if quota == OwnQuota::default() {
+                connection.execute("DELETE FROM quota WHERE account = ?1", [name])?;
+            } else {
+                let statement = "INSERT OR REPLACE INTO quota (account, open, bytes_a_day) VALUES (?1, ?2, ?3)";
+                connection.execute(statement, params![name, number(quota.open), number(quota.bytes_a_day)])?;
+            }
+            Ok(true)
+        })?;
+        if set { Ok(()) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
+    }
+
+    /// The accounts that have quotas of their own.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
+        self.look("list quotas", |connection| {
+            let mut statement = connection.prepare_cached("SELECT open, bytes_a_day, account FROM quota")?;
+            statement.query_map([], |row| Ok((row.get(2)?, read(row)?)))?.collect()
+        })
+    }
+}
+
+fn own(connection: &Connection, account: &str) -> rusqlite::Result<Option<OwnQuota>> {
+    connection.prepare_cached("SELECT open, bytes_a_day FROM quota WHERE account = ?1")?.query_row([account], read).optional()
+}
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<OwnQuota> {
+    let number = |index| row.get::<_, Option<i64>>(index).map(|number| number.map(i64::unsigned_abs));
+    Ok(OwnQuota { open: number(0)?, bytes_a_day: number(1)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+    use fulgurite_archive::{Access, Archive};
+    use fulgurite_domain::VersionId;
+
+    use super::*;
+
+    fn state() -> (tempfile::TempDir, State) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let settings = Settings {
+            archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
+            limits: Limits::default(),
+            staging: StagingSettings::default(),
+            set: SetSettings { information: 1, redundancy: 1, platter_mib: 64 },
+            stores: ["d1", "d2"].map(|name| StoreSettings { name: name.into(), path: name.into() }).to_vec(),
+        };
+        Archive::init(folder.path(), &settings).expect("an archive");
+        let state = State::open(Arc::new(Archive::open(folder.path(), Access::Write).expect("it opens"))).expect("a state");
+        for name in ["ada", "bob", "cy"] {
+            state.add_account(name, false).expect("an account");
+        }
+        (folder, state)
+    }
+
+    fn restore(number: u8, account: &str, tier: &str, requested_ms: i64) -> Restore {
+        let due_ms = requested_ms + if tier == "Expedited" { 300_000 } else { 18_000_000 };
+        Restore {
+            id: VersionId([number; 16]),
+            bucket: "b".into(),
+            key: number.to_string(),
+            account: account.into(),
+            tier: tier.into(),
+            days: 1,
+            requested_ms,
+            due_ms,
+            done_ms: None,
+            expires_ms: None,
+        }
+    }
+
+    const USUAL: Quota = Quota { open: 2, bytes_a_day: 100 };
+
+    #[test]
+    fn as_many_restores_are_open_as_the_quota_says_and_those_that_end_make_room() {
+        let (_folder, state) = state();
+        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 1, USUAL).expect("recorded");
+        assert_eq!([begin(1, "ada"), begin(2, "ada"), begin(3, "ada")], [Begun::Yes, Begun::Yes, Begun::TooMany { quota: 2 }]);
+        assert!(state.restore(VersionId([3; 16])).expect("a look").is_none(), "what was refused is not recorded");
+        assert_eq!(begin(4, "bob"), Begun::Yes, "each account has its own");
+        let done = Restore { done_ms: Some(5), expires_ms: Some(10), ..restore(1, "ada", "Standard", 0) };
+        state.keep_restore(&done).expect("recorded");
+        assert_eq!([begin(3, "ada"), begin(5, "ada")], [Begun::Yes, Begun::TooMany { quota: 2 }]);
+    }
+
+    #[test]
+    fn a_day_has_so_many_bytes_and_the_next_has_them_again() {
+        let (_folder, state) = state();
+        let wide = Quota { open: 100, ..USUAL };
+        let begin = |number, at_ms, bytes| state.begin_restore(&restore(number, "ada", "Bulk", at_ms), bytes, wide).expect("recorded");
+        let over = Begun::TooMuch { quota: 100, until_ms: DAY_MS };
+        assert_eq!([begin(1, 0, 99), begin(2, 10, 50), begin(3, DAY_MS - 1, 0)], [Begun::Yes, Begun::Yes, over]);
+        // What has ended was asked for all the same.
+        state.forget_restore(VersionId([1; 16])).expect("forgotten");
+        state.forget_restore(VersionId([2; 16])).expect("forgotten");
+        assert_eq!([begin(4, DAY_MS - 1, 1), begin(5, DAY_MS, 100)], [over, Begun::Yes]);
+        assert_eq!(begin(6, DAY_MS, 1), Begun::TooMuch { quota: 100, until_ms: 2 * DAY_MS });
+    }
+
+    #[test]
+    fn an_account_may_have_a_quota_of_its_own() {
+        let (_folder, state) = state();
+        let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 60, USUAL).expect("recorded");
+        state.set_quota("ada", OwnQuota { open: Some(0), bytes_a_day: None }).expect("set");
+        state.set_quota("bob", OwnQuota { open: Some(5), bytes_a_day: Some(60) }).expect("set");
+        assert_eq!([begin(1, "ada"), begin(2, "bob")], [Begun::TooMany { quota: 0 }, Begun::Yes]);
+        assert_eq!(begin(3, "bob"), Begun::TooMuch { quota: 60, until_ms: DAY_MS });
+        let listed = state.quotas().expect("a list");
+        assert_eq!(
+            listed.into_iter().map(|(name, quota)| (name, quota.open)).collect::<Vec<_>>(),
+            [("ada".into(), Some(0)), ("bob".into(), Some(5))]
+        );
+        state.set_quota("ada", OwnQuota::default()).expect("set");
+        assert_eq!(begin(1, "ada"), Begun::Yes);
+        assert!(matches!(state.set_quota("nobody", OwnQuota::default()), Err(StateError::NoAccount { .. })));
+    }
+
+    #[test]
+    fn accounts_take_turns_within_a_tier_and_the_more_urgent_comes_first() {
+        let (_folder, state) = state();
+        let asked = [("ada", 1), ("ada", 2), ("ada", 3), ("cy", 4), ("bob", 5), ("cy", 6)];
+        for (account, number) in asked {
+            state.keep_restore(&restore(number, account, "Standard", number.into())).expect("recorded");
+        }
+        state.keep_restore(&restore(7, "cy", "Expedited", 100)).expect("recorded");
+        let mut after = String::new();
+        let mut order = Vec::new();
+        while let Some(next) = state.next_restore(&after).expect("a look") {
+            order.push(next.key.clone());
+            state.forget_restore(next.id).expect("forgotten");
+            after = next.account;
+        }
+        // After the urgent one of cy it is ada's turn, with what was asked for first.
+        assert_eq!(order, ["7", "1", "5", "4", "2", "6", "3"]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Tar archives, as far as they are sent: headers of files, with pax records for what a plain header can't say.
+//!
+//! ```text
+//! [ pax header ][ its records, padded ] [ header ][ content, padded ] ... [ two blocks of zeros ]
+//! ```
+//!
+//! Source: POSIX.1-2017, "pax Interchange Format" and "ustar Interchange Format".
+
+/// All of a tar archive comes in blocks of so many bytes.
+pub(crate) const BLOCK_BYTES: usize = 512;
+/// What ends an archive.
+pub(crate) const END: [u8; 2 * BLOCK_BYTES] = [0; 2 * BLOCK_BYTES];
+
+/// Names of records that say more of an object. They are those of extended attributes, which tar knows to pass over where they are not asked for, and
+/// `tar --xattrs` gives to the files.
+pub(crate) const ETAG: &str = "SCHILY.xattr.user.fulgurite.etag";
+pub(crate) const VERSION_ID: &str = "SCHILY.xattr.user.fulgurite.version-id";
+/// The key, where the name is not made of it as it is.
+pub(crate) const KEY: &str = "SCHILY.xattr.user.fulgurite.key";
+
+/// The longest name that a plain header holds.
+const NAME_BYTES: usize = 100;
+/// The largest number that a plain header holds in its fields for sizes and times: 11 octal digits.
+const NUMBER_MAX: u64 = (1 << 33) - 1;
+/// Places of the fields that are not zero, and their lengths.
+const MODE: (usize, usize) = (100, 8);
+const USER: (usize, usize) = (108, 8);
+const GROUP: (usize, usize) = (116, 8);
+const SIZE: (usize, usize) = (124, 12);
+const MODIFIED: (usize, usize) = (136, 12);
+const CHECKSUM: (usize, usize) = (148, 8);
+const KIND: usize = 156;
+const MAGIC: usize = 257;
+
+/// A file of an archive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    /// Its name: a path without `..`.
+    pub(crate) name: &'a str,
+    /// Bytes of its content.
+    pub(crate) size: u64,
+    /// Seconds since 1970.
+    pub(crate) modified: u64,
+    /// More pax records: names and values.
+    pub(crate) records: &'a [(&'static str, &'a str)],
+}
+
+impl Entry<'_> {
+    /// Appends what stands before the content.
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
+        let mut records = Vec::new();
+        if self.name.len() > NAME_BYTES || !self.name.is_ascii() {
+            record(&mut records, "path", self.name);
+        }
+        if self.size > NUMBER_MAX {
+            record(&mut records, "size", &self.size.to_string());
+        }
+        if self.modified > NUMBER_MAX {
+            record(&mut records, "mtime", &self.modified.to_string());
+        }
+        self.records.iter().for_each(|(name, value)| record(&mut records, name, value));
+        if !records.is_empty() {
+            header(out, "PaxHeaders", records.len() as u64, self.modified, b'x');
+            out.extend_from_slice(&records);
+            pad(out, records.len() as u64);
+        }
+        header(out, self.name, self.size, self.modified, b'0');
+    }
+}
+
+/// Appends what stands behind content of so many bytes, up to the end of its block.
+pub(crate) fn pad(out: &mut Vec<u8>, size: u64) {
+    let over = (size % BLOCK_BYTES as u64) as usize;
+    if over > 0 {
+        out.resize(out.len() + BLOCK_BYTES - over, 0);
+    }
+}
+
+/// A record: its own length in decimal, a space, name, `=`, value and an end of line.
+fn record(out: &mut Vec<u8>, name: &str, value: &str) {
+    let rest = name.len() + value.len() + 3;
+    let mut length = rest + 1;
+    while length != rest + length.to_string().len() {
+        length = rest + length.to_string().len();
+    }
+    out.extend_from_slice(format!("{length} {name}={value}\n").as_bytes());
+}
+
+/// A plain header. What doesn't fit stands in the records before it; readers that don't know them see it cut short.
+fn header(out: &mut Vec<u8>, name: &str, size: u64, modified: u64, kind: u8) {
+    let mut block = [0; BLOCK_BYTES];
+    for (to, byte) in block[..NAME_BYTES].iter_mut().zip(name.bytes()) {
+        *to = if byte.is_ascii() { byte } else { b'_' };
+    }
+    let mut number = |(at, bytes): (usize, usize), value: u64| {
+        let digits = bytes - 1;
+        block[at..at + digits].copy_from_slice(format!("{:0digits$o}", value.min((1 << (3 * digits)) - 1)).as_bytes());
+    };
+    number(MODE, 0o644);
+    number(USER, 0);
+    number(GROUP, 0);
+    number(SIZE, size);
+    number(MODIFIED, modified);
+    block[KIND] = kind;
+    block[MAGIC..MAGIC + 8].copy_from_slice(b"ustar\x0000");
+    // The checksum is that of the block with spaces in its place, in six digits, a zero and a space.
+    let (at, bytes) = CHECKSUM;
+    block[at..at + bytes].fill(b' ');
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[at..at + bytes].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    out.extend_from_slice(&block);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(name: &str, size: u64, records: &[(&'static str, &str)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        Entry { name, size, modified: 1_700_000_000, records }.begin(&mut out);
+        assert_eq!(out.len() % BLOCK_BYTES, 0);
+        out
+    }
+
+    #[test]
+    fn a_short_name_and_size_need_one_block_as_posix_draws_it() {
+        let block = begun("objects/a", 1_234, &[]);
+        assert_eq!(block.len(), BLOCK_BYTES);
+        assert_eq!(&block[..10], b"objects/a\0");
+        assert_eq!(&block[100..108], b"0000644\0");
+        assert_eq!(&block[124..136], b"00000002322\0");
+        assert_eq!(&block[136..148], b"14524770400\0");
+        assert_eq!(block[156], b'0');
+        assert_eq!(&block[257..265], b"ustar\x0000");
+        let sum: u32 = block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
+        assert_eq!(&block[148..156], format!("{sum:06o}\0 ").as_bytes());
+    }
+
+    #[test]
+    fn what_a_plain_header_cannot_say_stands_in_records_before_it() {
+        let long = "é".repeat(200);
+        let out = begun(&long, 8 << 30, &[("VENDOR.etag", "x")]);
+        assert_eq!(out.len(), 3 * BLOCK_BYTES);
+        assert_eq!(out[156], b'x');
+        let records = format!("410 path={long}\n19 size=8589934592\n17 VENDOR.etag=x\n");
+        assert_eq!(&out[124..136], format!("{:011o}\0", records.len()).as_bytes());
+        assert_eq!(&out[BLOCK_BYTES..BLOCK_BYTES + records.len()], records.as_bytes());
+        assert!(out[BLOCK_BYTES + records.len()..2 * BLOCK_BYTES].iter().all(|byte| *byte == 0));
+        let plain = &out[out.len() - BLOCK_BYTES..];
+        assert_eq!(plain[156], b'0');
+        assert!(plain[..100].iter().all(|byte| *byte == b'_'));
+        assert_eq!(&plain[124..136], b"77777777777\0");
+    }
+
+    #[test]
+    fn a_record_counts_the_digits_of_its_own_length() {
+        for length in 0..1_200 {
+            let mut out = Vec::new();
+            record(&mut out, "path", &"x".repeat(length));
+            let text = String::from_utf8(out).expect("text");
+            let (said, _) = text.split_once(' ').expect("a length");
+            assert_eq!(said, text.len().to_string());
+        }
+    }
+
+    #[test]
+    fn content_is_padded_to_whole_blocks() {
+        for (size, padding) in [(0, 0), (1, 511), (511, 1), (512, 0), (513, 511)] {
+            let mut out = Vec::new();
+            pad(&mut out, size);
+            assert_eq!(out.len(), padding);
+        }
+    }
+}
