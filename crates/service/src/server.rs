@@ -102,10 +102,10 @@ impl Server {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
         let checked = operations(&gateway, &state, &settings)?.build();
-        let retrieve = Retrieve { gateway: gateway.clone(), domain: host(&settings)? };
+        let addresses = Arc::new(Addresses::new(settings.domain.clone().zip(host(&settings)?)));
+        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
         let mut service = operations(&gateway, &state, &settings)?;
         service.set_route(Routes { retrieve, between: Between(checked.clone()) });
-        let addresses = Arc::new(Addresses::new(settings.domain.clone().zip(host(&settings)?)));
         let forms = Forms { operations: checked, state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
         let cors = Cors { state, addresses };
         Ok(Self { listener, gateway, service: service.build(), forms, cors, tls, settings })
