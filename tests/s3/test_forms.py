@@ -17,9 +17,10 @@ def post(wire, form: dict, body: bytes, file_name: str = "name.txt", **changed: 
     return post_fields(wire, form["url"].rstrip("/").rpartition("/")[2], form["fields"] | changed, body, file_name)
 
 
-def post_fields(wire, bucket: str, fields: dict[str, str], body: bytes, file_name: str = "name.txt") -> Reply:
+def post_fields(wire, bucket: str, fields: dict[str, str], body: bytes, file_name: str = "name.txt", **more: str) -> Reply:
+    """`more` are headers of the request."""
     content, kind = encode_multipart_formdata([*fields.items(), ("file", (file_name, body, "text/plain"))])
-    return wire.send("POST", f"/{bucket}", {"Content-Type": kind}, content, anonymous=True)
+    return wire.send("POST", f"/{bucket}", {"Content-Type": kind} | more, content, anonymous=True)
 
 
 def signed(wire, conditions: list, fields: dict[str, str], *, age: timedelta = timedelta(), lasts: timedelta = timedelta(hours=1)) -> dict[str, str]:

@@ -158,3 +158,16 @@ def test_the_command_line_reads_beside_the_server_and_changes_nothing(own, tmp_p
         assert client.get_object(Bucket="photos", Key="file")["Body"].read() == b"content"
         assert client.get_object(Bucket="photos", Key="1969/moon.tif")["Body"].read() == b"one small step"
         assert [entry["Key"] for entry in client.list_objects_v2(Bucket="photos")["Contents"]] == ["1969/moon.tif", "file"]
+
+
+def test_an_archive_in_clear_text_does_not_call_itself_encrypted(own, tmp_path):
+    made = own.run("init", str(own.archive), "--clear-text", "--store", str(tmp_path / "store"))
+    assert made.returncode == 0, made
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="open")
+        with pytest.raises(ClientError, match="ServerSideEncryptionConfigurationNotFoundError"):
+            client.get_bucket_encryption(Bucket="open")
+        rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
+        with pytest.raises(ClientError, match="NotImplemented"):
+            client.put_bucket_encryption(Bucket="open", ServerSideEncryptionConfiguration={"Rules": rules})

@@ -231,6 +231,10 @@ impl<'a> Rights<'a> {
             }
         };
         let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+        let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
+        if is_restricted && self.policy.as_ref().is_some_and(Policy::is_public) {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
         // An owner can always mend a policy that shuts everybody out.
         let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
         match answer {
@@ -342,6 +346,19 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
         "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
         "PutBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
+        "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
+        "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetBucketCors" => "s3:GetBucketCORS",
+        "PutBucketCors" | "DeleteBucketCors" => "s3:PutBucketCORS",
+        "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
+        "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        "GetBucketLogging" => "s3:GetBucketLogging",
+        "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
+        "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
+        "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "GetBucketReplication" => "s3:GetReplicationConfiguration",
+        "GetBucketWebsite" => "s3:GetBucketWebsite",
         "GetBucketAcl" => "s3:GetBucketAcl",
         "PutBucketAcl" => "s3:PutBucketAcl",
         "DeleteBucket" => "s3:DeleteBucket",

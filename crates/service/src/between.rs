@@ -32,8 +32,21 @@ pub(crate) struct Signed(pub(crate) Option<String>);
 pub(crate) struct Between(pub(crate) S3Service);
 
 /// Parameters that make a PUT or POST one with an XML (or JSON) body.
-const BODIES: [&str; 10] =
-    ["acl", "delete", "legal-hold", "object-lock", "ownershipControls", "policy", "restore", "retention", "tagging", "versioning"];
+const BODIES: [&str; 13] = [
+    "acl",
+    "cors",
+    "delete",
+    "encryption",
+    "legal-hold",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "publicAccessBlock",
+    "restore",
+    "retention",
+    "tagging",
+    "versioning",
+];
 /// Headers with a time, to be passed over if it is none.
 const TIMES: [header::HeaderName; 2] = [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE];
 

@@ -10,12 +10,14 @@
 //! ```
 
 mod access;
+mod address;
 mod background;
 mod between;
 mod buffers;
 mod checksums;
 mod conditions;
 mod copying;
+mod cors;
 mod encryption;
 mod errors;
 mod failures;

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fulgurite_archive::{Archive, ArchiveError};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use s3s::S3Result;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::host::SingleDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
@@ -20,8 +22,10 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Gate, Peer, Signatures};
+use crate::address::Addresses;
 use crate::background;
 use crate::between::Between;
+use crate::cors::Cors;
 use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::forms::Forms;
 use crate::gateway::Gateway;
@@ -77,6 +81,7 @@ pub struct Server {
     gateway: Arc<Gateway>,
     service: S3Service,
     forms: Forms,
+    cors: Cors,
     tls: Option<TlsAcceptor>,
     settings: Settings,
 }
@@ -97,12 +102,13 @@ impl Server {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
         let checked = operations(&gateway, &state, &settings)?.build();
-        let retrieve = Retrieve { gateway: gateway.clone(), domain: host(&settings)? };
+        let addresses = Arc::new(Addresses::new(settings.domain.clone().zip(host(&settings)?)));
+        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
         let mut service = operations(&gateway, &state, &settings)?;
         service.set_route(Routes { retrieve, between: Between(checked.clone()) });
-        let forms =
-            Forms { operations: checked, state, region: settings.region.clone(), domain: settings.domain.clone().zip(host(&settings)?) };
-        Ok(Self { listener, gateway, service: service.build(), forms, tls, settings })
+        let forms = Forms { operations: checked, state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
+        let cors = Cors { state, addresses };
+        Ok(Self { listener, gateway, service: service.build(), forms, cors, tls, settings })
     }
 
     /// Where it listens.
@@ -131,6 +137,7 @@ impl Server {
         let shared = Arc::new(Shared {
             service: self.service,
             forms: self.forms,
+            cors: self.cors,
             gateway: self.gateway,
             region: self.settings.region,
             metrics: Metrics::default(),
@@ -216,6 +223,7 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 struct Shared {
     service: S3Service,
     forms: Forms,
+    cors: Cors,
     gateway: Arc<Gateway>,
     region: String,
     metrics: Metrics,
@@ -244,6 +252,25 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// The answer of S3 to a request, or what is wrong with the request; the inner error is the framework failing.
+    async fn answered(&self, head: Parts, body: Watched) -> S3Result<Result<Response<s3s::Body>, String>> {
+        // Browsers sign nothing when they ask what they may.
+        if head.method == Method::OPTIONS {
+            return self.cors.before(&head.uri, &head.headers).map(Ok);
+        }
+        if let Some(refused) = signatures::refuse(&head.uri, &head.headers, &self.region) {
+            return Err(refused);
+        }
+        let form = self.forms.bucket(&head.method, &head.uri, &head.headers);
+        let request = Request::from_parts(head, s3s::Body::http_body(body));
+        match form {
+            Some(bucket) => self.forms.call(&bucket, request).await.map(Ok),
+            None => Ok(self.service.call(request).await.map_err(|error| format!("{error:?}"))),
+        }
+    }
+}
+
 /// Answers a request: those of the service itself, and S3's.
 async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: Peer) -> Result<Response<s3s::Body>, Infallible> {
     let begun = Instant::now();
@@ -254,24 +281,15 @@ async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: Peer)
     let expects = request.headers().contains_key(http::header::EXPECT);
     request.extensions_mut().insert(peer);
     let (head, body) = request.into_parts();
+    let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
     let (body, ended) = Watched::new(body, &head.headers);
     let mut response = match (&method, path.as_str()) {
         (&Method::GET, "/-/health" | "/-/ready") => Response::new(s3s::Body::from("ok\n".to_owned())),
         (&Method::GET, "/-/metrics") => shared.metrics(&head.headers, peer.address),
         _ => {
-            let answered = match signatures::refuse(&head.uri, &head.headers, &shared.region) {
-                Some(refused) => refused.to_http_response().map_err(|error| error.to_string()),
-                None => {
-                    let form = shared.forms.bucket(&head.method, &head.uri, &head.headers);
-                    let request = Request::from_parts(head, s3s::Body::http_body(body));
-                    match form {
-                        Some(bucket) => match shared.forms.call(&bucket, request).await {
-                            Ok(response) => Ok(response),
-                            Err(refused) => refused.to_http_response().map_err(|error| error.to_string()),
-                        },
-                        None => shared.service.call(request).await.map_err(|error| format!("{error:?}")),
-                    }
-                }
+            let answered = match shared.answered(head, body).await {
+                Ok(answered) => answered,
+                Err(refused) => refused.to_http_response().map_err(|error| error.to_string()),
             };
             answered.unwrap_or_else(|error| {
                 tracing::error!(error, id, "the framework failed");
@@ -282,6 +300,11 @@ async fn answer(shared: Arc<Shared>, mut request: Request<Incoming>, peer: Peer)
         }
     };
     complete(&mut response, &Asked { path: &path, query: query.as_deref(), length, id: &id });
+    if let Some((uri, headers)) = of_site
+        && method != Method::OPTIONS
+    {
+        shared.cors.after(&method, &uri, &headers, &mut response);
+    }
     let headers = response.headers_mut();
     // What is left of the body can't be told from a next request.
     // The library asks for no body that is empty, and so never says 100; a client that waits for it takes the next status for this one's.

@@ -12,18 +12,17 @@ mod policy;
 mod reader;
 mod signature;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use s3s::host::{S3Host, SingleDomain};
 use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
 
 use self::policy::FormPolicy;
 use self::reader::Fields;
+use crate::address::Addresses;
 use crate::between::Signed;
 use crate::errors::escape;
 use crate::receive::{PUT_BYTES_MAX, UpTo};
@@ -59,31 +58,14 @@ pub(crate) struct Forms {
     pub(crate) operations: S3Service,
     pub(crate) state: Arc<State>,
     pub(crate) region: String,
-    /// The domain whose names below are buckets.
-    pub(crate) domain: Option<(String, SingleDomain)>,
+    pub(crate) addresses: Arc<Addresses>,
 }
 
 impl Forms {
     /// The bucket that a form is sent to; none if the request is no form.
     pub(crate) fn bucket(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<String> {
-        if !is_form(method, headers) {
-            return None;
-        }
-        let path = tags::decode(&uri.path().replace('+', "%2B"))?;
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let is_address = host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
-        let of_host = match &self.domain {
-            Some((_, domain)) if !is_address => domain.parse_host_header(host).ok()?.bucket().map(str::to_owned),
-            _ => None,
-        };
-        match of_host {
-            Some(bucket) => (path == "/").then_some(bucket),
-            None => {
-                let bucket = path.strip_prefix('/')?;
-                let bucket = bucket.strip_suffix('/').unwrap_or(bucket);
-                (!bucket.is_empty() && !bucket.contains('/')).then(|| bucket.to_owned())
-            }
-        }
+        let (bucket, key) = if is_form(method, headers) { self.addresses.find(uri, headers)? } else { return None };
+        key.is_empty().then_some(bucket)
     }
 
     /// Answers a form that was sent to a bucket.
@@ -131,7 +113,7 @@ impl Forms {
             }
         }
         // The bucket stands in the path now.
-        if let Some(host) = self.domain.as_ref().and_then(|(domain, _)| HeaderValue::from_str(domain).ok()) {
+        if let Some(host) = self.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()) {
             headers.insert(header::HOST, host);
         }
         for (name, value) in fields.0.iter().filter(|(_, value)| !value.is_empty()) {

@@ -3,23 +3,23 @@
 use super::patterns::like;
 
 /// Actions that are asked for here. `access` says which operation asks for which.
-const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBucket DeleteBucketPolicy DeleteObject DeleteObjectTagging \
-    DeleteObjectVersion DeleteObjectVersionTagging GetBucketAcl GetBucketLocation GetBucketObjectLockConfiguration \
-    GetBucketOwnershipControls GetBucketPolicy GetBucketPolicyStatus GetBucketTagging GetBucketVersioning GetObject GetObjectAcl \
-    GetObjectAttributes GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectVersion GetObjectVersionAcl \
-    GetObjectVersionAttributes GetObjectVersionTagging ListBucket ListBucketMultipartUploads ListBucketVersions \
-    ListMultipartUploadParts PutBucketAcl PutBucketObjectLockConfiguration PutBucketOwnershipControls PutBucketPolicy PutBucketTagging PutBucketVersioning \
-    PutObject PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging \
-    RestoreObject";
+const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBucket DeleteBucketPolicy DeleteObject \
+    DeleteObjectTagging DeleteObjectVersion DeleteObjectVersionTagging GetAccelerateConfiguration GetBucketAcl GetBucketCORS \
+    GetBucketLocation GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls \
+    GetBucketPolicy GetBucketPolicyStatus GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketTagging GetBucketVersioning \
+    GetBucketWebsite GetEncryptionConfiguration GetLifecycleConfiguration GetObject GetObjectAcl GetObjectAttributes \
+    GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes \
+    GetObjectVersionTagging GetReplicationConfiguration ListBucket ListBucketMultipartUploads ListBucketVersions \
+    ListMultipartUploadParts PutBucketAcl PutBucketCORS PutBucketObjectLockConfiguration \
+    PutBucketOwnershipControls PutBucketPolicy PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration PutObject PutObjectAcl \
+    PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
 
 /// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
-const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketCORS \
-    GetBucketLogging GetBucketNotification GetBucketPublicAccessBlock GetBucketRequestPayment GetBucketWebsite \
-    GetEncryptionConfiguration GetIntelligentTieringConfiguration GetInventoryConfiguration GetLifecycleConfiguration \
-    GetMetricsConfiguration GetObjectTorrent GetObjectVersionForReplication GetObjectVersionTorrent GetReplicationConfiguration \
-    InitiateReplication ObjectOwnerOverrideToBucketOwner PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketCORS \
-    PutBucketLogging PutBucketNotification PutBucketPublicAccessBlock PutBucketRequestPayment \
-    PutBucketWebsite PutEncryptionConfiguration PutIntelligentTieringConfiguration PutInventoryConfiguration \
+const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
+    GetIntelligentTieringConfiguration GetInventoryConfiguration GetMetricsConfiguration GetObjectTorrent \
+    GetObjectVersionForReplication GetObjectVersionTorrent InitiateReplication ObjectOwnerOverrideToBucketOwner \
+    PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketLogging PutBucketNotification \
+    PutBucketRequestPayment PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration \
     PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
 
 /// Whether an action, or a pattern of actions, is one of S3. As with AWS, letters may be large or small.

@@ -114,7 +114,7 @@ impl Gateway {
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
     }
 
-    fn change(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> S3Result<()> {
+    pub(super) fn change(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> S3Result<()> {
         self.state.change_bucket(name, change).map_err(state_failed)?.ok_or_else(no_such_bucket)
     }
 
@@ -185,9 +185,21 @@ impl Gateway {
 
     pub(crate) fn put_policy(&self, request: S3Request<PutBucketPolicyInput>) -> S3Result<S3Response<PutBucketPolicyOutput>> {
         let input = request.input;
-        let checked = Policy::parse(&input.policy).and_then(|policy| policy.check(&input.bucket));
-        checked.map_err(|wrong| s3_error!(MalformedPolicy, "{wrong}"))?;
-        self.change(&input.bucket, |bucket| bucket.policy = Some(input.policy))?;
+        let checked = Policy::parse(&input.policy).and_then(|policy| policy.check(&input.bucket).map(|()| policy.is_public()));
+        let is_public = checked.map_err(|wrong| s3_error!(MalformedPolicy, "{wrong}"))?;
+        let mut is_blocked = false;
+        self.change(&input.bucket, |bucket| {
+            is_blocked = is_public && bucket.public_access.is_some_and(|access| access.block_policy);
+            if !is_blocked {
+                bucket.policy = Some(input.policy);
+            }
+        })?;
+        if is_blocked {
+            return Err(s3_error!(
+                AccessDenied,
+                "The policy lets everybody in, which the bucket's setting BlockPublicPolicy doesn't allow."
+            ));
+        }
         Ok(S3Response::with_status(PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
 

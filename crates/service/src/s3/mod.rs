@@ -3,12 +3,15 @@
 mod buckets;
 mod completion;
 mod copy;
+mod cors;
 mod delete;
 mod get;
+mod given;
 pub(crate) mod list;
 mod locks;
 mod multipart;
 mod multipart_lists;
+mod public_access;
 pub(crate) mod put;
 mod restore;
 pub(crate) mod retrieve;
@@ -119,6 +122,87 @@ impl S3 for Operations {
         request: S3Request<d::PutBucketOwnershipControlsInput>,
     ) -> S3Result<S3Response<d::PutBucketOwnershipControlsOutput>> {
         self.0.put_ownership(request)
+    }
+    async fn get_public_access_block(
+        &self,
+        request: S3Request<d::GetPublicAccessBlockInput>,
+    ) -> S3Result<S3Response<d::GetPublicAccessBlockOutput>> {
+        self.0.get_public_access(request)
+    }
+    async fn put_public_access_block(
+        &self,
+        request: S3Request<d::PutPublicAccessBlockInput>,
+    ) -> S3Result<S3Response<d::PutPublicAccessBlockOutput>> {
+        self.0.put_public_access(request)
+    }
+    async fn delete_public_access_block(
+        &self,
+        request: S3Request<d::DeletePublicAccessBlockInput>,
+    ) -> S3Result<S3Response<d::DeletePublicAccessBlockOutput>> {
+        self.0.delete_public_access(request)
+    }
+    async fn get_bucket_cors(&self, request: S3Request<d::GetBucketCorsInput>) -> S3Result<S3Response<d::GetBucketCorsOutput>> {
+        self.0.get_cors(request)
+    }
+    async fn put_bucket_cors(&self, request: S3Request<d::PutBucketCorsInput>) -> S3Result<S3Response<d::PutBucketCorsOutput>> {
+        self.0.put_cors(request)
+    }
+    async fn delete_bucket_cors(&self, request: S3Request<d::DeleteBucketCorsInput>) -> S3Result<S3Response<d::DeleteBucketCorsOutput>> {
+        self.0.delete_cors(request)
+    }
+    async fn get_bucket_encryption(
+        &self,
+        request: S3Request<d::GetBucketEncryptionInput>,
+    ) -> S3Result<S3Response<d::GetBucketEncryptionOutput>> {
+        self.0.get_encryption(request)
+    }
+    async fn put_bucket_encryption(
+        &self,
+        request: S3Request<d::PutBucketEncryptionInput>,
+    ) -> S3Result<S3Response<d::PutBucketEncryptionOutput>> {
+        self.0.put_encryption(request)
+    }
+    async fn delete_bucket_encryption(
+        &self,
+        request: S3Request<d::DeleteBucketEncryptionInput>,
+    ) -> S3Result<S3Response<d::DeleteBucketEncryptionOutput>> {
+        self.0.delete_encryption(request)
+    }
+    async fn get_bucket_request_payment(
+        &self,
+        request: S3Request<d::GetBucketRequestPaymentInput>,
+    ) -> S3Result<S3Response<d::GetBucketRequestPaymentOutput>> {
+        self.0.payer(request)
+    }
+    async fn get_bucket_logging(&self, request: S3Request<d::GetBucketLoggingInput>) -> S3Result<S3Response<d::GetBucketLoggingOutput>> {
+        self.0.logging(request)
+    }
+    async fn get_bucket_notification_configuration(
+        &self,
+        request: S3Request<d::GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<d::GetBucketNotificationConfigurationOutput>> {
+        self.0.notifications(request)
+    }
+    async fn get_bucket_accelerate_configuration(
+        &self,
+        request: S3Request<d::GetBucketAccelerateConfigurationInput>,
+    ) -> S3Result<S3Response<d::GetBucketAccelerateConfigurationOutput>> {
+        self.0.acceleration(request)
+    }
+    async fn get_bucket_lifecycle_configuration(
+        &self,
+        request: S3Request<d::GetBucketLifecycleConfigurationInput>,
+    ) -> S3Result<S3Response<d::GetBucketLifecycleConfigurationOutput>> {
+        self.0.lifecycle(request)
+    }
+    async fn get_bucket_replication(
+        &self,
+        request: S3Request<d::GetBucketReplicationInput>,
+    ) -> S3Result<S3Response<d::GetBucketReplicationOutput>> {
+        self.0.replication(request)
+    }
+    async fn get_bucket_website(&self, request: S3Request<d::GetBucketWebsiteInput>) -> S3Result<S3Response<d::GetBucketWebsiteOutput>> {
+        self.0.website(request)
     }
     async fn put_object(&self, request: S3Request<d::PutObjectInput>) -> S3Result<S3Response<d::PutObjectOutput>> {
         self.0.put(request).await

@@ -12,7 +12,6 @@ mod asked;
 mod batch;
 mod result;
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,8 +22,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use s3s::dto::StreamingBlob;
-use s3s::host::{S3Host, SingleDomain};
-use s3s::path::{S3Path, parse_path_style_with_validation, parse_virtual_hosted_style_with_validation};
+use s3s::validation::NameValidation;
 use s3s::{Body, S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -33,6 +31,7 @@ use asked::{AskedError, OBJECTS_MAX, parse};
 use batch::{AHEAD, Batch, Item, Out, Outcome};
 
 use crate::access::{Caller, Peer, check_owner, origin};
+use crate::address::Addresses;
 use crate::checksums::Claims;
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
@@ -60,7 +59,7 @@ fn share_kib(length: u64) -> u32 {
 /// Answers batches.
 pub(crate) struct Retrieve {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) domain: Option<SingleDomain>,
+    pub(crate) addresses: Arc<Addresses>,
 }
 
 impl Retrieve {
@@ -123,20 +122,14 @@ impl Retrieve {
 
     /// The bucket that a request names by its path or host.
     fn bucket_of(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<String> {
-        let path = crate::tags::decode(uri.path()).ok_or_else(|| s3_error!(InvalidURI))?;
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let is_address = |host: &&str| host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
-        let parsed = match (&self.domain, host.filter(|host| !is_address(host))) {
-            (Some(domain), Some(host)) => {
-                let host = domain.parse_host_header(host)?;
-                parse_virtual_hosted_style_with_validation(host.bucket(), &path, &BucketNames)
+        match self.addresses.find(uri, headers) {
+            Some((bucket, key)) if key.is_empty() => {
+                if BucketNames.validate_bucket_name(&bucket) {
+                    return Ok(bucket);
+                }
+                Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."))
             }
-            _ => parse_path_style_with_validation(&path, &BucketNames),
-        };
-        match parsed {
-            Ok(S3Path::Bucket { bucket }) => Ok(bucket.into()),
-            Ok(_) => Err(s3_error!(MethodNotAllowed, "A batch is asked of a bucket: POST /bucket?retrieve")),
-            Err(_) => Err(s3_error!(InvalidBucketName, "The specified bucket is not valid.")),
+            _ => Err(s3_error!(MethodNotAllowed, "A batch is asked of a bucket: POST /bucket?retrieve")),
         }
     }
 }

@@ -72,6 +72,33 @@ impl DefaultRetention {
     }
 }
 
+/// What is blocked of public access to a bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PublicAccess {
+    /// Lists that give something to everybody can't be put. Here they never can.
+    pub block_acls: bool,
+    /// Such lists give nothing. Here there are none.
+    pub ignore_acls: bool,
+    /// Policies that let everybody in can't be put.
+    pub block_policy: bool,
+    /// Policies that let everybody in let in the owner alone.
+    pub restrict_buckets: bool,
+}
+
+impl PublicAccess {
+    fn bits(self) -> u8 {
+        [self.block_acls, self.ignore_acls, self.block_policy, self.restrict_buckets]
+            .into_iter()
+            .enumerate()
+            .fold(0, |bits, (index, is_set)| bits | u8::from(is_set) << index)
+    }
+
+    fn of_bits(bits: u8) -> Self {
+        let is_set = |index: u8| bits >> index & 1 == 1;
+        Self { block_acls: is_set(0), ignore_acls: is_set(1), block_policy: is_set(2), restrict_buckets: is_set(3) }
+    }
+}
+
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
@@ -91,9 +118,14 @@ pub struct Bucket {
     pub policy: Option<String>,
     /// Its tags, URL-encoded.
     pub tags: Option<String>,
+    /// What is blocked of public access; none if that was never said, or was taken back.
+    pub public_access: Option<PublicAccess>,
+    /// Rules for pages of other sites, as JSON.
+    pub cors: Option<String>,
 }
 
-const COLUMNS: &str = "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags";
+const COLUMNS: &str =
+    "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors";
 
 impl State {
     /// Makes a bucket. `false` if there is one of that name.
@@ -142,7 +174,7 @@ impl State {
             change(&mut bucket);
             connection.execute(
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
-                 policy = ?7, tags = ?8 WHERE name = ?1",
+                 policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
                 params![
                     name,
                     bucket.versioning.number(),
@@ -152,6 +184,8 @@ impl State {
                     bucket.retention.is_some_and(|retention| retention.in_years),
                     bucket.policy,
                     bucket.tags,
+                    bucket.public_access.map(PublicAccess::bits),
+                    bucket.cors,
                 ],
             )?;
             Ok(Some(()))
@@ -185,8 +219,8 @@ pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Resu
 
 /// Puts a bucket there as it is.
 pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
-    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags } = bucket;
-    let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
+    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors } = bucket;
+    let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
     connection.prepare_cached(&statement)?.execute(params![
         name,
         owner,
@@ -198,6 +232,8 @@ pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Resu
         retention.is_some_and(|retention| retention.in_years),
         policy,
         tags,
+        public_access.map(PublicAccess::bits),
+        cors,
     ])?;
     Ok(())
 }
@@ -224,5 +260,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
         retention: mode.zip(period).map(|(mode, period)| DefaultRetention { mode, period, in_years }),
         policy: row.get(8)?,
         tags: row.get(9)?,
+        public_access: row.get::<_, Option<u8>>(10)?.map(PublicAccess::of_bits),
+        cors: row.get(11)?,
     })
 }

@@ -21,7 +21,8 @@ use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Bucket, DefaultRetention, Retention, RetentionMode, State, StateError, VersionState, Versioning, buckets, file, now_ms, versions,
+    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, VersionState, Versioning, buckets, file, now_ms,
+    versions,
 };
 
 /// The name of the copy in the archive. No bucket can have the name of its folder.
@@ -150,6 +151,19 @@ struct CopiedBucket {
     policy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    public_access: Option<CopiedPublicAccess>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cors: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedPublicAccess {
+    block_acls: bool,
+    ignore_acls: bool,
+    block_policy: bool,
+    restrict_buckets: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,7 +223,7 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 // Taken apart field by field, so that none can be forgotten.
 
 impl From<Bucket> for CopiedBucket {
-    fn from(Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags }: Bucket) -> Self {
+    fn from(Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }: Bucket) -> Self {
         let versioning = match versioning {
             Versioning::Never => CopiedVersioning::Never,
             Versioning::Enabled => CopiedVersioning::Enabled,
@@ -220,12 +234,17 @@ impl From<Bucket> for CopiedBucket {
             period,
             unit: if in_years { Unit::Years } else { Unit::Days },
         });
-        Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags }
+        let public_access = public_access.map(|PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
+            CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
+        });
+        Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }
     }
 }
 
 impl From<CopiedBucket> for Bucket {
-    fn from(CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags }: CopiedBucket) -> Self {
+    fn from(
+        CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }: CopiedBucket,
+    ) -> Self {
         let versioning = match versioning {
             CopiedVersioning::Never => Versioning::Never,
             CopiedVersioning::Enabled => Versioning::Enabled,
@@ -236,7 +255,10 @@ impl From<CopiedBucket> for Bucket {
             period,
             in_years: unit == Unit::Years,
         });
-        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags }
+        let public_access = public_access.map(|CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
+            PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
+        });
+        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }
     }
 }
 

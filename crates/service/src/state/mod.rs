@@ -29,7 +29,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::Connection;
 
 pub use accounts::{Account, AccountKey, NewKey};
-pub use buckets::{Bucket, DefaultRetention, RetentionMode, Versioning};
+pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
 pub(crate) use copy::copy_name;
 pub use copy::{COPY_NAME, CopyError, Counts};
 pub use quotas::{Begun, OwnQuota, Quota};

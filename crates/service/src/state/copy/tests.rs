@@ -23,6 +23,7 @@ fn known(table: &str, column: &str) -> Option<[Value; 2]> {
     match (table, column) {
         ("bucket", "owner") => text("ada", "bo"),
         ("account", "name") | ("quota", "account") => text("ada", "bo"),
+        ("bucket", "public_access") => Some([Value::Integer(5), Value::Integer(10)]),
         ("bucket", "versioning") => Some([Value::Integer(1), Value::Integer(2)]),
         ("bucket" | "version_state", "retention_mode") => text("GOVERNANCE", "COMPLIANCE"),
         ("account", "admin") | ("bucket", "object_lock" | "retention_in_years") | ("version_state", "legal_hold") => {

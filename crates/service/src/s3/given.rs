@@ -1,0 +1,118 @@
+//! What is given in every bucket, and can be asked for but not changed: how it is encrypted, who pays, and that there are no logs, notifications,
+//! rules and the like. Tools that look after buckets ask for all of it, and take S3's word for "none" where they would stumble over an error.
+
+use s3s::dto::{
+    DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput, GetBucketAccelerateConfigurationInput,
+    GetBucketAccelerateConfigurationOutput, GetBucketEncryptionInput, GetBucketEncryptionOutput, GetBucketLifecycleConfigurationInput,
+    GetBucketLifecycleConfigurationOutput, GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
+    GetBucketNotificationConfigurationOutput, GetBucketReplicationInput, GetBucketReplicationOutput, GetBucketRequestPaymentInput,
+    GetBucketRequestPaymentOutput, GetBucketWebsiteInput, GetBucketWebsiteOutput, Payer, PutBucketEncryptionInput,
+    PutBucketEncryptionOutput, ServerSideEncryption, ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration,
+    ServerSideEncryptionRule,
+};
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+
+use crate::failures::custom;
+use crate::gateway::Gateway;
+
+impl Gateway {
+    /// S3 calls AES-256 with keys that the server keeps `AES256`; an archive in clear text has none of it.
+    pub(crate) fn get_encryption(&self, request: S3Request<GetBucketEncryptionInput>) -> S3Result<S3Response<GetBucketEncryptionOutput>> {
+        self.bucket(&request.input.bucket)?;
+        if !self.archive.settings().archive.encrypt {
+            return Err(not_found(
+                "ServerSideEncryptionConfigurationNotFoundError",
+                "The server side encryption configuration was not found: this archive keeps objects in clear text",
+            ));
+        }
+        let sse_algorithm = ServerSideEncryption::from_static(ServerSideEncryption::AES256);
+        let rule = ServerSideEncryptionRule {
+            apply_server_side_encryption_by_default: Some(ServerSideEncryptionByDefault { kms_master_key_id: None, sse_algorithm }),
+            bucket_key_enabled: Some(false),
+        };
+        let configuration = ServerSideEncryptionConfiguration { rules: vec![rule] };
+        Ok(S3Response::new(GetBucketEncryptionOutput { server_side_encryption_configuration: Some(configuration) }))
+    }
+
+    /// Takes what is so already.
+    pub(crate) fn put_encryption(&self, request: S3Request<PutBucketEncryptionInput>) -> S3Result<S3Response<PutBucketEncryptionOutput>> {
+        let input = request.input;
+        self.bucket(&input.bucket)?;
+        let wanted: Vec<_> = input
+            .server_side_encryption_configuration
+            .rules
+            .into_iter()
+            .map(|rule| rule.apply_server_side_encryption_by_default.map(|by| (by.sse_algorithm, by.kms_master_key_id)))
+            .collect();
+        let [Some((algorithm, key))] = wanted.as_slice() else {
+            return Err(s3_error!(
+                MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            ));
+        };
+        if algorithm.as_str() != ServerSideEncryption::AES256 || key.is_some() || !self.archive.settings().archive.encrypt {
+            return Err(s3_error!(
+                NotImplemented,
+                "Whether objects are encrypted, each with AES-256 under a key of its own, is a setting of the archive and of no bucket."
+            ));
+        }
+        Ok(S3Response::new(PutBucketEncryptionOutput {}))
+    }
+
+    /// As with AWS, a bucket goes back to what all have, which it never left.
+    pub(crate) fn delete_encryption(
+        &self,
+        request: S3Request<DeleteBucketEncryptionInput>,
+    ) -> S3Result<S3Response<DeleteBucketEncryptionOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::with_status(DeleteBucketEncryptionOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    pub(crate) fn payer(&self, request: S3Request<GetBucketRequestPaymentInput>) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) }))
+    }
+
+    pub(crate) fn logging(&self, request: S3Request<GetBucketLoggingInput>) -> S3Result<S3Response<GetBucketLoggingOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(GetBucketLoggingOutput::default()))
+    }
+
+    pub(crate) fn notifications(
+        &self,
+        request: S3Request<GetBucketNotificationConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
+    }
+
+    pub(crate) fn acceleration(
+        &self,
+        request: S3Request<GetBucketAccelerateConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
+    }
+
+    pub(crate) fn lifecycle(
+        &self,
+        request: S3Request<GetBucketLifecycleConfigurationInput>,
+    ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Err(not_found("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"))
+    }
+
+    pub(crate) fn replication(&self, request: S3Request<GetBucketReplicationInput>) -> S3Result<S3Response<GetBucketReplicationOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Err(not_found("ReplicationConfigurationNotFoundError", "The replication configuration was not found"))
+    }
+
+    pub(crate) fn website(&self, request: S3Request<GetBucketWebsiteInput>) -> S3Result<S3Response<GetBucketWebsiteOutput>> {
+        self.bucket(&request.input.bucket)?;
+        Err(not_found("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"))
+    }
+}
+
+fn not_found(code: &'static str, message: &'static str) -> S3Error {
+    custom(code, http::StatusCode::NOT_FOUND, message)
+}

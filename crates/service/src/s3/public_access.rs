@@ -1,0 +1,54 @@
+//! What a bucket blocks of public access. There are no lists here that could let anybody in, so what it blocks is policies.
+
+use s3s::dto::{
+    DeletePublicAccessBlockInput, DeletePublicAccessBlockOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,
+    PublicAccessBlockConfiguration, PutPublicAccessBlockInput, PutPublicAccessBlockOutput,
+};
+use s3s::{S3Request, S3Response, S3Result};
+
+use crate::failures::custom;
+use crate::gateway::Gateway;
+use crate::state::PublicAccess;
+
+impl Gateway {
+    pub(crate) fn get_public_access(
+        &self,
+        request: S3Request<GetPublicAccessBlockInput>,
+    ) -> S3Result<S3Response<GetPublicAccessBlockOutput>> {
+        let Some(access) = self.bucket(&request.input.bucket)?.public_access else {
+            let message = "The public access block configuration was not found";
+            return Err(custom("NoSuchPublicAccessBlockConfiguration", http::StatusCode::NOT_FOUND, message));
+        };
+        let configuration = PublicAccessBlockConfiguration {
+            block_public_acls: Some(access.block_acls),
+            ignore_public_acls: Some(access.ignore_acls),
+            block_public_policy: Some(access.block_policy),
+            restrict_public_buckets: Some(access.restrict_buckets),
+        };
+        Ok(S3Response::new(GetPublicAccessBlockOutput { public_access_block_configuration: Some(configuration) }))
+    }
+
+    pub(crate) fn put_public_access(
+        &self,
+        request: S3Request<PutPublicAccessBlockInput>,
+    ) -> S3Result<S3Response<PutPublicAccessBlockOutput>> {
+        let input = request.input;
+        let given = input.public_access_block_configuration;
+        let access = PublicAccess {
+            block_acls: given.block_public_acls.unwrap_or(false),
+            ignore_acls: given.ignore_public_acls.unwrap_or(false),
+            block_policy: given.block_public_policy.unwrap_or(false),
+            restrict_buckets: given.restrict_public_buckets.unwrap_or(false),
+        };
+        self.change(&input.bucket, |bucket| bucket.public_access = Some(access))?;
+        Ok(S3Response::new(PutPublicAccessBlockOutput {}))
+    }
+
+    pub(crate) fn delete_public_access(
+        &self,
+        request: S3Request<DeletePublicAccessBlockInput>,
+    ) -> S3Result<S3Response<DeletePublicAccessBlockOutput>> {
+        self.change(&request.input.bucket, |bucket| bucket.public_access = None)?;
+        Ok(S3Response::with_status(DeletePublicAccessBlockOutput {}, http::StatusCode::NO_CONTENT))
+    }
+}
