@@ -12,8 +12,12 @@ use super::StateError;
 /// Stands in the header of the file: "FuSe".
 const APPLICATION: i32 = 0x4675_5365;
 /// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_service.sql"), include_str!("migrations/0002_copies.sql"), include_str!("migrations/0003_quotas.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_service.sql"),
+    include_str!("migrations/0002_copies.sql"),
+    include_str!("migrations/0003_quotas.sql"),
+    include_str!("migrations/0004_ages.sql"),
+];
 /// The schema that this program makes and knows.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 /// How long to wait for another process that is writing.
