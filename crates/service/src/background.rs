@@ -14,6 +14,8 @@ use crate::state::now_ms;
 const PERIOD: Duration = Duration::from_secs(1);
 /// How often staging is looked at.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
+/// Old uploads that are given up at once.
+const UPLOADS: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
 /// Tells the log what a flush tells people.
@@ -80,7 +82,7 @@ impl Gateway {
         }
         if sweeps {
             let before = now_ms().saturating_sub((settings.abandon_uploads_after_days as i64).saturating_mul(DAY_MS));
-            match self.state.uploads_before(before) {
+            match self.state.uploads_before(before, UPLOADS) {
                 Ok(old) => old.iter().for_each(|id| drop(self.end_upload(id))),
                 Err(error) => tracing::error!(%error, "old uploads can't be looked for"),
             }

@@ -14,7 +14,7 @@ use crate::buffers::Buffers;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::hashing::Md5s;
-use crate::names::{Held, Names, object_name};
+use crate::names::{Buckets, Names, object_name};
 use crate::parts::Parts;
 use crate::s3::retrieve::BATCHES_KIB;
 use crate::state::{Account, Bucket, Quota, State, now_ms};
@@ -34,6 +34,8 @@ pub struct Gateway {
     pub(crate) intake: Intake,
     /// One change of a name at a time.
     pub(crate) names: Names,
+    /// A bucket is removed when nothing is being put into it.
+    pub(crate) buckets: Buckets,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
     /// KiB that batches may hold.
@@ -80,6 +82,7 @@ impl Gateway {
             started_ms: now_ms(),
             work: Notify::new(),
             names: Names::default(),
+            buckets: Buckets::default(),
             incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
             batches: Arc::new(Semaphore::new(BATCHES_KIB)),
@@ -187,9 +190,9 @@ impl Gateway {
     }
 }
 
-/// What tells a request that its change survives a crash. The name is held until then, also where the client goes away before: whoever comes next
-/// has to see what was put.
-pub(crate) fn acknowledgement(held: Held) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
+/// What tells a request that its change survives a crash. The name, or what else is given, is held until then, also where the client goes away before:
+/// whoever comes next has to see what was put.
+pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
     let (tell, told) = oneshot::channel();
     let acknowledge = move |result| {
         drop(held);

@@ -33,6 +33,8 @@ mod policy;
 mod receive;
 mod routes;
 mod s3;
+#[cfg(test)]
+mod sample;
 pub mod server;
 pub mod settings;
 mod signatures;

@@ -64,8 +64,9 @@ impl Gateway {
         Ok(S3Response::new(HeadBucketOutput { bucket_region: Some(self.region.clone()), ..Default::default() }))
     }
 
-    pub(crate) fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
+    pub(crate) async fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
         let name = request.input.bucket;
+        let _alone = self.buckets.take(&name).await;
         let bucket = self.bucket(&name)?;
         let prefix = object_name(&bucket.name, "").0;
         let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
@@ -361,4 +362,64 @@ fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
 
 fn malformed() -> s3s::S3Error {
     s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+    use futures_util::poll;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    fn request(bucket: &str) -> S3Request<DeleteBucketInput> {
+        let input = DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
+        S3Request {
+            input,
+            method: http::Method::DELETE,
+            uri: http::Uri::default(),
+            headers: http::HeaderMap::new(),
+            extensions: http::Extensions::new(),
+            credentials: None,
+            region: None,
+            service: None,
+            trailing_headers: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bucket_is_removed_when_what_is_being_put_into_it_is_there_and_then_it_is_not_empty() {
+        let sample = Sample::new();
+        // As a put does between its look at the bucket and its acknowledgement.
+        let shared = sample.gateway.buckets.share("photos").await;
+        let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
+        assert!(poll!(&mut removal).is_pending());
+        let (acknowledge, told) = crate::gateway::acknowledgement(shared);
+        let object = fulgurite_archive::NewObject {
+            name: object_name("photos", "moon"),
+            kind: fulgurite_domain::Kind::File,
+            modified: None,
+            mode: None,
+            attributes: Attributes::default(),
+        };
+        sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
+        told.await.expect("told").expect("acknowledged");
+        let refused = removal.await.expect_err("it is not empty");
+        assert_eq!(refused.code().as_str(), "BucketNotEmpty");
+        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_put_into_a_bucket_that_is_being_removed() {
+        let sample = Sample::new();
+        let bucket = sample.bucket();
+        let alone = sample.gateway.buckets.take("photos").await;
+        let upload = sample.upload(b"moon").await;
+        let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), (None, None)));
+        assert!(poll!(&mut put).is_pending());
+        assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
+        drop(alone);
+        assert_eq!(put.await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
+        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_none());
+    }
 }

@@ -134,7 +134,10 @@ impl Gateway {
             let current = self.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
             check_conditions(asked, current.as_ref())?;
         }
-        let replaced = self.replaced(bucket, &name, asked.bypasses)?;
+        let shared = self.buckets.share(&bucket.name).await;
+        // A marker in a bucket that is gone would come back with the next bucket of its name.
+        let bucket = self.bucket(&bucket.name)?;
+        let replaced = self.replaced(&bucket, &name, asked.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
                 self.remove(held, replaced).await?;
@@ -150,7 +153,7 @@ impl Gateway {
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        let (acknowledge, told) = acknowledgement(held);
+        let (acknowledge, told) = acknowledgement((held, shared));
         upload.finish(marker, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);

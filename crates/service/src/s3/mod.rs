@@ -37,7 +37,7 @@ impl S3 for Operations {
         self.0.head_bucket(request)
     }
     async fn delete_bucket(&self, request: S3Request<d::DeleteBucketInput>) -> S3Result<S3Response<d::DeleteBucketOutput>> {
-        self.0.delete_bucket(request)
+        self.0.delete_bucket(request).await
     }
     async fn list_buckets(&self, request: S3Request<d::ListBucketsInput>) -> S3Result<S3Response<d::ListBucketsOutput>> {
         self.0.list_buckets(request)

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use crate::checksums::{Algorithm, Claims, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
 use crate::encryption::{asked, customer_key, said};
-use crate::failures::{failed, state_failed};
+use crate::failures::{failed, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::receive::length_of;
 use crate::s3::completion::{check_claim, check_named, choose, composite, part_sums};
@@ -80,7 +80,7 @@ impl Gateway {
             checksum_type: kind.map(str::to_owned),
             attributes,
         };
-        let id = self.state.begin_upload(&upload).map_err(state_failed)?;
+        let id = self.state.begin_upload(&upload).map_err(state_failed)?.ok_or_else(no_such_bucket)?;
         let output = CreateMultipartUploadOutput {
             bucket: Some(bucket.name.clone()),
             key: Some(input.key),

@@ -257,6 +257,7 @@ impl Gateway {
             let current = self.newest(&bucket.name, key)?.filter(|version| !version.is_marker());
             may_replace(matches, none_match, current.as_ref())?;
         }
+        let shared = self.buckets.share(&bucket.name).await;
         // The bucket may have been changed, or removed, while the content came.
         let bucket = self.bucket(&bucket.name)?;
         let replaced = self.replaced(&bucket, &name, false)?;
@@ -268,7 +269,7 @@ impl Gateway {
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
-        let (acknowledge, told) = acknowledgement(held);
+        let (acknowledge, told) = acknowledgement((held, shared));
         upload.finish(object, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);

@@ -16,7 +16,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_service.sql"),
     include_str!("migrations/0002_copies.sql"),
     include_str!("migrations/0003_quotas.sql"),
-    include_str!("migrations/0004_others.sql"),
+    include_str!("migrations/0004_ages.sql"),
+    include_str!("migrations/0005_others.sql"),
 ];
 /// The schema that this program makes and knows.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;

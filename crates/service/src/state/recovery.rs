@@ -138,25 +138,12 @@ fn remove_database(path: &Path) -> std::io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+    use fulgurite_archive::Source;
     use fulgurite_archive::watch::Unwatched;
-    use fulgurite_archive::{Access, Source, new_archive_id};
 
     use super::*;
+    use crate::sample::archive;
     use crate::state::{CopyError, State};
-
-    /// An archive without a service.
-    fn archive(home: &Path) -> Arc<Archive> {
-        let settings = Settings {
-            archive: ArchiveSettings { id: new_archive_id(), encrypt: true, master_key: "master.key".into() },
-            limits: Limits::default(),
-            staging: StagingSettings::default(),
-            set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
-            stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
-        };
-        Archive::init(home, &settings).expect("an archive");
-        Arc::new(Archive::open(home, Access::Write).expect("it opens"))
-    }
 
     fn put(archive: &Archive, text: &str) {
         let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: copy_name() };
