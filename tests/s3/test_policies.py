@@ -308,6 +308,7 @@ def test_lists_of_versions_are_read_by_a_right_of_their_own(s3, alt, versioned):
 
 
 def test_a_policy_says_whether_the_bucket_is_public(s3, bucket):
+    assert not s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]
     put(s3, bucket, statement(bucket, "Allow", "*", "s3:GetObject"))
     assert s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]
     put(s3, bucket, statement(bucket, "Deny", "*", "s3:GetObject"))

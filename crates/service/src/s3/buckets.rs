@@ -17,7 +17,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::failures::{catalogue_failed, no_such_bucket, state_failed};
+use crate::failures::{catalogue_failed, custom, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::policy::Policy;
@@ -179,8 +179,8 @@ impl Gateway {
         request: S3Request<GetBucketPolicyStatusInput>,
     ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
         let bucket = self.bucket(&request.input.bucket)?;
-        let policy = bucket.policy.as_deref().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
-        let is_public = Policy::parse(policy).is_ok_and(|policy| policy.is_public());
+        // Without a policy nobody is let in; AWS gives an error, other servers the same answer as here.
+        let is_public = bucket.policy.as_deref().is_some_and(|policy| Policy::parse(policy).is_ok_and(|policy| policy.is_public()));
         Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
 
@@ -253,11 +253,12 @@ impl Gateway {
                     _ => return Err(malformed()),
                 };
                 let most = if in_years { 100 } else { 36_500 };
-                if period < 1 || period > most {
-                    return Err(s3_error!(
-                        InvalidArgument,
-                        "Default retention period must be a positive integer value, and at most {most}"
-                    ));
+                if period < 1 {
+                    let message = "Default retention period must be a positive integer value.";
+                    return Err(custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, message));
+                }
+                if period > most {
+                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {most}."));
                 }
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }
