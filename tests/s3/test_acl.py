@@ -43,6 +43,18 @@ def test_ownership_is_enforced(s3, bucket):
     assert rules == [{"ObjectOwnership": "BucketOwnerEnforced"}]
 
 
+def test_another_ownership_is_refused(s3, make_bucket, bucket, bucket_name):
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+    make_bucket(ObjectOwnership="BucketOwnerEnforced")
+    for other in ("ObjectWriter", "BucketOwnerPreferred"):
+        with refused("NotImplemented", 501):
+            s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": other}]})
+        with refused("NotImplemented", 501):
+            s3.create_bucket(Bucket=bucket_name, ObjectOwnership=other)
+    with refused("404", 404):
+        s3.head_bucket(Bucket=bucket_name)
+
+
 @pytest.mark.parametrize("acl", ["private", "bucket-owner-full-control"])
 def test_a_list_that_gives_nothing_away_is_accepted(s3, bucket, acl):
     s3.put_object(Bucket=bucket, Key="object", Body=b"body", ACL=acl)

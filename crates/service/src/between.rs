@@ -32,13 +32,14 @@ pub(crate) struct Signed(pub(crate) Option<String>);
 pub(crate) struct Between(pub(crate) S3Service);
 
 /// Parameters that make a PUT or POST one with an XML (or JSON) body.
-const BODIES: [&str; 12] = [
+const BODIES: [&str; 13] = [
     "acl",
     "cors",
     "delete",
     "encryption",
     "legal-hold",
     "object-lock",
+    "ownershipControls",
     "policy",
     "publicAccessBlock",
     "restore",

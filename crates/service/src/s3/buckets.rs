@@ -10,9 +10,10 @@ use s3s::dto::{
     GetBucketVersioningInput, GetBucketVersioningOutput, GetObjectAclInput, GetObjectAclOutput, GetObjectLockConfigurationInput,
     GetObjectLockConfigurationOutput, Grant, Grantee, HeadBucketInput, HeadBucketOutput, ListBucketsInput, ListBucketsOutput,
     ObjectLockConfiguration, ObjectLockEnabled, ObjectLockRetentionMode, ObjectLockRule, ObjectOwnership, Owner, OwnershipControls,
-    OwnershipControlsRule, Permission, PolicyStatus, PutBucketAclInput, PutBucketAclOutput, PutBucketPolicyInput, PutBucketPolicyOutput,
-    PutBucketTaggingInput, PutBucketTaggingOutput, PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput,
-    PutObjectAclOutput, PutObjectLockConfigurationInput, PutObjectLockConfigurationOutput, Type,
+    OwnershipControlsRule, Permission, PolicyStatus, PutBucketAclInput, PutBucketAclOutput, PutBucketOwnershipControlsInput,
+    PutBucketOwnershipControlsOutput, PutBucketPolicyInput, PutBucketPolicyOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
+    PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput, PutObjectAclOutput, PutObjectLockConfigurationInput,
+    PutObjectLockConfigurationOutput, Type,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
@@ -33,6 +34,7 @@ impl Gateway {
         let account = self.account(&request)?;
         let input = request.input;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        refuse_ownership(input.object_ownership.as_ref())?;
         let location = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
         if let Some(location) = location
             && location.as_str() != self.region
@@ -330,6 +332,29 @@ impl Gateway {
         self.bucket(&request.input.bucket)?;
         let rule = OwnershipControlsRule { object_ownership: ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED) };
         Ok(S3Response::new(GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules: vec![rule] }) }))
+    }
+
+    /// Takes what is so already.
+    pub(crate) fn put_ownership(
+        &self,
+        request: S3Request<PutBucketOwnershipControlsInput>,
+    ) -> S3Result<S3Response<PutBucketOwnershipControlsOutput>> {
+        let input = request.input;
+        self.bucket(&input.bucket)?;
+        let [rule] = input.ownership_controls.rules.as_slice() else { return Err(malformed()) };
+        refuse_ownership(Some(&rule.object_ownership))?;
+        Ok(S3Response::new(PutBucketOwnershipControlsOutput {}))
+    }
+}
+
+/// Whoever owns a bucket owns what is in it; another kind would need lists that give rights.
+fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
+    match wanted.map(ObjectOwnership::as_str) {
+        None | Some(ObjectOwnership::BUCKET_OWNER_ENFORCED) => Ok(()),
+        Some(ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER) => {
+            Err(s3_error!(NotImplemented, "Objects are owned by the owner of their bucket: BucketOwnerEnforced is the only ownership."))
+        }
+        Some(_) => Err(malformed()),
     }
 }
 
