@@ -75,6 +75,21 @@ def test_a_clock_that_is_wrong_by_less_is_accepted(wire, target, minutes):
     assert wire.send("GET", target, signer=wire.signer(when=datetime.now(UTC) + timedelta(minutes=minutes))).status == 200
 
 
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%Y%m%dT%H%M%SZ"], ids=["HTTP", "ISO 8601"])
+def test_the_time_may_stand_in_the_header_date(wire, target, form):
+    def send(minutes: int, date: str | None = None):
+        signer = wire.signer(when=datetime.now(UTC) + timedelta(minutes=minutes))
+        empty = hashlib.sha256(b"").hexdigest()
+        fields = {"Host": wire.host, "Date": signer.when.strftime(form), "x-amz-content-sha256": empty}
+        fields["Authorization"] = signer.authorization("GET", target, fields, empty)
+        return wire.send("GET", target, fields | ({"Date": date} if date else {}), anonymous=True)
+
+    assert (send(0).status, send(0).body) == (200, BODY)
+    assert send(-20).code == "RequestTimeTooSkewed"
+    changed = (datetime.now(UTC) + timedelta(minutes=5)).strftime(form)
+    assert send(0, changed).code == "SignatureDoesNotMatch"
+
+
 def test_a_signature_for_another_region_is_refused(wire, target):
     reply = wire.send("GET", target, signer=wire.signer(region="eu-west-7"))
     assert (reply.status, reply.code) == (400, "AuthorizationHeaderMalformed")

@@ -254,7 +254,7 @@ impl Shared {
 
 impl Shared {
     /// The answer of S3 to a request, or what is wrong with the request; the inner error is the framework failing.
-    async fn answered(&self, head: Parts, body: Watched) -> S3Result<Result<Response<s3s::Body>, String>> {
+    async fn answered(&self, mut head: Parts, body: Watched) -> S3Result<Result<Response<s3s::Body>, String>> {
         // Browsers sign nothing when they ask what they may.
         if head.method == Method::OPTIONS {
             return self.cors.before(&head.uri, &head.headers).map(Ok);
@@ -262,6 +262,7 @@ impl Shared {
         if let Some(refused) = signatures::refuse(&head.uri, &head.headers, &self.region) {
             return Err(refused);
         }
+        signatures::date(&mut head.headers);
         let form = self.forms.bucket(&head.method, &head.uri, &head.headers);
         let request = Request::from_parts(head, s3s::Body::http_body(body));
         match form {

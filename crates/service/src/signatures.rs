@@ -4,7 +4,8 @@
 //! Whether a signature is right is for the framework to find. It would also take Signature Version 2, which signs neither the body nor most
 //! headers and never expires in a header; AWS has ended it, and so it is refused here.
 
-use http::{HeaderMap, Method, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
+use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, s3_error};
 
 use crate::errors::more;
@@ -13,6 +14,8 @@ use crate::tags::decode;
 
 /// The only algorithm.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+/// The header that says when a request was signed.
+const DATE: &str = "x-amz-date";
 /// The longest that a presigned URL may be good for: a week.
 const EXPIRES_SECONDS_MAX: i64 = 604_800;
 /// What `x-amz-content-sha256` may say instead of a digest.
@@ -35,6 +38,38 @@ pub(crate) fn is_of_signature(parameter: &str) -> bool {
 /// What is wrong with the signature of a request as it stands; nothing where there is none.
 pub(crate) fn refuse(uri: &Uri, headers: &HeaderMap, region: &str) -> Option<S3Error> {
     check(uri, headers, region).err()
+}
+
+/// Gives a signed request `x-amz-date` where it says in `Date` when it was signed, which S3 takes too. The signature holds for the time, wherever it
+/// stands, and not for this header.
+pub(crate) fn date(headers: &mut HeaderMap) {
+    let is_signed = headers.get(header::AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(ALGORITHM.as_bytes()));
+    if !is_signed || headers.contains_key(DATE) {
+        return;
+    }
+    let said = headers.get(header::DATE).and_then(|date| date.to_str().ok());
+    let stamp = said.and_then(|date| {
+        if is_stamp(date) {
+            return Some(date.to_owned());
+        }
+        let time: time::OffsetDateTime = Timestamp::parse(TimestampFormat::HttpDate, date).ok()?.into();
+        let (day, clock) = (time.date(), time.time());
+        let (hour, minute, second) = clock.as_hms();
+        Some(format!("{:04}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", day.year(), u8::from(day.month()), day.day()))
+    });
+    if let Some(stamp) = stamp.and_then(|stamp| HeaderValue::try_from(stamp).ok()) {
+        headers.insert(DATE, stamp);
+    }
+}
+
+/// `20260101T000000Z`.
+fn is_stamp(text: &str) -> bool {
+    let is_place = |(index, byte): (usize, u8)| match index {
+        8 => byte == b'T',
+        15 => byte == b'Z',
+        _ => byte.is_ascii_digit(),
+    };
+    text.len() == 16 && text.bytes().enumerate().all(is_place)
 }
 
 fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> Result<(), S3Error> {
@@ -224,6 +259,22 @@ mod tests {
         assert_eq!(with(&SCOPE.replace("/s3/", "/sts/"), "host;x-amz-date").as_deref(), Some("AuthorizationHeaderMalformed"));
         assert_eq!(with(SCOPE, "host").as_deref(), Some("AccessDenied"));
         assert_eq!(with(SCOPE, "x-amz-date").as_deref(), Some("AccessDenied"));
+    }
+
+    #[test]
+    fn the_time_of_a_signature_may_stand_in_date() {
+        let dated = |fields: &[(&'static str, &str)]| {
+            let mut headers: HeaderMap =
+                fields.iter().map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value"))).collect();
+            date(&mut headers);
+            headers.get(DATE).map(|value| value.to_str().expect("text").to_owned())
+        };
+        let signed = ("authorization", "AWS4-HMAC-SHA256 Credential=");
+        assert_eq!(dated(&[signed, ("date", "Thu, 01 Jan 2026 02:03:04 GMT")]).as_deref(), Some("20260101T020304Z"));
+        assert_eq!(dated(&[signed, ("date", "20260101T020304Z")]).as_deref(), Some("20260101T020304Z"));
+        assert_eq!(dated(&[signed, ("date", "20260101T020304Z"), ("x-amz-date", "20270101T000000Z")]).as_deref(), Some("20270101T000000Z"));
+        assert_eq!(dated(&[signed, ("date", "yesterday")]), None);
+        assert_eq!(dated(&[("date", "20260101T020304Z")]), None);
     }
 
     #[test]

@@ -10,17 +10,17 @@ const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBuck
     GetBucketWebsite GetEncryptionConfiguration GetLifecycleConfiguration GetObject GetObjectAcl GetObjectAttributes \
     GetObjectLegalHold GetObjectRetention GetObjectTagging GetObjectVersion GetObjectVersionAcl GetObjectVersionAttributes \
     GetObjectVersionTagging GetReplicationConfiguration ListBucket ListBucketMultipartUploads ListBucketVersions \
-    ListMultipartUploadParts PutBucketAcl PutBucketCORS PutBucketObjectLockConfiguration \
-    PutBucketOwnershipControls PutBucketPolicy PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration PutObject PutObjectAcl \
-    PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
+    ListMultipartUploadParts PutBucketAcl PutBucketCORS PutBucketObjectLockConfiguration PutBucketOwnershipControls \
+    PutBucketPolicy PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration PutObject \
+    PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
 
 /// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
 const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
     GetIntelligentTieringConfiguration GetInventoryConfiguration GetMetricsConfiguration GetObjectTorrent \
     GetObjectVersionForReplication GetObjectVersionTorrent InitiateReplication ObjectOwnerOverrideToBucketOwner \
-    PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketLogging PutBucketNotification \
-    PutBucketRequestPayment PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration \
-    PutLifecycleConfiguration PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
+    PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketLogging PutBucketNotification PutBucketRequestPayment \
+    PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration PutLifecycleConfiguration \
+    PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
 
 /// Whether an action, or a pattern of actions, is one of S3. As with AWS, letters may be large or small.
 pub(super) fn is_action(pattern: &str) -> bool {
