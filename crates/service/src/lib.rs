@@ -15,6 +15,8 @@ mod checksums;
 mod conditions;
 mod errors;
 mod failures;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gateway;
 mod metrics;
 mod names;

@@ -1,9 +1,9 @@
 //! The operations of S3, each in the module of its ground. What isn't here is answered with `NotImplemented`; docs/s3.md has the list.
 
 mod buckets;
-mod copy;
+pub(crate) mod copy;
 mod delete;
-mod get;
+pub(crate) mod get;
 pub(crate) mod list;
 mod locks;
 mod multipart;
