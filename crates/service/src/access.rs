@@ -344,8 +344,6 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
-        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
-        "PutBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
         "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
         "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
         "GetBucketCors" => "s3:GetBucketCORS",

@@ -89,7 +89,7 @@ fn has_body(uri: &Uri) -> bool {
     names.any(|name| BODIES.contains(&name))
 }
 
-fn pass_over(headers: &mut HeaderMap) {
+pub(crate) fn pass_over(headers: &mut HeaderMap) {
     match mend_range(headers) {
         Some(Some(range)) => drop(headers.insert(header::RANGE, range)),
         Some(None) => drop(headers.remove(header::RANGE)),
@@ -112,7 +112,7 @@ fn is_no_time(headers: &HeaderMap, name: &header::HeaderName) -> bool {
 }
 
 /// What to put in place of a range that the framework doesn't read as S3 does: nothing for what is none, or for several.
-fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
+pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let value = values.next()?;
     if values.next().is_some() {
@@ -136,7 +136,7 @@ fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
 }
 
 /// A URL without the parameters of a signature.
-fn unsigned(uri: Uri) -> Uri {
+pub(crate) fn unsigned(uri: Uri) -> Uri {
     let Some(query) = uri.query() else { return uri };
     let is_kept = |pair: &&str| {
         let name = pair.split_once('=').map_or(*pair, |(name, _)| name);

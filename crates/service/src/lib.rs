@@ -23,6 +23,8 @@ mod errors;
 mod failures;
 pub mod folders;
 mod forms;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gateway;
 mod hashing;
 pub mod locks;

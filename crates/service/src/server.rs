@@ -197,7 +197,7 @@ impl Server {
 }
 
 /// The operations behind signatures and the gate.
-fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
+pub(crate) fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
     let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
     builder.set_auth(Signatures(state.clone()));
     builder.set_access(Gate(gateway.clone()));

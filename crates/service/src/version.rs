@@ -80,7 +80,7 @@ impl Version {
     }
 
     pub(crate) fn modified(&self) -> Timestamp {
-        timestamp(self.row.record.created_ms as i64)
+        timestamp(i64::try_from(self.row.record.created_ms).unwrap_or(i64::MAX))
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
@@ -147,10 +147,12 @@ pub(crate) fn is_cold(class: &str) -> bool {
     matches!(class, StorageClass::GLACIER | StorageClass::DEEP_ARCHIVE)
 }
 
-/// A time in the words of S3.
+/// The end of the last year that times of S3 can say.
+const LAST_MS: i64 = 253_402_300_799_999;
+
+/// A time in the words of S3. One that it can't say, which a record from elsewhere may have, is the first or last that it can.
 pub(crate) fn timestamp(ms: i64) -> Timestamp {
-    let time = if ms < 0 { UNIX_EPOCH } else { UNIX_EPOCH + Duration::from_millis(ms as u64) };
-    Timestamp::from(time)
+    Timestamp::from(UNIX_EPOCH + Duration::from_millis(ms.clamp(0, LAST_MS).unsigned_abs()))
 }
 
 /// A time as headers have it.
@@ -197,6 +199,18 @@ fn decode_sizes(bytes: &[u8]) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_that_no_calendar_has_are_the_nearest_it_has() {
+        for (ms, date) in [
+            (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
+            (1_700_000_000_123, "Tue, 14 Nov 2023 22:13:20 GMT"),
+            (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
+        ] {
+            assert_eq!(http_date(&timestamp(ms)).expect("a date"), date, "{ms}");
+        }
+    }
 
     #[test]
     fn sizes_of_parts_come_back() {

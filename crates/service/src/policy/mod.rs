@@ -17,7 +17,9 @@ use crate::state::Account;
 use actions::{is_action, knows_existing_tags};
 use conditions::Condition;
 use given::{Effect, GivenPolicy, GivenPrincipal, GivenStatement, OneOrMany};
-use patterns::like;
+#[cfg(feature = "fuzzing")]
+pub(crate) use patterns::Network;
+pub(crate) use patterns::like;
 
 /// The longest policy, as with AWS.
 const BYTES_MAX: usize = 20 << 10;

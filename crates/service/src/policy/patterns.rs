@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 /// Whether text is like a pattern, where `*` is any text and `?` any character.
-pub(super) fn like(pattern: &str, text: &str) -> bool {
+pub(crate) fn like(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
     // Where to go on if what follows the last star doesn't fit: one character further.
@@ -26,14 +26,14 @@ pub(super) fn like(pattern: &str, text: &str) -> bool {
 
 /// Addresses with the same first bits.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Network {
+pub(crate) struct Network {
     address: IpAddr,
     bits: u32,
 }
 
 impl Network {
     /// An address, or a network as `address/bits`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().ok()?;
         let most = if address.is_ipv4() { 32 } else { 128 };
@@ -41,7 +41,7 @@ impl Network {
         Some(Self { address, bits })
     }
 
-    pub(super) fn holds(&self, peer: IpAddr) -> bool {
+    pub(crate) fn holds(&self, peer: IpAddr) -> bool {
         match (self.address, peer.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(peer)) => (u32::from(own) ^ u32::from(peer)).checked_shr(32 - self.bits).unwrap_or(0) == 0,
             (IpAddr::V6(own), IpAddr::V6(peer)) => (u128::from(own) ^ u128::from(peer)).checked_shr(128 - self.bits).unwrap_or(0) == 0,

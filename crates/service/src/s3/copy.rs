@@ -306,10 +306,12 @@ fn directive(text: Option<&str>) -> S3Result<bool> {
     }
 }
 
-fn parse_range(text: &str) -> Option<Range<u64>> {
+pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then(|| first..last.saturating_add(1))
+    // A number may have a sign, which a range has not.
+    let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
+    let (first, last) = (number(first)?, number(last)?);
+    if first <= last { Some(first..last.checked_add(1)?) } else { None }
 }
 
 #[cfg(test)]

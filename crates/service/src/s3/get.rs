@@ -378,7 +378,7 @@ fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
 }
 
 /// The bytes that a request wants, and whether it wants a part.
-fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
+pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
     let size = version.size();
     match (range, part) {
         (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "Cannot specify both Range header and partNumber query parameter")),

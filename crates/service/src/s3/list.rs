@@ -419,11 +419,11 @@ impl Encoding {
 /// Stands at the beginning of tokens, so that what isn't one is told from them.
 const TOKEN: &str = "behind:";
 
-fn encode_token(key: &str) -> String {
+pub(crate) fn encode_token(key: &str) -> String {
     base64_simd::URL_SAFE_NO_PAD.encode_to_string(format!("{TOKEN}{key}").as_bytes())
 }
 
-fn decode_token(token: &str) -> Option<String> {
+pub(crate) fn decode_token(token: &str) -> Option<String> {
     let text = String::from_utf8(base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?).ok()?;
     text.strip_prefix(TOKEN).map(str::to_owned)
 }

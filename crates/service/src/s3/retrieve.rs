@@ -27,7 +27,11 @@ use s3s::{Body, S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use asked::{AskedError, OBJECTS_MAX, parse};
+pub(crate) use asked::parse;
+use asked::{AskedError, OBJECTS_MAX};
+#[cfg(feature = "fuzzing")]
+pub(crate) use result::entry_name;
+
 use batch::{AHEAD, Batch, Item, Out, Outcome};
 
 use crate::access::{Caller, Peer, check_owner, origin};

@@ -86,7 +86,7 @@ pub(super) fn measure(bucket: &str, items: &[Item]) -> io::Result<u64> {
 }
 
 /// The name of an object's entry. Keys that are no paths would name other files than they should when they are unpacked, so they stand encoded.
-pub(super) fn entry_name(wanted: &Wanted) -> String {
+pub(crate) fn entry_name(wanted: &Wanted) -> String {
     let key = &wanted.key;
     match (&wanted.version_id, is_path(key)) {
         (None, true) => format!("objects/{key}"),

@@ -1,0 +1,7 @@
+//! Tags as they stand in a header.
+#![no_main]
+
+use fulgurite_service::fuzzing;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &str| fuzzing::tags(data));
