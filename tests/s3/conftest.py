@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from botocore.exceptions import ClientError
 
-from serving import Serving, connect, fail
+from serving import Own, Serving, connect, fail
 from wire import Account, Server, Wire
 
 # What somebody has set up for his own account must not change what is tested.
@@ -81,6 +81,13 @@ def anonymous(server: Server):
 @pytest.fixture(scope="session")
 def wire(server: Server) -> Wire:
     return Wire(server)
+
+
+@pytest.fixture
+def own(tmp_path) -> Own:
+    if os.environ.get("S3_ENDPOINT"):
+        pytest.skip("another server is not started here")
+    return Own(tmp_path)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ import queue
 import signal
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import boto3
@@ -42,11 +44,12 @@ class Serving:
     def command(self, *arguments: str) -> list[str]:
         return [str(self.program), "-A", str(self.archive), "--json", *arguments]
 
-    def start(self) -> None:
-        """After it the endpoint is known, and is another one than before."""
+    def start(self, *options: str) -> None:
+        """After it the endpoint is known, and is another one than before. What it says of itself is in `said`."""
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command("serve", "--listen", "127.0.0.1:0"), stdout=subprocess.PIPE, stderr=log)
-        said = self._announced(first_line(self.process))
+            command = self.command("serve", "--listen", "127.0.0.1:0", *options)
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        said = self.said = self._announced(first_line(self.process))
         self.endpoint, self.region = said["endpoint"], said["region"]
         if "access_key" in said:
             self.account = Account(said["access_key"], said["secret_key"])
@@ -77,6 +80,29 @@ class Serving:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+class Own(Serving):
+    """A server of one's own, as long as it is entered."""
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        # What went wrong inside is what is to be told.
+        self.kill() if kind else self.process.poll() == 0 or self.stop()
+
+    def run(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess:
+        command = [str(self.program), "-A", str(self.archive), *arguments]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=START_S)
+
+    def get(self, path: str, **headers: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, headers=headers), timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
 
 
 def first_line(process: subprocess.Popen) -> bytes:

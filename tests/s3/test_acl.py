@@ -43,16 +43,27 @@ def test_ownership_is_enforced(s3, bucket):
     assert rules == [{"ObjectOwnership": "BucketOwnerEnforced"}]
 
 
-def test_another_ownership_is_refused(s3, make_bucket, bucket, bucket_name):
-    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
+def test_ownership_can_be_enforced_again_and_is_not_lifted(s3, bucket, make_bucket, bucket_name):
+    def rules(ownership: str) -> dict:
+        return {"Rules": [{"ObjectOwnership": ownership}]}
+
+    s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules("BucketOwnerEnforced"))
     make_bucket(ObjectOwnership="BucketOwnerEnforced")
-    for other in ("ObjectWriter", "BucketOwnerPreferred"):
+    for other in ("BucketOwnerPreferred", "ObjectWriter"):
         with refused("NotImplemented", 501):
-            s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": other}]})
+            s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules(other))
         with refused("NotImplemented", 501):
             s3.create_bucket(Bucket=bucket_name, ObjectOwnership=other)
-    with refused("404", 404):
-        s3.head_bucket(Bucket=bucket_name)
+    with refused("MalformedXML", 400):
+        s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=rules("Nobody"))
+    assert s3.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"] == rules("BucketOwnerEnforced")
+
+
+def test_who_may_not_sees_and_changes_no_ownership(alt, bucket):
+    with refused("AccessDenied", 403):
+        alt.get_bucket_ownership_controls(Bucket=bucket)
+    with refused("AccessDenied", 403):
+        alt.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]})
 
 
 @pytest.mark.parametrize("acl", ["private", "bucket-owner-full-control"])

@@ -72,9 +72,13 @@ def test_if_none_match_leaves_the_latest_of_several_versions(s3, versioned, writ
 
 
 @WAYS
-def test_if_none_match_with_a_tag_is_not_implemented(s3, bucket, write):
-    with refused("NotImplemented", 501):
-        write(s3, bucket, b"body", IfNoneMatch=OTHER)
+def test_if_none_match_with_a_tag_keeps_what_has_it_and_replaces_all_else(s3, bucket, write):
+    write(s3, bucket, b"first", IfNoneMatch=OTHER)
+    with refused("PreconditionFailed", 412):
+        write(s3, bucket, b"second", IfNoneMatch=s3.head_object(Bucket=bucket, Key="object")["ETag"])
+    assert content(s3, bucket) == b"first"
+    write(s3, bucket, b"third", IfNoneMatch=OTHER)
+    assert content(s3, bucket) == b"third"
 
 
 @WAYS

@@ -97,6 +97,7 @@ def test_nothing_is_read_with_a_key_of_the_customer(s3, wire, bucket):
     s3.put_object(Bucket=bucket, Key="object", Body=b"body")
     for method in ("GET", "HEAD"):
         assert wire.send(method, f"/{bucket}/object", CUSTOMER).status == 400
+    assert wire.send("GET", f"/{bucket}/object?attributes", CUSTOMER | {"x-amz-object-attributes": "ETag"}).code == "InvalidRequest"
     source = {name.replace("x-amz-", "x-amz-copy-source-", 1): value for name, value in CUSTOMER.items()}
     with refused("InvalidRequest", 400):
         names = {"CopySourceSSECustomerAlgorithm": "AES256", "CopySourceSSECustomerKey": KEY}

@@ -266,8 +266,8 @@ BAD_RULES = {
     "days and years": (rule(Mode="GOVERNANCE", Days=1, Years=1), "MalformedXML"),
     "neither": (rule(Mode="GOVERNANCE"), "MalformedXML"),
     "mode": (rule(Mode="STRICT", Days=1), "MalformedXML"),
-    "no days": (rule(Mode="GOVERNANCE", Days=0), "InvalidArgument"),
-    "negative": (rule(Mode="GOVERNANCE", Years=-1), "InvalidArgument"),
+    "no days": (rule(Mode="GOVERNANCE", Days=0), "InvalidRetentionPeriod"),
+    "negative": (rule(Mode="GOVERNANCE", Years=-1), "InvalidRetentionPeriod"),
     "a century and a year": (rule(Mode="GOVERNANCE", Years=101), "InvalidArgument"),
     "not enabled": ({"ObjectLockEnabled": "Disabled"}, "MalformedXML"),
 }

@@ -245,7 +245,70 @@ def test_versions_are_read_and_deleted_by_rights_of_their_own(s3, anonymous, ver
     s3.delete_object(Bucket=versioned, Key="object")
 
 
+PUTS = {
+    "put": lambda client, bucket, **said: client.put_object(Bucket=bucket, Key="object", Body=b"body", **said),
+    "copy": lambda client, bucket, **said: client.copy_object(
+        Bucket=bucket, Key="object", CopySource=f"{bucket}/source", **said | ({"TaggingDirective": "REPLACE"} if "Tagging" in said else {})
+    ),
+    "upload in parts": lambda client, bucket, **said: client.create_multipart_upload(Bucket=bucket, Key="object", **said),
+}
+
+
+@pytest.mark.parametrize("write", PUTS.values(), ids=PUTS)
+@pytest.mark.parametrize(
+    "action, said",
+    [
+        ("s3:PutObjectTagging", {"Tagging": "rank=one"}),
+        ("s3:PutObjectRetention", {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": "2099-01-01T00:00:00Z"}),
+        ("s3:PutObjectLegalHold", {"ObjectLockLegalHoldStatus": "ON"}),
+    ],
+    ids=["tags", "retention", "legal hold"],
+)
+def test_to_tag_and_to_lock_what_is_put_are_rights_of_their_own(s3, alt, make_bucket, write, action, said):
+    locked = make_bucket(ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket=locked, Key="source", Body=b"source")
+    put(s3, locked, statement(locked, "Allow", "*", ["s3:PutObject", "s3:GetObject"]))
+    write(alt, locked)
+    with refused("AccessDenied", 403):
+        write(alt, locked, **said)
+    put(s3, locked, statement(locked, "Allow", "*", ["s3:PutObject", "s3:GetObject", action]))
+    write(alt, locked, **said)
+
+
+def test_tags_go_along_with_a_copy_where_they_may_be_read_and_put(s3, alt, second, filled):
+    rights = ["s3:GetObject", "s3:PutObject", "s3:GetObjectTagging", "s3:PutObjectTagging"]
+    copy = {"Bucket": filled, "Key": "copy", "CopySource": f"{filled}/public/a"}
+    for missing in rights:
+        put(s3, filled, statement(filled, "Allow", second, [right for right in rights if right != missing]))
+        with refused("AccessDenied", 403):
+            alt.copy_object(**copy)
+    put(s3, filled, statement(filled, "Allow", second, rights))
+    alt.copy_object(**copy)
+    put(s3, filled, statement(filled, "Allow", second, rights[:2]))
+    alt.copy_object(**copy, TaggingDirective="REPLACE")
+    assert s3.get_object_tagging(Bucket=filled, Key="copy")["TagSet"] == []
+
+
+def test_attributes_are_read_by_two_rights(s3, alt, filled):
+    which = {"Bucket": filled, "Key": "public/a", "ObjectAttributes": ["ObjectSize"]}
+    for actions in ("s3:GetObject", "s3:GetObjectAttributes"):
+        put(s3, filled, statement(filled, "Allow", "*", actions))
+        with refused("AccessDenied", 403):
+            alt.get_object_attributes(**which)
+    put(s3, filled, statement(filled, "Allow", "*", ["s3:GetObject", "s3:GetObjectAttributes"]))
+    assert alt.get_object_attributes(**which)["ObjectSize"] == 8
+
+
+def test_lists_of_versions_are_read_by_a_right_of_their_own(s3, alt, versioned):
+    version = s3.put_object(Bucket=versioned, Key="object", Body=b"body")["VersionId"]
+    put(s3, versioned, statement(versioned, "Allow", "*", "s3:GetObjectAcl"))
+    assert alt.get_object_acl(Bucket=versioned, Key="object")["Grants"]
+    with refused("AccessDenied", 403):
+        alt.get_object_acl(Bucket=versioned, Key="object", VersionId=version)
+
+
 def test_a_policy_says_whether_the_bucket_is_public(s3, bucket):
+    assert not s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]
     put(s3, bucket, statement(bucket, "Allow", "*", "s3:GetObject"))
     assert s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]
     put(s3, bucket, statement(bucket, "Deny", "*", "s3:GetObject"))

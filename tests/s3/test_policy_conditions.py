@@ -75,7 +75,7 @@ TO_RANK_ONE = {"StringEquals": {"s3:RequestObjectTag/rank": "one"}}
 
 
 def test_an_object_is_put_with_the_tags_that_are_asked_for(s3, alt, wire, bucket):
-    put(s3, bucket, statement(bucket, "Allow", "*", "s3:PutObject", Condition=TO_RANK_ONE))
+    put(s3, bucket, statement(bucket, "Allow", "*", ["s3:PutObject", "s3:PutObjectTagging"], Condition=TO_RANK_ONE))
     alt.put_object(Bucket=bucket, Key="object", Body=b"body", Tagging="other=x&rank=one")
     for tagging in ({}, {"Tagging": "rank=two"}, {"Tagging": "Rank=one"}):
         with refused("AccessDenied", 403):
@@ -85,7 +85,7 @@ def test_an_object_is_put_with_the_tags_that_are_asked_for(s3, alt, wire, bucket
 
 
 def test_an_upload_that_was_begun_with_the_right_tags_goes_on_without_them(s3, alt, bucket):
-    put(s3, bucket, statement(bucket, "Allow", "*", "s3:PutObject", Condition=TO_RANK_ONE))
+    put(s3, bucket, statement(bucket, "Allow", "*", ["s3:PutObject", "s3:PutObjectTagging"], Condition=TO_RANK_ONE))
     which = {"Bucket": bucket, "Key": "object"}
     which["UploadId"] = alt.create_multipart_upload(**which, Tagging="rank=one")["UploadId"]
     tag = alt.upload_part(**which, PartNumber=1, Body=b"body")["ETag"]
@@ -109,7 +109,7 @@ def test_a_copy_that_keeps_its_tags_does_not_pass_for_one_with_others(s3, alt, s
         s3,
         ranked,
         statement(ranked, "Allow", second, "s3:PutObject", Condition=TO_RANK_ONE),
-        statement(ranked, "Allow", second, "s3:GetObject"),
+        statement(ranked, "Allow", second, ["s3:GetObject", "s3:GetObjectTagging", "s3:PutObjectTagging"]),
     )
     copy = {"Bucket": ranked, "Key": "copy", "CopySource": f"{ranked}/two", "Tagging": "rank=one"}
     alt.copy_object(**copy, TaggingDirective="REPLACE")
@@ -118,10 +118,10 @@ def test_a_copy_that_keeps_its_tags_does_not_pass_for_one_with_others(s3, alt, s
 
 
 def test_copies_are_allowed_from_some_sources(s3, alt, make_bucket, filled):
-    put(s3, filled, statement(filled, "Allow", "*", "s3:GetObject"))
+    put(s3, filled, statement(filled, "Allow", "*", ["s3:GetObject", "s3:GetObjectTagging"]))
     to = make_bucket()
     condition = {"StringLike": {"s3:x-amz-copy-source": f"{filled}/public/*"}}
-    put(s3, to, statement(to, "Allow", "*", "s3:PutObject", Condition=condition))
+    put(s3, to, statement(to, "Allow", "*", ["s3:PutObject", "s3:PutObjectTagging"], Condition=condition))
     alt.copy_object(Bucket=to, Key="copy", CopySource={"Bucket": filled, "Key": "public/a"})
     alt.copy_object(Bucket=to, Key="copy", CopySource=f"/{filled}/public/b")
     assert content(s3, to, "copy") == b"public/b"
@@ -132,10 +132,10 @@ def test_copies_are_allowed_from_some_sources(s3, alt, make_bucket, filled):
 
 
 def test_copies_are_asked_for_what_they_do_with_metadata(s3, alt, make_bucket, filled):
-    put(s3, filled, statement(filled, "Allow", "*", "s3:GetObject"))
+    put(s3, filled, statement(filled, "Allow", "*", ["s3:GetObject", "s3:GetObjectTagging"]))
     to = make_bucket()
     condition = {"StringEquals": {"s3:x-amz-metadata-directive": "COPY"}}
-    put(s3, to, statement(to, "Allow", "*", "s3:PutObject", Condition=condition))
+    put(s3, to, statement(to, "Allow", "*", ["s3:PutObject", "s3:PutObjectTagging"], Condition=condition))
     copy = {"Bucket": to, "Key": "copy", "CopySource": f"{filled}/public/a"}
     alt.copy_object(**copy, MetadataDirective="COPY")
     for directive in ({}, {"MetadataDirective": "REPLACE"}):

@@ -4,52 +4,20 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError
 
-from serving import START_S, Serving, connect
+from serving import START_S, connect
 from wire import Account
-
-
-class Own(Serving):
-    """A server of one's own, as long as it is entered."""
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        # What went wrong inside is what is to be told.
-        self.kill() if kind else self.process.poll() == 0 or self.stop()
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess:
-        command = [str(self.program), "-A", str(self.archive), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=START_S)
-
-    def get(self, path: str, **headers: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(self.endpoint + path, headers=headers), timeout=10) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
-
-@pytest.fixture
-def own(tmp_path) -> Own:
-    if os.environ.get("S3_ENDPOINT"):
-        pytest.skip("another server is not started here")
-    return Own(tmp_path)
 
 
 def test_it_says_that_it_runs_and_what_it_did(own):
@@ -87,7 +55,9 @@ def test_a_setting_that_is_none_is_named(own):
     assert "service.toml" in refused.stderr and "listens" in refused.stderr, refused.stderr
 
 
-def test_connections_are_tls_where_a_certificate_is_named(own, tmp_path):
+@pytest.fixture
+def certified(own):
+    """With a certificate of its own, beside its archive."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not there to make a certificate")
     with own:
@@ -97,14 +67,31 @@ def test_connections_are_tls_where_a_certificate_is_named(own, tmp_path):
     subprocess.run(made, cwd=own.archive, check=True, capture_output=True)
     settings = own.archive / "service.toml"
     settings.write_text(settings.read_text() + '\n[tls]\ncertificate = "certificate.pem"\nkey = "key.pem"\n')
-    with own:
-        assert own.endpoint.startswith("https://")
-        context = ssl.create_default_context(cafile=own.archive / "certificate.pem")
-        with urllib.request.urlopen(own.endpoint + "/-/health", context=context, timeout=10) as answer:
+    return own
+
+
+def test_connections_are_tls_where_a_certificate_is_named(certified):
+    with certified:
+        assert certified.endpoint.startswith("https://")
+        context = ssl.create_default_context(cafile=certified.archive / "certificate.pem")
+        with urllib.request.urlopen(certified.endpoint + "/-/health", context=context, timeout=10) as answer:
             assert answer.read() == b"ok\n"
-        plain = own.endpoint.replace("https://", "http://")
+        plain = certified.endpoint.replace("https://", "http://")
         with pytest.raises((OSError, http.client.HTTPException)):
             urllib.request.urlopen(plain + "/-/health", timeout=10)
+
+
+def test_a_policy_that_denies_connections_in_the_clear_lets_tls_in(certified, monkeypatch):
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(certified.archive / "certificate.pem"))
+    resources = ["arn:aws:s3:::sealed", "arn:aws:s3:::sealed/*"]
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": resources}
+    deny["Condition"] = {"Bool": {"aws:SecureTransport": "false"}}
+    with certified:
+        client = connect(certified.server, certified.account)
+        client.create_bucket(Bucket="sealed")
+        client.put_bucket_policy(Bucket="sealed", Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
+        client.put_object(Bucket="sealed", Key="object", Body=b"body")
+        assert client.get_object(Bucket="sealed", Key="object")["Body"].read() == b"body"
 
 
 def test_what_is_under_way_is_finished_before_a_stop(own):

@@ -23,6 +23,7 @@ pub mod keyring;
 pub mod keystore;
 pub mod object;
 pub mod place;
+pub mod reserved;
 pub mod set_reader;
 pub mod settings;
 pub mod staging;

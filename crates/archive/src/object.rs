@@ -83,6 +83,24 @@ fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Ran
     Ok(pieces)
 }
 
+/// Takes what bytes are given to.
+type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
+
+/// Reads the whole of a version, and compares its SHA-256.
+fn checked(version: &VersionRow, sink: Sink<'_>, read: impl FnOnce(Sink<'_>) -> Result<(), ReadError>) -> Result<(), ReadError> {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    read(&mut |bytes| {
+        hash.update(bytes);
+        sink(bytes)
+    })?;
+    let mut found = Digest([0; 32]);
+    found.0.copy_from_slice(hash.finish().as_ref());
+    if found != version.record.sha256 {
+        return Err(ReadError::Digest { found, expected: version.record.sha256 });
+    }
+    Ok(())
+}
+
 /// Where the stored bytes of a version are.
 enum Places {
     Staged(Vec<StagedData>),
@@ -149,17 +167,20 @@ impl<'a> ObjectReader<'a> {
     /// # Errors
     /// [`ReadError`] says why.
     pub fn read(&mut self, version: &VersionRow, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), ReadError> {
-        let mut hash = digest::Context::new(&digest::SHA256);
-        self.read_range(version, 0..version.record.size, &mut |bytes| {
-            hash.update(bytes);
-            sink(bytes)
-        })?;
-        let mut found = Digest([0; 32]);
-        found.0.copy_from_slice(hash.finish().as_ref());
-        if found != version.record.sha256 {
-            return Err(ReadError::Digest { found, expected: version.record.sha256 });
-        }
-        Ok(())
+        checked(version, sink, |sink| self.read_range(version, 0..version.record.size, sink))
+    }
+
+    /// [`read`](Self::read) of what was opened.
+    ///
+    /// # Errors
+    /// [`ReadError`] says why.
+    pub fn read_whole(&mut self, opened: &Opened, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), ReadError> {
+        let version = &opened.version;
+        checked(version, sink, |sink| {
+            self.read_opened(opened, 0..version.record.size, &mut |buffer, pieces| {
+                pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()]))
+            })
+        })
     }
 
     /// Gives a part of the content of a version to `sink`, in pieces. Each was checked by its frame's tag.

@@ -18,6 +18,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, VersionRow, Versions};
 use crate::chance::random;
 use crate::object::{ObjectReader, ReadError};
+use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
 use crate::watch::{Trouble, Watcher};
 
@@ -68,6 +69,7 @@ enum RestoreError {
 impl Archive {
     /// Restores all objects whose names start with `prefix` into `destination`, under their names without the first `strip` bytes: the
     /// newest versions, and nothing of names that are deleted. What can't be restored is reported to `watcher` and counted, and the rest goes on.
+    /// Without a prefix it is everything but the [names that the archive keeps for itself](crate::reserved).
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -152,7 +154,7 @@ struct Pages {
 impl Pages {
     fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<VersionRow>, ArchiveError> {
         loop {
-            if let Some(row) = self.rows.next() {
+            if let Some(row) = self.rows.find(|row| !prefix.is_empty() || !is_reserved(&row.record.name)) {
                 return Ok(Some(row));
             }
             if self.ended {

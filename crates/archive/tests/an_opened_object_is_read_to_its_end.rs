@@ -55,6 +55,13 @@ fn what_is_removed_and_its_segment_released_after_it_was_opened_is_still_read() 
     let left = archive.staging().segments().expect("segments");
     assert!(!left.contains(&before[0]), "{before:?} {left:?}");
     assert!(read(&archive, &opened, 0..SIZE as u64).expect("read") == bytes());
+    let mut whole = Vec::new();
+    let mut sink = |bytes: &[u8]| {
+        whole.extend_from_slice(bytes);
+        Ok(())
+    };
+    ObjectReader::new(&archive).read_whole(&opened, &mut sink).expect("read, and its digest is right");
+    assert!(whole == bytes());
     assert!(matches!(ObjectReader::new(&archive).open(&row), Err(ReadError::NoKey)), "nobody opens it any more");
 }
 

@@ -154,6 +154,9 @@ pub(crate) struct Rm {
     /// Only this version
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub(crate) version: Option<u64>,
+    /// Also what is under retention in governance mode. Compliance mode and legal hold hold against everybody
+    #[arg(long)]
+    pub(crate) bypass_governance_retention: bool,
 }
 
 #[derive(Debug, Args)]
@@ -255,6 +258,9 @@ pub(crate) struct Serve {
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
+    /// Where service.db is lost, begin with new accounts and no buckets, and leave the archive's copy of it as it is
+    #[arg(long)]
+    pub(crate) without_copy: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! Listing, removing, and how the archive is.
+//! Listing, and how the archive is.
 
 use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
@@ -6,19 +6,21 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::{Value, json};
 
-use crate::args::{Ls, Rm};
+use crate::args::Ls;
 use crate::get::deleted;
 use crate::text::{bytes, count, time};
 use crate::{Outcome, Session};
 
 /// Rows asked of the catalogue at once.
-const PAGE: usize = 1_000;
+pub(crate) const PAGE: usize = 1_000;
 
-/// Calls `each` for what has this name or is below it; with an empty name, for everything. Of newest versions, deletion markers are left out.
+/// Calls `each` for what has this name or is below it; with an empty name, for everything but what the archive keeps for itself. Of newest versions,
+/// deletion markers are left out.
 pub(crate) fn each_version(
     archive: &Archive,
     name: &[u8],
@@ -38,7 +40,7 @@ pub(crate) fn each_version(
         let page = archive.catalogue().list(&below, versions, after.as_ref(), PAGE)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(After::row(last));
-        page.into_iter().try_for_each(&mut *each)?;
+        page.into_iter().filter(|row| !name.is_empty() || !is_reserved(&row.record.name)).try_for_each(&mut *each)?;
     }
 }
 
@@ -133,51 +135,6 @@ fn version_json(row: &VersionRow) -> Value {
         value["name_bytes"] = json!(record.name.0);
     }
     value
-}
-
-pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
-    let archive = session.open(Access::Write)?;
-    let mut troubled = false;
-    let mut removed = 0;
-    for argument in &rm.names {
-        let name = name_of(argument);
-        if name.is_empty() {
-            bail!("a name is expected; there is no command that removes everything");
-        }
-        let shown = ObjectName(name.clone()).display();
-        let mut batch = Vec::new();
-        let mut found = 0_u64;
-        let mut is_folder = false;
-        each_version(&archive, &name, Versions::All, &mut |row| {
-            let below = row.record.name.0 != name;
-            is_folder |= below;
-            if (below && !rm.recursive) || rm.version.is_some_and(|version| version != row.record.version) {
-                return Ok(());
-            }
-            found += 1;
-            batch.push(row);
-            if batch.len() >= PAGE {
-                archive.remove(&batch)?;
-                batch.clear();
-            }
-            Ok(())
-        })?;
-        archive.remove(&batch)?;
-        removed += found;
-        if found == 0 {
-            troubled = true;
-            match (is_folder, rm.version) {
-                (true, None) => eprintln!("fulgurite: {shown} is a folder; --recursive removes it"),
-                (_, Some(version)) => eprintln!("fulgurite: {shown} has no version {version}"),
-                _ => eprintln!("fulgurite: nothing is stored as {shown}"),
-            }
-        }
-    }
-    if session.json {
-        session.answer(&json!({ "removed_versions": removed }));
-    }
-    session.say(&format!("Removed {}.", count(removed, "version", "versions")));
-    Ok(Outcome::troubled_if(troubled))
 }
 
 /// A store as an operator wants to know it.

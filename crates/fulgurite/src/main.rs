@@ -11,6 +11,7 @@ mod list;
 mod platters;
 mod progress;
 mod put;
+mod remove;
 mod serve;
 mod setup;
 mod text;
@@ -103,7 +104,7 @@ fn main() -> ExitCode {
         Command::Put(put) => put::put(&session, &put),
         Command::Ls(ls) => list::ls(&session, &ls),
         Command::Get(get) => get::get(&session, &get),
-        Command::Rm(rm) => list::rm(&session, &rm),
+        Command::Rm(rm) => remove::rm(&session, &rm),
         Command::Flush => put::flush(&session),
         Command::Verify(verify) => platters::verify(&session, &verify),
         Command::Scrub => platters::scrub(&session),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_archive::{Access, Archive, ArchiveError, FlushReport, PutReport, Source};
 use fulgurite_domain::ObjectName;
@@ -122,12 +123,18 @@ fn roots(put: &Put) -> Result<Vec<Root>> {
         _ => b"",
     };
     let under = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
+    let free = |name: Vec<u8>| {
+        if is_reserved(&ObjectName(name.clone())) {
+            bail!("{} can't be put: names below {RESERVED_FOLDER} are the archive's own", ObjectName(name).display());
+        }
+        Ok(name)
+    };
     put.paths
         .iter()
         .map(|path| {
             if path.as_os_str() == "-" {
                 let Some(name) = put.name.as_ref() else { bail!("standard input needs a name: --name NAME") };
-                return Ok(Root::Input(ObjectName(checked(trimmed(name.as_bytes()))?.to_vec())));
+                return Ok(Root::Input(ObjectName(free(checked(trimmed(name.as_bytes()))?.to_vec())?)));
             }
             let name = match (&put.name, path.file_name()) {
                 (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
@@ -135,7 +142,7 @@ fn roots(put: &Put) -> Result<Vec<Root>> {
                 // Such as `.` or `..`: the content of that folder.
                 (None, None) => folder.to_vec(),
             };
-            Ok(Root::Path(path.clone(), name))
+            Ok(Root::Path(path.clone(), free(name)?))
         })
         .collect()
 }
@@ -217,7 +224,13 @@ fn walk<'a>(
     failed: &'a AtomicU64,
 ) -> impl Iterator<Item = Source> + Send + 'a {
     let entries = walker.sort_by_file_name().into_iter();
+    let is_top = name.is_empty();
     let entries = entries.filter_entry(move |entry| {
+        if is_top && entry.depth() == 1 && entry.file_name() == RESERVED_FOLDER {
+            failed.fetch_add(1, Ordering::Relaxed);
+            progress.trouble(Trouble::Unreadable { path: entry.path(), why: "it would have a name that is the archive's own" });
+            return false;
+        }
         let is_own = entry.file_type().is_dir() && canonical(entry.path()).is_some_and(|path| own.contains(&path));
         if is_own {
             let text = format!("{} belongs to this archive and is not stored in it", entry.path().display());

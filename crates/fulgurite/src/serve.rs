@@ -6,18 +6,28 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
 use fulgurite_archive::{Access, Archive, settings};
+use fulgurite_service::folders::without_bucket;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
-use fulgurite_service::state::{NewKey, OwnQuota, State};
+use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
 use serde_json::json;
 
 use crate::args::{Accounts, Serve};
 use crate::setup::{default_shape, store};
+use crate::text::{count, time};
 use crate::{Outcome, Session, open};
 
 /// The account that the first start makes.
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
+/// Folders that are told of because they are no buckets.
+const FOLDERS: usize = 10;
+
+/// A key that was made by this start, and whose it is.
+struct Issued {
+    account: String,
+    key: NewKey,
+}
 
 pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     let home = home(session)?;
@@ -31,8 +41,10 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     }
     log(serve.log_json);
     let archive = Arc::new(open(&home, Access::Write)?);
+    let recovered = recover(&archive, serve.without_copy)?;
     let state = State::open(archive.clone())?;
-    let key = if state.accounts()?.is_empty() { Some(state.add_account(FIRST_ACCOUNT, true)?) } else { None };
+    let issued = issue(&state, recovered.is_some())?;
+    tell_of_folders(&state, recovered.is_some())?;
     drop(state);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("threads for the server")?;
     runtime.block_on(async {
@@ -46,7 +58,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
                 "other machines can reach {endpoint}, and what they send is not encrypted on its way: see [tls] in the settings"
             );
         }
-        introduce(session, &home, is_new, &endpoint, &region, key.as_ref());
+        introduce(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
         let stop = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -93,20 +105,106 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     Ok(())
 }
 
+/// Makes a state that is lost anew from the archive's copy, and says what came of it.
+fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
+    let Found::Copy(copy) = state::find(archive)? else { return Ok(None) };
+    let file = archive.home().join(state::FILE);
+    let copied = |ms: i64| time(ms.div_euclid(1_000));
+    if without_copy {
+        state::begin_without_copy(archive)?;
+        eprintln!(
+            "note: {} was not there, and is begun anew without what is in the archive's copy of {} UTC. That stays as it is: \
+             `fulgurite get {} FILE` shows it.",
+            file.display(),
+            copied(copy.record.created_ms as i64),
+            state::COPY_NAME
+        );
+        return Ok(None);
+    }
+    let recovered = state::recover(archive, &copy)?;
+    let Recovered { copied_ms, counts } = recovered;
+    eprintln!(
+        "note: {} was not there. It was made anew from the archive's copy of {} UTC: {}, {}, and what was said of {} after they were put.\n\
+         note: what was changed after that time is missing: accounts, buckets and their settings, tags, retention, legal holds. Uploads in parts that \
+         were not complete, and restores, have to be begun again. No key of before works; `fulgurite accounts key NAME` makes a new one of an account.",
+        file.display(),
+        copied(copied_ms),
+        count(counts.accounts, "account", "accounts"),
+        count(counts.buckets, "bucket", "buckets"),
+        count(counts.versions, "version", "versions"),
+    );
+    Ok(Some(recovered))
+}
+
+/// A key for who starts the server: of the first account, which a first start makes; after a recovery of the first that may do everything, since
+/// nobody has a key then.
+fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
+    let accounts = state.accounts()?;
+    if accounts.is_empty() {
+        return Ok(Some(Issued { account: FIRST_ACCOUNT.to_owned(), key: state.add_account(FIRST_ACCOUNT, true)? }));
+    }
+    if !is_recovered {
+        return Ok(None);
+    }
+    let admins = || accounts.iter().map(|(account, _)| account).filter(|account| account.admin);
+    match admins().find(|account| account.name == FIRST_ACCOUNT).or_else(|| admins().next()) {
+        Some(account) => Ok(Some(Issued { account: account.name.clone(), key: state.add_key(&account.name)? })),
+        None => {
+            eprintln!(
+                "note: no account may do everything, so no key was made; `fulgurite accounts add NAME --admin` makes an account that may."
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// Says which folders would be buckets if there were any, where buckets may have been lost.
+fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
+    if !is_recovered && !state.buckets(None)?.is_empty() {
+        return Ok(());
+    }
+    let mut folders = without_bucket(state, FOLDERS + 1)?;
+    if folders.is_empty() {
+        return Ok(());
+    }
+    let more = if folders.len() > FOLDERS { ", and more" } else { "" };
+    folders.truncate(FOLDERS);
+    eprintln!(
+        "note: these folders of the archive are no buckets: {}{more}. Making a bucket of that name (`aws s3 mb s3://{}`) makes what is in the folder its \
+         objects. If versions were kept there before, switch versioning on before anything is put.",
+        folders.join(", "),
+        folders[0]
+    );
+    Ok(())
+}
+
 /// Says how to reach the server: with the key's secret, if it was just made, and never again.
-fn introduce(session: &Session, home: &Path, is_new: bool, endpoint: &str, region: &str, key: Option<&NewKey>) {
+fn introduce(
+    session: &Session,
+    home: &Path,
+    is_new: bool,
+    endpoint: &str,
+    region: &str,
+    issued: Option<&Issued>,
+    recovered: Option<Recovered>,
+) {
     if session.json {
         let mut answer = json!({ "endpoint": endpoint, "region": region, "archive": home, "new": is_new });
-        if let Some(key) = key {
+        if let Some(Issued { account, key }) = issued {
+            answer["account"] = json!(account);
             answer["access_key"] = json!(key.access_key);
             answer["secret_key"] = json!(key.secret_key);
+        }
+        if let Some(Recovered { copied_ms, counts }) = recovered {
+            answer["recovered"] =
+                json!({ "copied_ms": copied_ms, "accounts": counts.accounts, "buckets": counts.buckets, "versions": counts.versions });
         }
         session.answer(&answer);
         return;
     }
-    if let Some(NewKey { access_key, secret_key }) = key {
+    if let Some(Issued { account, key: NewKey { access_key, secret_key } }) = issued {
         session.print(format_args!(
-            "The account `{FIRST_ACCOUNT}` has this key. Its secret is shown once. To use it in a shell:\n\n\
+            "The account `{account}` has this key. Its secret is shown once. To use it in a shell:\n\n\
              export AWS_ENDPOINT_URL={endpoint}\nexport AWS_DEFAULT_REGION={region}\nexport AWS_ACCESS_KEY_ID={access_key}\nexport AWS_SECRET_ACCESS_KEY={secret_key}\n\n\
              aws s3 mb s3://photos\naws s3 cp moon.tif s3://photos/\n"
         ));

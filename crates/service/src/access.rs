@@ -138,7 +138,8 @@ impl Gate {
             new_tags: &new_tags,
             ..Facts::of(&caller.origin, now_ms())
         };
-        rights.ask(action_of(operation, version_id.is_some()), key, facts)
+        let further = further_actions(operation, version_id.is_some(), headers);
+        std::iter::once(action_of(operation, version_id.is_some())).chain(further).try_for_each(|action| rights.ask(action, key, facts))
     }
 }
 
@@ -157,6 +158,20 @@ fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
         return Vec::new();
     }
     text("x-amz-tagging").and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default()
+}
+
+/// What else an operation does than what it is called by: each is a right of its own.
+fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
+    let makes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
+    let says = |names: &[&str]| makes && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
+    let attributes = if of_version { "s3:GetObjectVersionAttributes" } else { "s3:GetObjectAttributes" };
+    let further = [
+        (operation == "GetObjectAttributes", attributes),
+        (says(&["x-amz-tagging"]), "s3:PutObjectTagging"),
+        (says(&["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"]), "s3:PutObjectRetention"),
+        (says(&["x-amz-object-lock-legal-hold"]), "s3:PutObjectLegalHold"),
+    ];
+    further.into_iter().filter_map(|(does, action)| does.then_some(action))
 }
 
 /// Whether an operation would give rights away by `x-amz-grant-*`.
@@ -264,6 +279,14 @@ impl Gateway {
         Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).may(action, key, version_id)
     }
 
+    /// Whether a copy may put the tags that go along with it.
+    pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
+        let nobody = Caller::default();
+        let caller = caller.unwrap_or(&nobody);
+        let facts = Facts { headers: Some(headers), ..Facts::of(&caller.origin, now_ms()) };
+        Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), facts)
+    }
+
     /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
         Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hidden(error)
@@ -302,7 +325,9 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutObjectTagging" => "s3:PutObjectTagging",
         "DeleteObjectTagging" if of_version => "s3:DeleteObjectVersionTagging",
         "DeleteObjectTagging" => "s3:DeleteObjectTagging",
+        "GetObjectAcl" if of_version => "s3:GetObjectVersionAcl",
         "GetObjectAcl" => "s3:GetObjectAcl",
+        "PutObjectAcl" if of_version => "s3:PutObjectVersionAcl",
         "PutObjectAcl" => "s3:PutObjectAcl",
         "GetObjectRetention" => "s3:GetObjectRetention",
         "PutObjectRetention" => "s3:PutObjectRetention",
@@ -319,6 +344,8 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
         "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
         "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
         "GetBucketCors" => "s3:GetBucketCORS",

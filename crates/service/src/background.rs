@@ -1,4 +1,4 @@
-//! What the service does beside requests: restores, expiry, destroying keys, and writing what is staged to platters.
+//! What the service does beside requests: restores, expiry, destroying keys, copying its state, and writing what is staged to platters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use crate::state::now_ms;
 const PERIOD: Duration = Duration::from_secs(1);
 /// How often staging is looked at.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
+/// Old uploads that are given up at once.
+const UPLOADS: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
 /// Tells the log what a flush tells people.
@@ -39,9 +41,11 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
         }
         if due {
             looked = Some(tokio::time::Instant::now());
+            if gateway.is_copy_due() {
+                gateway.copy_state().await;
+            }
             if flushing.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) && gateway.is_flush_due(&settings) {
-                let writer = gateway.clone();
-                flushing = Some(tokio::task::spawn_blocking(move || writer.flush()));
+                flushing = Some(tokio::spawn(write_set(gateway.clone())));
             }
         }
         tokio::select! {
@@ -53,6 +57,14 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
     if let Some(flushing) = flushing {
         // A set that is being written is completed: half of it would have to be written again.
         let _ = flushing.await;
+    }
+}
+
+/// Writes a set, with a copy of the state that speaks of what is in it. Without one, if it can't be made: staging has to be emptied all the same.
+async fn write_set(gateway: Arc<Gateway>) {
+    gateway.copy_state().await;
+    if let Err(error) = tokio::task::spawn_blocking(move || gateway.flush()).await {
+        tracing::error!(%error, "writing a set failed");
     }
 }
 
@@ -70,7 +82,7 @@ impl Gateway {
         }
         if sweeps {
             let before = now_ms().saturating_sub((settings.abandon_uploads_after_days as i64).saturating_mul(DAY_MS));
-            match self.state.uploads_before(before) {
+            match self.state.uploads_before(before, UPLOADS) {
                 Ok(old) => old.iter().for_each(|id| drop(self.end_upload(id))),
                 Err(error) => tracing::error!(%error, "old uploads can't be looked for"),
             }

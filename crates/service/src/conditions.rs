@@ -42,12 +42,6 @@ impl Conditions {
 
 /// Whether something may be put in place of what is there now.
 pub(crate) fn may_replace(matches: Option<&ETagCondition>, none_match: Option<&ETagCondition>, current: Option<&Version>) -> S3Result<()> {
-    if let Some(ETagCondition::ETag(_)) = none_match {
-        return Err(s3_error!(
-            NotImplemented,
-            "A header you provided implies functionality that is not implemented: If-None-Match is for * alone."
-        ));
-    }
     if let Some(condition) = matches {
         match current {
             None => return Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
@@ -56,7 +50,7 @@ pub(crate) fn may_replace(matches: Option<&ETagCondition>, none_match: Option<&E
         }
     }
     match (none_match, current) {
-        (Some(ETagCondition::Any), Some(_)) => Err(failed()),
+        (Some(condition), Some(version)) if is_one_of(condition, version) => Err(failed()),
         _ => Ok(()),
     }
 }

@@ -22,7 +22,7 @@ const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// The most rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
 
-/// A rule, as it is kept.
+/// A rule, as it is kept, also in the copy that lies in the archive: what is added here makes another format of it (docs/service-copy.md).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rule {
     pub(crate) id: Option<String>,

@@ -14,10 +14,10 @@ use crate::buffers::Buffers;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::hashing::Md5s;
-use crate::names::{Held, Names, object_name};
+use crate::names::{Buckets, Names, object_name};
 use crate::parts::Parts;
 use crate::s3::retrieve::BATCHES_KIB;
-use crate::state::{Account, Bucket, Quota, State};
+use crate::state::{Account, Bucket, Quota, State, now_ms};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
@@ -34,6 +34,8 @@ pub struct Gateway {
     pub(crate) intake: Intake,
     /// One change of a name at a time.
     pub(crate) names: Names,
+    /// A bucket is removed when nothing is being put into it.
+    pub(crate) buckets: Buckets,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
     /// KiB that batches may hold.
@@ -41,6 +43,10 @@ pub struct Gateway {
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
+    /// Held by whoever puts a copy of the state.
+    pub(crate) copying: tokio::sync::Mutex<()>,
+    /// When it was made, milliseconds since 1970.
+    pub(crate) started_ms: i64,
     /// There is something to do in the background.
     pub(crate) work: Notify,
     pub(crate) region: String,
@@ -72,8 +78,11 @@ impl Gateway {
             state,
             md5s: Md5s::default(),
             buffers: Buffers::default(),
+            copying: tokio::sync::Mutex::default(),
+            started_ms: now_ms(),
             work: Notify::new(),
             names: Names::default(),
+            buckets: Buckets::default(),
             incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
             batches: Arc::new(Semaphore::new(BATCHES_KIB)),
@@ -181,9 +190,9 @@ impl Gateway {
     }
 }
 
-/// What tells a request that its change survives a crash. The name is held until then, also where the client goes away before: whoever comes next
-/// has to see what was put.
-pub(crate) fn acknowledgement(held: Held) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
+/// What tells a request that its change survives a crash. The name, or what else is given, is held until then, also where the client goes away before:
+/// whoever comes next has to see what was put.
+pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
     let (tell, told) = oneshot::channel();
     let acknowledge = move |result| {
         drop(held);

@@ -6,7 +6,7 @@
 //!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
 //!                                                                                           '-----> ObjectReader (staging or platters)
 //! a browser's form: server -> signatures -> forms: fields, signature, policy -> access -> s3::put
-//! background: restores, expiry, sweeping, flushing to platters
+//! background: restores, expiry, sweeping, copies of State into the archive, flushing to platters
 //! ```
 
 mod access;
@@ -16,13 +16,16 @@ mod between;
 mod buffers;
 mod checksums;
 mod conditions;
+mod copying;
 mod cors;
 mod encryption;
 mod errors;
 mod failures;
+pub mod folders;
 mod forms;
 mod gateway;
 mod hashing;
+pub mod locks;
 mod metrics;
 mod names;
 mod parts;
@@ -30,6 +33,8 @@ mod policy;
 mod receive;
 mod routes;
 mod s3;
+#[cfg(test)]
+mod sample;
 pub mod server;
 pub mod settings;
 mod signatures;

@@ -4,11 +4,12 @@
 //! one of that name.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::ObjectName;
 use s3s::validation::{AwsNameValidation, NameValidation};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 /// The archive's name of an object.
 pub(crate) fn object_name(bucket: &str, key: &str) -> ObjectName {
@@ -68,6 +69,35 @@ impl Drop for Held {
         if names.get(&self.name).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             names.remove(&self.name);
         }
+    }
+}
+
+/// Locks of buckets: shared by whoever puts something into one, until that is acknowledged, and held alone by who removes it. A put takes one of a few
+/// locks, whichever its bucket has; those of other buckets that have the same wait for a removal, too, which is rare and short.
+#[derive(Debug)]
+pub(crate) struct Buckets([Arc<RwLock<()>>; 64]);
+
+impl Default for Buckets {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Arc::default()))
+    }
+}
+
+impl Buckets {
+    fn lock(&self, bucket: &str) -> Arc<RwLock<()>> {
+        let mut hasher = DefaultHasher::new();
+        bucket.hash(&mut hasher);
+        self.0[(hasher.finish() % self.0.len() as u64) as usize].clone()
+    }
+
+    /// Nobody removes the bucket as long as this is held.
+    pub(crate) async fn share(&self, bucket: &str) -> OwnedRwLockReadGuard<()> {
+        self.lock(bucket).read_owned().await
+    }
+
+    /// Waits for those who put something into the bucket, and keeps others from it.
+    pub(crate) async fn take(&self, bucket: &str) -> OwnedRwLockWriteGuard<()> {
+        self.lock(bucket).write_owned().await
     }
 }
 

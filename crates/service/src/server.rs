@@ -191,6 +191,7 @@ impl Server {
             tracing::warn!("requests under way took too long and were cut off");
         }
         let _ = background.await;
+        shared.gateway.copy_state().await;
         tracing::info!("stopped");
     }
 }

@@ -15,7 +15,7 @@ const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBuck
     PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
 
 /// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
-const IDLE_ACTIONS: &str = "DeleteBucketOwnershipControls DeleteBucketWebsite GetAnalyticsConfiguration \
+const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
     GetIntelligentTieringConfiguration GetInventoryConfiguration GetMetricsConfiguration GetObjectTorrent \
     GetObjectVersionForReplication GetObjectVersionTorrent InitiateReplication ObjectOwnerOverrideToBucketOwner \
     PutAccelerateConfiguration PutAnalyticsConfiguration PutBucketLogging PutBucketNotification PutBucketRequestPayment \

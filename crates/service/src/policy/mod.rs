@@ -164,6 +164,9 @@ impl Statement {
         }
         let mut conditions = Vec::new();
         for (operator, keys) in &given.condition.0 {
+            if keys.0.is_empty() {
+                return Err(format!("Policy has an invalid condition: {operator} asks about nothing."));
+            }
             for (key, values) in &keys.0 {
                 let values: Vec<&str> = values.all().iter().map(|value| value.0.as_str()).collect();
                 conditions.push(Condition::parse(operator, key, &values).ok_or_else(|| {

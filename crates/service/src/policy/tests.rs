@@ -173,6 +173,7 @@ fn what_is_not_understood_is_refused() {
         r#"{"StringIsh": {"s3:prefix": "a"}}"#,
         r#"{"ForAllValues:StringEquals": {"s3:prefix": "a"}}"#,
         r#"{"StringEquals": {"s3:prefix": []}}"#,
+        r#"{"StringEquals": {}}"#,
         r#"{"StringEquals": {"s3:prefix": "a"}, "StringEquals": {"s3:delimiter": "/"}}"#,
         r#"{"StringEquals": {"s3:prefix": "a", "s3:prefix": "b"}}"#,
         r#"{"StringLike": {"s3:prefix": "${aws:username}/*"}}"#,

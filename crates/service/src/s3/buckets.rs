@@ -17,7 +17,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::failures::{catalogue_failed, no_such_bucket, state_failed};
+use crate::failures::{catalogue_failed, custom, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::policy::Policy;
@@ -64,8 +64,9 @@ impl Gateway {
         Ok(S3Response::new(HeadBucketOutput { bucket_region: Some(self.region.clone()), ..Default::default() }))
     }
 
-    pub(crate) fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
+    pub(crate) async fn delete_bucket(&self, request: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
         let name = request.input.bucket;
+        let _alone = self.buckets.take(&name).await;
         let bucket = self.bucket(&name)?;
         let prefix = object_name(&bucket.name, "").0;
         let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
@@ -178,8 +179,8 @@ impl Gateway {
         request: S3Request<GetBucketPolicyStatusInput>,
     ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
         let bucket = self.bucket(&request.input.bucket)?;
-        let policy = bucket.policy.as_deref().ok_or_else(|| s3_error!(NoSuchBucketPolicy, "The bucket policy does not exist"))?;
-        let is_public = Policy::parse(policy).is_ok_and(|policy| policy.is_public());
+        // Without a policy nobody is let in; AWS gives an error, other servers the same answer as here.
+        let is_public = bucket.policy.as_deref().is_some_and(|policy| Policy::parse(policy).is_ok_and(|policy| policy.is_public()));
         Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
 
@@ -252,11 +253,12 @@ impl Gateway {
                     _ => return Err(malformed()),
                 };
                 let most = if in_years { 100 } else { 36_500 };
-                if period < 1 || period > most {
-                    return Err(s3_error!(
-                        InvalidArgument,
-                        "Default retention period must be a positive integer value, and at most {most}"
-                    ));
+                if period < 1 {
+                    let message = "Default retention period must be a positive integer value.";
+                    return Err(custom("InvalidRetentionPeriod", http::StatusCode::BAD_REQUEST, message));
+                }
+                if period > most {
+                    return Err(s3_error!(InvalidArgument, "Default retention period too large: at most {most}."));
                 }
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }
@@ -334,25 +336,26 @@ impl Gateway {
         Ok(S3Response::new(GetBucketOwnershipControlsOutput { ownership_controls: Some(OwnershipControls { rules: vec![rule] }) }))
     }
 
-    /// Takes what is so already.
     pub(crate) fn put_ownership(
         &self,
         request: S3Request<PutBucketOwnershipControlsInput>,
     ) -> S3Result<S3Response<PutBucketOwnershipControlsOutput>> {
         let input = request.input;
         self.bucket(&input.bucket)?;
-        let [rule] = input.ownership_controls.rules.as_slice() else { return Err(malformed()) };
-        refuse_ownership(Some(&rule.object_ownership))?;
+        match input.ownership_controls.rules.as_slice() {
+            [rule] => refuse_ownership(Some(&rule.object_ownership))?,
+            _ => return Err(malformed()),
+        }
         Ok(S3Response::new(PutBucketOwnershipControlsOutput {}))
     }
 }
 
-/// Whoever owns a bucket owns what is in it; another kind would need lists that give rights.
+/// Whoever owns the bucket owns all in it: to pass another wish over would give rights to somebody else than the client thinks.
 fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
     match wanted.map(ObjectOwnership::as_str) {
         None | Some(ObjectOwnership::BUCKET_OWNER_ENFORCED) => Ok(()),
         Some(ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER) => {
-            Err(s3_error!(NotImplemented, "Objects are owned by the owner of their bucket: BucketOwnerEnforced is the only ownership."))
+            Err(s3_error!(NotImplemented, "ACLs are switched off: BucketOwnerEnforced is the only ownership of objects."))
         }
         Some(_) => Err(malformed()),
     }
@@ -360,4 +363,64 @@ fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
 
 fn malformed() -> s3s::S3Error {
     s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
+}
+
+#[cfg(test)]
+mod tests {
+    use fulgurite_domain::Attributes;
+    use futures_util::poll;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    fn request(bucket: &str) -> S3Request<DeleteBucketInput> {
+        let input = DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
+        S3Request {
+            input,
+            method: http::Method::DELETE,
+            uri: http::Uri::default(),
+            headers: http::HeaderMap::new(),
+            extensions: http::Extensions::new(),
+            credentials: None,
+            region: None,
+            service: None,
+            trailing_headers: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bucket_is_removed_when_what_is_being_put_into_it_is_there_and_then_it_is_not_empty() {
+        let sample = Sample::new();
+        // As a put does between its look at the bucket and its acknowledgement.
+        let shared = sample.gateway.buckets.share("photos").await;
+        let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
+        assert!(poll!(&mut removal).is_pending());
+        let (acknowledge, told) = crate::gateway::acknowledgement(shared);
+        let object = fulgurite_archive::NewObject {
+            name: object_name("photos", "moon"),
+            kind: fulgurite_domain::Kind::File,
+            modified: None,
+            mode: None,
+            attributes: Attributes::default(),
+        };
+        sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
+        told.await.expect("told").expect("acknowledged");
+        let refused = removal.await.expect_err("it is not empty");
+        assert_eq!(refused.code().as_str(), "BucketNotEmpty");
+        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_put_into_a_bucket_that_is_being_removed() {
+        let sample = Sample::new();
+        let bucket = sample.bucket();
+        let alone = sample.gateway.buckets.take("photos").await;
+        let upload = sample.upload(b"moon").await;
+        let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), (None, None)));
+        assert!(poll!(&mut put).is_pending());
+        assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
+        drop(alone);
+        assert_eq!(put.await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
+        assert!(sample.gateway.newest("photos", "moon").expect("looked").is_none());
+    }
 }

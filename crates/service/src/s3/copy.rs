@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use fulgurite_archive::object::ObjectReader;
+use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::access::Caller;
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
@@ -36,9 +37,14 @@ macro_rules! source_key {
     };
 }
 
+/// How often a source is looked up again that is replaced before it is opened.
+const ATTEMPTS: u32 = 8;
+
 /// What is copied from.
 struct Source {
     version: Version,
+    /// Held, so that it can be read to its end though it is replaced meanwhile; nothing of one without content.
+    opened: Option<Opened>,
     /// Its version, where its bucket keeps them.
     id: Option<String>,
     bucket: String,
@@ -57,30 +63,73 @@ impl Gateway {
         }
         let from = self.bucket(bucket)?;
         self.may_read(caller, &from, key, version_id.as_deref())?;
-        let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
-            s3s::S3ErrorCode::MethodNotAllowed => {
-                s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")
-            }
-            _ => error,
-        })?;
-        conditions.check_source(&version)?;
-        self.readable(&version)?;
-        Ok(Source { id: shown_id(&from, &version), version, bucket: bucket.to_string(), key: key.to_string(), named: version_id.is_some() })
+        let find = || {
+            let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
+                s3s::S3ErrorCode::MethodNotAllowed => {
+                    s3_error!(InvalidRequest, "The source of a copy request may not specifically refer to a delete marker by version id.")
+                }
+                _ => error,
+            })?;
+            conditions.check_source(&version)?;
+            self.readable(&version)?;
+            Ok(version)
+        };
+        let (version, opened) = self.hold(find)?;
+        Ok(Source {
+            id: shown_id(&from, &version),
+            version,
+            opened,
+            bucket: bucket.to_string(),
+            key: key.to_string(),
+            named: version_id.is_some(),
+        })
     }
 
-    /// The content of a version, in pieces.
-    fn read_for_copy(&self, version: Version, range: Range<u64>) -> (mpsc::Receiver<Bytes>, tokio::task::JoinHandle<S3Result<()>>) {
+    /// Opens the version that `find` gives. One that was replaced in between is looked for again.
+    fn hold(&self, mut find: impl FnMut() -> S3Result<Version>) -> S3Result<(Version, Option<Opened>)> {
+        let mut attempts = 0;
+        loop {
+            let version = find()?;
+            if version.size() == 0 {
+                return Ok((version, None));
+            }
+            match ObjectReader::new(&self.archive).open(&version.row) {
+                Ok(opened) => return Ok((version, Some(opened))),
+                Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
+                Err(error) => return Err(failed("reading what is copied", &error)),
+            }
+        }
+    }
+
+    /// The content of a source, in pieces.
+    fn read_for_copy(&self, source: &mut Source, range: Range<u64>) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
         let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
         let archive = self.archive.clone();
+        let is_whole = range == (0..source.version.size());
+        let opened = source.opened.take();
         let reading = tokio::task::spawn_blocking(move || {
-            let whole = range == (0..version.size());
+            let Some(opened) = opened else { return Ok(()) };
             let mut reader = ObjectReader::new(&archive);
             let mut sink =
                 |bytes: &[u8]| pieces_in.blocking_send(Bytes::copy_from_slice(bytes)).map_err(|_| std::io::ErrorKind::BrokenPipe.into());
-            let result = if whole { reader.read(&version.row, &mut sink) } else { reader.read_range(&version.row, range, &mut sink) };
-            result.map_err(|error| failed("reading what is copied", &error))
+            if is_whole {
+                return reader.read_whole(&opened, &mut sink);
+            }
+            reader.read_opened(&opened, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
         });
         (pieces, reading)
+    }
+
+    /// Whether all of a source was read.
+    async fn end_of_copy(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
+        match reading.await.map_err(|error| failed("reading what is copied", &error))? {
+            Ok(()) => Ok(()),
+            // Of a very long one that is staged not all can be held.
+            Err(_) if self.is_gone(&source.version)? => {
+                Err(s3_error!(OperationAborted, "The source of the copy was removed or replaced while it was read. Try again."))
+            }
+            Err(error) => Err(failed("reading what is copied", &error)),
+        }
     }
 
     pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
@@ -97,7 +146,7 @@ impl Gateway {
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
-        let source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
+        let mut source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
         // The framework doesn't know these of copies yet.
         let condition = |name| {
             let value = request.headers.get(name)?;
@@ -123,6 +172,13 @@ impl Gateway {
         }
         self.check_room(source.version.size())?;
         let kept_tags = tags::encode(&self.tags_of(&source.version)?);
+        if !replaces_tags && !kept_tags.is_empty() {
+            // Tags that go along are read there and put here.
+            let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+            let from = self.bucket(&source.bucket)?;
+            self.may(&from, caller.as_ref(), read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
+            self.may_copy_tags(&bucket, caller.as_ref(), &request.headers, &input.key)?;
+        }
         let described = Described {
             tagging: if replaces_tags { input.tagging.as_deref() } else { Some(kept_tags.as_str()) },
             storage_class: input.storage_class.as_ref(),
@@ -158,12 +214,12 @@ impl Gateway {
         let mut summing = self.summing(Claims::default(), algorithm);
         let size = source.version.size();
         let mut upload = self.intake.upload();
-        let (mut pieces, reading) = self.read_for_copy(source.version.clone(), 0..size);
+        let (mut pieces, reading) = self.read_for_copy(&mut source, 0..size);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;
             self.write(&mut upload, &piece, size).await;
         }
-        reading.await.map_err(|error| failed("reading what is copied", &error))??;
+        self.end_of_copy(&source, reading).await?;
         let summed = summing.end(None).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
@@ -196,7 +252,7 @@ impl Gateway {
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
-        let source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
+        let mut source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
         let size = source.version.size();
         let range = match &input.copy_source_range {
             None => 0..size,
@@ -219,12 +275,12 @@ impl Gateway {
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
         let mut writer = self.parts.begin(range.end - range.start).map_err(|error| failed("beginning a part", &error))?;
-        let (mut pieces, reading) = self.read_for_copy(source.version.clone(), range);
+        let (mut pieces, reading) = self.read_for_copy(&mut source, range);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
-        reading.await.map_err(|error| failed("reading what is copied", &error))??;
+        self.end_of_copy(&source, reading).await?;
         let part = self.keep_part(&upload, number, writer, summing.end(None).await?).await?;
         let result = CopyPartResult {
             e_tag: Some(ETag::Strong(hex(&part.md5))),
@@ -254,4 +310,54 @@ fn parse_range(text: &str) -> Option<Range<u64>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     (first <= last).then(|| first..last.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    async fn content(sample: &Sample, mut source: Source) -> Vec<u8> {
+        let size = source.version.size();
+        let (mut pieces, reading) = sample.gateway.read_for_copy(&mut source, 0..size);
+        let mut content = Vec::new();
+        while let Some(piece) = pieces.recv().await {
+            content.extend_from_slice(&piece);
+        }
+        sample.gateway.end_of_copy(&source, reading).await.expect("all of it");
+        content
+    }
+
+    fn source((version, opened): (Version, Option<Opened>)) -> Source {
+        Source { version, opened, id: None, bucket: "photos".into(), key: "moon".into(), named: false }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_source_that_is_replaced_while_it_is_read_is_read_to_its_end() {
+        let sample = Sample::new();
+        let before = vec![1; 3 << 20];
+        sample.put("moon", &before).await;
+        let find = || sample.gateway.find("photos", "moon", None);
+        let held = source(sample.gateway.hold(find).expect("held"));
+        sample.put("moon", b"another").await;
+        sample.gateway.archive.sweep().expect("its key is destroyed");
+        assert!(content(&sample, held).await == before);
+        assert_eq!(content(&sample, source(sample.gateway.hold(find).expect("held"))).await, b"another");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_source_that_is_replaced_before_it_is_read_is_found_again() {
+        let sample = Sample::new();
+        sample.put("moon", b"first").await;
+        let stale = sample.gateway.find("photos", "moon", None).expect("found");
+        sample.put("moon", b"second").await;
+        sample.gateway.archive.sweep().expect("its key is destroyed");
+        let mut found = [stale.clone(), stale.clone()].into_iter();
+        let held = sample.gateway.hold(|| found.next().map_or_else(|| sample.gateway.find("photos", "moon", None), Ok));
+        assert_eq!(content(&sample, source(held.expect("held"))).await, b"second");
+        // One that is there and can't be read is an error, and not asked for without end.
+        sample.gateway.archive.keys().destroy(&[sample.gateway.find("photos", "moon", None).expect("found").row.id]).expect("destroyed");
+        let lost = sample.gateway.hold(|| sample.gateway.find("photos", "moon", None));
+        assert_eq!(lost.err().expect("it can't be opened").code().as_str(), "InternalError");
+    }
 }

@@ -11,7 +11,7 @@ use crate::conditions::failed as condition_failed;
 use crate::failures::{failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::{Held, object_name};
-use crate::state::{Bucket, RetentionMode, Versioning, now_ms};
+use crate::state::{Bucket, Versioning, now_ms};
 use crate::version::{Version, attribute, ms_of};
 
 /// The most keys of one request.
@@ -125,7 +125,7 @@ impl Gateway {
                 return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
             };
             check_conditions(asked, Some(&version))?;
-            self.check_lock(&version, asked.bypasses)?;
+            self.check_lock(&version.row, asked.bypasses)?;
             let deleted = Deleted { marker: version.is_marker(), version_id: Some(version.id()) };
             self.remove(held, vec![version.row]).await?;
             return Ok(deleted);
@@ -134,12 +134,12 @@ impl Gateway {
             let current = self.newest(&bucket.name, asked.key)?.filter(|version| !version.is_marker());
             check_conditions(asked, current.as_ref())?;
         }
-        let replaced = self.replaced(bucket, &name)?;
+        let shared = self.buckets.share(&bucket.name).await;
+        // A marker in a bucket that is gone would come back with the next bucket of its name.
+        let bucket = self.bucket(&bucket.name)?;
+        let replaced = self.replaced(&bucket, &name, asked.bypasses)?;
         if bucket.versioning == Versioning::Never {
             if !replaced.is_empty() {
-                for row in &replaced {
-                    self.check_lock(&Version::new(row.clone()), asked.bypasses)?;
-                }
                 self.remove(held, replaced).await?;
             }
             return Ok(Deleted { marker: false, version_id: None });
@@ -153,7 +153,7 @@ impl Gateway {
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        let (acknowledge, told) = acknowledgement(held);
+        let (acknowledge, told) = acknowledgement((held, shared));
         upload.finish(marker, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);
@@ -171,18 +171,11 @@ impl Gateway {
     }
 
     /// Retention and legal hold keep versions against everybody.
-    fn check_lock(&self, version: &Version, bypasses: bool) -> S3Result<()> {
-        if version.is_marker() {
-            return Ok(());
+    pub(crate) fn check_lock(&self, row: &VersionRow, bypasses: bool) -> S3Result<()> {
+        match self.lock_of(row)?.hold(now_ms(), bypasses) {
+            Some(_) => Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock.")),
+            None => Ok(()),
         }
-        let lock = self.lock_of(version)?;
-        let held = lock
-            .retention
-            .is_some_and(|retention| retention.until_ms > now_ms() && !(bypasses && retention.mode == RetentionMode::Governance));
-        if held || lock.legal_hold {
-            return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
-        }
-        Ok(())
     }
 }
 

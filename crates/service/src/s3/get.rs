@@ -87,7 +87,7 @@ impl Gateway {
             ..Default::default()
         };
         if bucket.object_lock {
-            let lock = self.lock_of(&version)?;
+            let lock = self.lock_of(&version.row)?;
             output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
@@ -144,7 +144,7 @@ impl Gateway {
             ..Default::default()
         };
         if bucket.object_lock {
-            let lock = self.lock_of(&version)?;
+            let lock = self.lock_of(&version.row)?;
             output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
@@ -179,6 +179,7 @@ impl Gateway {
     pub(crate) fn attributes(&self, request: S3Request<GetObjectAttributesInput>) -> S3Result<S3Response<GetObjectAttributesOutput>> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
+        customer_key!(input).refuse_to_read()?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let wanted = wanted_attributes(&input.object_attributes)?;
         let wants = |name: &str| wanted.contains(&name);

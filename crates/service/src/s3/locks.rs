@@ -1,5 +1,6 @@
 //! Tags, retention and legal hold of versions: what they were put with, and what was said since.
 
+use fulgurite_archive::catalogue::VersionRow;
 use s3s::dto::{
     DeleteObjectTaggingInput, DeleteObjectTaggingOutput, GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectRetentionInput,
     GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, ObjectLockLegalHold, ObjectLockLegalHoldStatus,
@@ -11,31 +12,17 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::access::Caller;
 use crate::failures::state_failed;
 use crate::gateway::Gateway;
+use crate::locks::Lock;
 use crate::names::object_name;
 use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
 use crate::tags;
 use crate::version::{Version, attribute, ms_of, timestamp};
 
-/// What keeps a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lock {
-    pub(crate) retention: Option<Retention>,
-    pub(crate) legal_hold: bool,
-}
-
 impl Gateway {
     /// What keeps a version now.
-    pub(crate) fn lock_of(&self, version: &Version) -> S3Result<Lock> {
-        let said = self.state.version(version.row.id).map_err(state_failed)?;
-        let put_with = || {
-            let mode = RetentionMode::parse(version.attributes().text(attribute::RETENTION_MODE)?)?;
-            let until_ms = version.attributes().text(attribute::RETENTION_UNTIL)?.parse().ok()?;
-            Some(Retention { mode, until_ms })
-        };
-        Ok(Lock {
-            retention: said.retention.unwrap_or_else(put_with),
-            legal_hold: said.legal_hold.unwrap_or_else(|| version.attributes().get(attribute::LEGAL_HOLD).is_some()),
-        })
+    pub(crate) fn lock_of(&self, row: &VersionRow) -> S3Result<Lock> {
+        let said = self.state.version(row.id).map_err(state_failed)?;
+        Ok(Lock::of(&row.record, &said))
     }
 
     /// The tags of a version.
@@ -78,7 +65,7 @@ impl Gateway {
     pub(crate) fn get_retention(&self, request: S3Request<GetObjectRetentionInput>) -> S3Result<S3Response<GetObjectRetentionOutput>> {
         let input = request.input;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let retention = self.lock_of(&version)?.retention;
+        let retention = self.lock_of(&version.row)?.retention;
         let retention = retention
             .ok_or_else(|| s3_error!(NoSuchObjectLockConfiguration, "The specified object does not have a ObjectLock configuration"))?;
         let retention = ObjectLockRetention {
@@ -113,7 +100,7 @@ impl Gateway {
         if bypasses {
             self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), input.version_id.as_deref())?;
         }
-        if let Some(now) = self.lock_of(&version)?.retention.filter(|retention| retention.until_ms > now_ms()) {
+        if let Some(now) = self.lock_of(&version.row)?.retention.filter(|retention| retention.until_ms > now_ms()) {
             let is_longer = wanted.is_some_and(|wanted| wanted.until_ms >= now.until_ms);
             let is_as_firm = wanted.is_some_and(|wanted| wanted.mode == now.mode);
             let may_loosen = now.mode == RetentionMode::Governance && bypasses;

@@ -1,6 +1,7 @@
 //! The operations of S3, each in the module of its ground. What isn't here is answered with `NotImplemented`; docs/s3.md has the list.
 
 mod buckets;
+mod completion;
 mod copy;
 mod cors;
 mod delete;
@@ -36,7 +37,7 @@ impl S3 for Operations {
         self.0.head_bucket(request)
     }
     async fn delete_bucket(&self, request: S3Request<d::DeleteBucketInput>) -> S3Result<S3Response<d::DeleteBucketOutput>> {
-        self.0.delete_bucket(request)
+        self.0.delete_bucket(request).await
     }
     async fn list_buckets(&self, request: S3Request<d::ListBucketsInput>) -> S3Result<S3Response<d::ListBucketsOutput>> {
         self.0.list_buckets(request)
@@ -115,6 +116,12 @@ impl S3 for Operations {
         request: S3Request<d::GetBucketOwnershipControlsInput>,
     ) -> S3Result<S3Response<d::GetBucketOwnershipControlsOutput>> {
         self.0.ownership(request)
+    }
+    async fn put_bucket_ownership_controls(
+        &self,
+        request: S3Request<d::PutBucketOwnershipControlsInput>,
+    ) -> S3Result<S3Response<d::PutBucketOwnershipControlsOutput>> {
+        self.0.put_ownership(request)
     }
     async fn get_public_access_block(
         &self,

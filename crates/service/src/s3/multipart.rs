@@ -1,28 +1,25 @@
 //! Uploads in parts.
 
-use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
 use fulgurite_domain::ObjectName;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
-    CompleteMultipartUploadOutput, CompletedPart, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput,
-    UploadPartOutput,
+    CompleteMultipartUploadOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
-use crate::checksums::{Algorithm, Claims, Fields, Sum, Summed, set_sum};
+use crate::checksums::{Algorithm, Claims, Sum, Summed, set_sum};
 use crate::conditions::may_replace;
 use crate::encryption::{asked, customer_key, said};
-use crate::failures::{failed, state_failed};
+use crate::failures::{failed, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::receive::length_of;
+use crate::s3::completion::{check_claim, check_named, choose, composite, part_sums};
 use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl};
 use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::version::{attribute, encode_sizes};
 
-/// The smallest part but for the last.
-const PART_BYTES_MIN: u64 = 5 << 20;
 /// The most parts.
 const PARTS_MAX: u32 = 10_000;
 /// The largest object.
@@ -83,7 +80,7 @@ impl Gateway {
             checksum_type: kind.map(str::to_owned),
             attributes,
         };
-        let id = self.state.begin_upload(&upload).map_err(state_failed)?;
+        let id = self.state.begin_upload(&upload).map_err(state_failed)?.ok_or_else(no_such_bucket)?;
         let output = CreateMultipartUploadOutput {
             bucket: Some(bucket.name.clone()),
             key: Some(input.key),
@@ -310,93 +307,6 @@ impl Gateway {
         output.server_side_encryption = self.new_encryption();
         Ok(output)
     }
-}
-
-/// Checksums of parts, one behind the other.
-fn part_sums(parts: &[Part]) -> Vec<u8> {
-    parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect()
-}
-
-/// The checksum of parts' checksums.
-fn composite(algorithm: Algorithm, part_sums: &[u8], parts: usize) -> Sum {
-    Sum { algorithm, value: format!("{}-{parts}", algorithm.of(part_sums)) }
-}
-
-/// Whether the whole has the checksum that the client says, if it says one.
-fn check_claim(input: &CompleteMultipartUploadInput, sum: &Sum) -> S3Result<()> {
-    let fields: Fields<'_> = [
-        input.checksum_crc32.as_deref(),
-        input.checksum_crc32c.as_deref(),
-        input.checksum_crc64nvme.as_deref(),
-        input.checksum_sha1.as_deref(),
-        input.checksum_sha256.as_deref(),
-    ];
-    let claimed = Algorithm::ALL.into_iter().zip(fields).find_map(|(algorithm, value)| Some((algorithm, value?)));
-    match claimed {
-        Some((algorithm, value)) if algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
-            Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", algorithm.name()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The checksum that a client says a part has.
-fn named(part: &CompletedPart) -> Option<&String> {
-    [&part.checksum_crc32, &part.checksum_crc32c, &part.checksum_crc64nvme, &part.checksum_sha1, &part.checksum_sha256]
-        .into_iter()
-        .flatten()
-        .next()
-}
-
-/// AWS wants the checksum of each part with all algorithms; but SDKs that choose a CRC by themselves don't name them.
-fn check_named(given: &[CompletedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
-    let Some(algorithm @ (Algorithm::Sha1 | Algorithm::Sha256)) = algorithm else { return Ok(()) };
-    match given.iter().find(|part| named(part).is_none()) {
-        Some(part) => Err(s3_error!(
-            InvalidRequest,
-            "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
-            algorithm.name(),
-            part.part_number.unwrap_or(0)
-        )),
-        None => Ok(()),
-    }
-}
-
-/// The parts that a client wants, in its order, which has to be that of their numbers.
-fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
-    let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
-    for wanted in given {
-        let number = wanted.part_number.unwrap_or(0);
-        if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
-            return Err(s3_error!(
-                InvalidPartOrder,
-                "The list of parts was not in ascending order. The parts list must be specified in order by part number."
-            ));
-        }
-        let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
-        let part = part.filter(|part| wanted.e_tag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
-        let part = part.ok_or_else(|| {
-            s3_error!(
-                InvalidPart,
-                "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
-            )
-        })?;
-        if let (Some(claimed), Some(found)) = (named(wanted), &part.checksum)
-            && claimed != found
-        {
-            return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
-        }
-        chosen.push(part.clone());
-    }
-    if let Some(small) = chosen[..chosen.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
-        return Err(s3_error!(
-            EntityTooSmall,
-            "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, and all but the last need {PART_BYTES_MIN}",
-            small.number,
-            small.size
-        ));
-    }
-    Ok(chosen)
 }
 
 fn answer(

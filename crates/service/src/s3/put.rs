@@ -257,9 +257,10 @@ impl Gateway {
             let current = self.newest(&bucket.name, key)?.filter(|version| !version.is_marker());
             may_replace(matches, none_match, current.as_ref())?;
         }
+        let shared = self.buckets.share(&bucket.name).await;
         // The bucket may have been changed, or removed, while the content came.
         let bucket = self.bucket(&bucket.name)?;
-        let replaced = self.replaced(&bucket, &name)?;
+        let replaced = self.replaced(&bucket, &name, false)?;
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");
         }
@@ -268,27 +269,25 @@ impl Gateway {
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let object = NewObject { name, kind: Kind::File, modified: None, mode: None, attributes };
-        let (acknowledge, told) = acknowledgement(held);
+        let (acknowledge, told) = acknowledgement((held, shared));
         upload.finish(object, replaced, acknowledge);
         told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
         self.forget_state(&gone);
         Ok(Stored { etag, version_id })
     }
 
-    /// The versions that a new one of a name takes the place of.
-    pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName) -> S3Result<Vec<VersionRow>> {
+    /// The versions that a new one of a name takes the place of; an error if one of them is locked.
+    pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName, bypasses: bool) -> S3Result<Vec<VersionRow>> {
         if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {
             return Ok(Vec::new());
         }
-        match bucket.versioning {
-            Versioning::Enabled => Ok(Vec::new()),
-            Versioning::Never => self.versions(name),
-            Versioning::Suspended => {
-                let mut versions = self.versions(name)?;
-                versions.retain(|row| Version::new(row.clone()).is_null());
-                Ok(versions)
-            }
+        let mut versions = self.versions(name)?;
+        if bucket.versioning == Versioning::Suspended {
+            versions.retain(|row| Version::new(row.clone()).is_null());
         }
+        // A bucket with locks keeps its versions; but one that was lost may have been made again without.
+        versions.iter().try_for_each(|row| self.check_lock(row, bypasses))?;
+        Ok(versions)
     }
 
     /// Forgets what was said of versions that are gone. What is left of it if that fails does no harm.

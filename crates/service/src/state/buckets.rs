@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{State, StateError, now_ms};
+use super::{CopyError, State, StateError, now_ms};
 
 /// What becomes of the version before when an object is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,16 @@ pub enum Versioning {
     Enabled,
     /// It stays if it was put while versions were kept; the null version goes.
     Suspended,
+}
+
+impl Versioning {
+    fn number(self) -> i64 {
+        match self {
+            Self::Never => 0,
+            Self::Enabled => 1,
+            Self::Suspended => 2,
+        }
+    }
 }
 
 /// How firmly a version is kept.
@@ -162,17 +172,12 @@ impl State {
         let changed = self.change("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
-            let versioning = match bucket.versioning {
-                Versioning::Never => 0,
-                Versioning::Enabled => 1,
-                Versioning::Suspended => 2,
-            };
             connection.execute(
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
                 params![
                     name,
-                    versioning,
+                    bucket.versioning.number(),
                     bucket.object_lock,
                     bucket.retention.map(|retention| retention.mode.name()),
                     bucket.retention.map(|retention| retention.period),
@@ -201,6 +206,36 @@ impl State {
         self.forget(|kept| drop(kept.buckets.remove(name)));
         removed
     }
+}
+
+/// All buckets by name, one after another.
+pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Result<(), CopyError>) -> Result<(), CopyError> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM bucket ORDER BY name"))?;
+    for bucket in statement.query_map([], read)? {
+        each(bucket?)?;
+    }
+    Ok(())
+}
+
+/// Puts a bucket there as it is.
+pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
+    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors } = bucket;
+    let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
+    connection.prepare_cached(&statement)?.execute(params![
+        name,
+        owner,
+        created_ms,
+        versioning.number(),
+        object_lock,
+        retention.map(|retention| retention.mode.name()),
+        retention.map(|retention| retention.period),
+        retention.is_some_and(|retention| retention.in_years),
+        policy,
+        tags,
+        public_access.map(PublicAccess::bits),
+        cors,
+    ])?;
+    Ok(())
 }
 
 fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket>> {

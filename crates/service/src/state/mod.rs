@@ -1,45 +1,47 @@
 //! What the service knows beside the catalogue: accounts and their keys, buckets, uploads in parts, restores, and what was said of versions
 //! after they were put. One SQLite file, `service.db`, in the archive's folder.
 //!
+//! Most of it can't be made anew from anything else, so a [copy](COPY_NAME) lies in the archive itself, as an object: without the keys of accounts, which
+//! must not stand where nothing can be erased, and without what is under way.
+//!
 //! Buckets and keys are looked up with every request, so they are kept in memory. Another process may change them (`fulgurite accounts`); the
 //! engine's data version tells, and is asked at most once a second.
 
 mod accounts;
 mod buckets;
+mod copy;
+mod file;
 mod quotas;
+mod recovery;
 mod restores;
 mod uploads;
 mod versions;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 pub use accounts::{Account, AccountKey, NewKey};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
+pub(crate) use copy::copy_name;
+pub use copy::{COPY_NAME, CopyError, Counts};
 pub use quotas::{Begun, OwnQuota, Quota};
+pub(crate) use recovery::copies;
+pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
 pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
-pub use versions::{Retention, VersionState};
+pub use versions::{Retention, Said, VersionState};
 
 /// Its file in an archive's folder.
 pub const FILE: &str = "service.db";
 
-/// Stands in the header of the file: "FuSe".
-const APPLICATION: i32 = 0x4675_5365;
-/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
-const MIGRATIONS: &[&str] = &[include_str!("schema.sql"), include_str!("quotas.sql")];
-/// The schema that this program makes and knows.
-const SCHEMA: i64 = MIGRATIONS.len() as i64;
-/// How long to wait for another process that is writing.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How old what is kept in memory may be when another process has changed it.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -57,7 +59,9 @@ pub enum StateError {
         source: rusqlite::Error,
     },
     /// Not what it should be.
-    #[error("{path} is damaged ({found}); bring it back from a copy, or move it away to begin with new accounts and buckets")]
+    #[error(
+        "{path} is damaged ({found}); bring it back from a copy, or move it away: `fulgurite serve` makes it anew from the archive's own copy"
+    )]
     Damaged {
         /// Its file.
         path: PathBuf,
@@ -65,7 +69,7 @@ pub enum StateError {
         found: String,
     },
     /// Made by a newer program.
-    #[error("{path} has schema {found}, this program knows up to {SCHEMA}; use a newer fulgurite")]
+    #[error("{path} has schema {found}, this program knows up to {}; use a newer fulgurite", file::SCHEMA)]
     Newer {
         /// Its file.
         path: PathBuf,
@@ -82,6 +86,36 @@ pub enum StateError {
         /// The archive of the settings.
         expected: ArchiveId,
     },
+    /// There is none, and the archive has a copy of it.
+    #[error("{path} is not there, and the archive has a copy of {}: `fulgurite serve` makes it anew from that", date(*.copied_ms))]
+    Lost {
+        /// Where it should be.
+        path: PathBuf,
+        /// When the copy was put, milliseconds since 1970.
+        copied_ms: i64,
+    },
+    /// It can't be put in its place.
+    #[error("{path} can't be made anew: {source}")]
+    NotMade {
+        /// Where it should be.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The copy in the archive can't be used.
+    #[error(
+        "{path} is not there, and can't be made anew from its copy in the archive, {COPY_NAME}: {source}. \
+         `fulgurite serve --without-copy` begins without, with new accounts and no buckets, and leaves the copy as it is"
+    )]
+    Copy {
+        /// Where it should be.
+        path: PathBuf,
+        /// What is wrong with the copy.
+        source: CopyError,
+    },
+    /// The catalogue failed.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
     /// There is an account of that name.
     #[error("there is an account called {name} already")]
     AccountExists {
@@ -129,13 +163,16 @@ pub struct State {
 }
 
 impl State {
-    /// Opens the state of an archive, and makes it if there is none.
+    /// Opens the state of an archive, and makes it if there never was one.
     ///
     /// # Errors
-    /// [`StateError`] says what is wrong with the file.
+    /// [`StateError::Lost`] if it isn't there and the archive has a copy of it; else [`StateError`] says what is wrong with the file.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
-        let connection = open(&path, archive.id())?;
+        if let Found::Copy(copy) = find(&archive)? {
+            return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 });
+        }
+        let connection = file::open(&path, archive.id())?;
         let state = Self { path, archive, connection: Mutex::new(connection), kept: RwLock::default(), says: AtomicBool::new(false) };
         let says = state.look("look for versions", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
@@ -219,82 +256,20 @@ impl State {
     }
 }
 
-fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
-    if !path.exists() {
-        use std::os::unix::fs::OpenOptionsExt;
-        // Wrapped secrets and names stand in it.
-        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        if let Err(error) = made
-            && error.kind() != std::io::ErrorKind::AlreadyExists
-        {
-            return Err(StateError::Damaged { path: path.to_owned(), found: format!("it can't be made: {error}") });
-        }
-    }
-    let mut connection = Connection::open(path).map_err(told("open it"))?;
-    let prepare = |connection: &Connection| {
-        connection.busy_timeout(PATIENCE)?;
-        connection.pragma_update(None, "trusted_schema", false)?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        connection.pragma_update(None, "secure_delete", true)?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        // A commit is on stable storage when it returns.
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.set_prepared_statement_cache_capacity(64);
-        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))
-    };
-    let found = prepare(&connection).map_err(told("prepare it"))?;
-    if (1..=SCHEMA).contains(&found) {
-        // Before anything is changed in it.
-        check_owner(&connection, path, archive)?;
-    }
-    if (0..SCHEMA).contains(&found) {
-        bring_up_to_date(&mut connection, archive).map_err(told("bring it up to date"))?;
-    }
-    match found {
-        0..=SCHEMA => {}
-        found if found > SCHEMA => return Err(StateError::Newer { path: path.to_owned(), found }),
-        found => return Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
-    }
-    check_owner(&connection, path, archive)?;
-    Ok(connection)
-}
-
-fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    // Read again: another process may have been first.
-    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    for migration in MIGRATIONS.get(found as usize..).unwrap_or_default() {
-        transaction.execute_batch(migration)?;
-    }
-    if found == 0 {
-        transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-    }
-    transaction.pragma_update(None, "user_version", SCHEMA.max(found))?;
-    transaction.commit()
-}
-
-/// Makes sure that the file is of this program, and of this archive.
-fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
-    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told("read it"))?;
-    if application != APPLICATION {
-        return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
-    }
-    let id: Option<[u8; 16]> =
-        connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told("read it"))?;
-    match id.map(ArchiveId) {
-        Some(found) if found == archive => Ok(()),
-        Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: "it does not say of which archive it is".into() }),
-    }
-}
-
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A time as people read it, to the second.
+pub(crate) fn date(ms: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(ms.div_euclid(1_000)) {
+        Ok(time) => {
+            let (date, clock) = (time.date(), time.time());
+            format!("{date} {:02}:{:02}:{:02} UTC", clock.hour(), clock.minute(), clock.second())
+        }
+        Err(_) => format!("{ms} ms since 1970"),
+    }
 }
 
 /// `N` random bytes of the operating system.
@@ -314,31 +289,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_has() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (path, archive) = (folder.path().join(FILE), ArchiveId([7; 16]));
-        let old = Connection::open(&path).expect("a file");
-        old.execute_batch(MIGRATIONS[0]).expect("tables");
-        old.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0]).expect("a row");
-        old.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', 'x', 1, 5)", []).expect("a row");
-        old.pragma_update(None, "application_id", APPLICATION).expect("set");
-        old.pragma_update(None, "user_version", 1).expect("set");
-        drop(old);
-        assert!(matches!(open(&path, ArchiveId([8; 16])), Err(StateError::OtherArchive { .. })));
-        let connection = open(&path, archive).expect("brought up to date");
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number");
-        let name: String = connection.query_row("SELECT name FROM account", [], |row| row.get(0)).expect("a row");
-        assert_eq!((version, name.as_str()), (SCHEMA, "ada"));
-        assert!(!connection.prepare("SELECT 1 FROM quota").expect("a table").exists([]).expect("a look"));
-        connection.pragma_update(None, "user_version", SCHEMA + 1).expect("set");
-        drop(connection);
-        assert!(matches!(open(&path, archive), Err(StateError::Newer { found, .. }) if found == SCHEMA + 1));
-    }
 }

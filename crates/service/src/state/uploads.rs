@@ -53,17 +53,22 @@ pub type NewPart = Part;
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
+/// Asked every few seconds.
+const BEFORE: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
+
 impl State {
-    /// Begins an upload, and says which.
+    /// Begins an upload, and says which; `None` if its bucket is gone.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<String, StateError> {
+    pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
         // In the order in which they were begun, as the listings of S3 have them.
         let (ms, count) = next_instant();
         let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
-        self.change("begin an upload", |connection| {
-            let statement = format!("INSERT INTO upload ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)");
+        let begun = self.change("begin an upload", |connection| {
+            let statement = format!(
+                "INSERT INTO upload ({COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE EXISTS (SELECT 1 FROM bucket WHERE name = ?2)"
+            );
             connection.execute(
                 &statement,
                 params![
@@ -76,10 +81,9 @@ impl State {
                     upload.checksum_type,
                     if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) }
                 ],
-            )?;
-            Ok(())
+            )
         })?;
-        Ok(id)
+        Ok((begun == 1).then_some(id))
     }
 
     /// An upload that was begun and is not complete.
@@ -114,13 +118,13 @@ impl State {
         })
     }
 
-    /// Uploads that were begun before a time.
+    /// Uploads that were begun before a time, the oldest first: up to `limit`.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn uploads_before(&self, ms: i64) -> Result<Vec<String>, StateError> {
+    pub fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
         self.look("look for old uploads", |connection| {
-            connection.prepare_cached("SELECT id FROM upload WHERE created < ?1")?.query_map([ms], |row| row.get(0))?.collect()
+            connection.prepare_cached(BEFORE)?.query_map(params![ms, limit as i64], |row| row.get(0))?.collect()
         })
     }
 
@@ -236,4 +240,20 @@ fn read(row: &Row<'_>) -> rusqlite::Result<MultipartUpload> {
         checksum_type: row.get(6)?,
         attributes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::file;
+
+    #[test]
+    fn old_uploads_are_found_without_looking_at_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connection = file::open(&folder.path().join("service.db"), fulgurite_domain::ArchiveId([1; 16])).expect("a file");
+        let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {BEFORE}")).expect("a plan");
+        let plan = statement.query_map([5, 5], |row| row.get::<_, String>(3)).expect("a plan");
+        let plan: Vec<String> = plan.map(|step| step.expect("a step")).collect();
+        assert!(plan.len() == 1 && plan[0].contains("upload_by_age (created<?)"), "{plan:?}");
+    }
 }

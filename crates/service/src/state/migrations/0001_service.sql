@@ -36,11 +36,7 @@ CREATE TABLE bucket (
     -- As it was given, so that it comes back the same: whether the period was in years.
     retention_in_years INTEGER NOT NULL,
     policy TEXT,
-    tags TEXT,
-    -- What is blocked of public access, if that was ever said: 1 new lists, 2 lists, 4 new policies, 8 policies.
-    public_access INTEGER,
-    -- Rules for pages of other sites, as JSON.
-    cors TEXT
+    tags TEXT
 ) WITHOUT ROWID;
 
 CREATE TABLE upload (

@@ -7,6 +7,10 @@ CREATE TABLE quota (
     bytes_a_day INTEGER
 ) WITHOUT ROWID;
 
+CREATE TRIGGER quota_inserted AFTER INSERT ON quota BEGIN UPDATE copy SET changes = changes + 1; END;
+CREATE TRIGGER quota_updated AFTER UPDATE ON quota BEGIN UPDATE copy SET changes = changes + 1; END;
+CREATE TRIGGER quota_deleted AFTER DELETE ON quota BEGIN UPDATE copy SET changes = changes + 1; END;
+
 -- What an account has asked for on the last day that it did: restores that end are forgotten, and would be asked for again.
 CREATE TABLE restored (
     account TEXT PRIMARY KEY,

@@ -1,0 +1,108 @@
+//! Removing: what is locked stays, and of everything else nothing stays.
+
+use std::ffi::OsStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use fulgurite_archive::catalogue::{VersionRow, Versions};
+use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::{Access, Archive};
+use fulgurite_domain::ObjectName;
+use fulgurite_service::locks::{Hold, Lock};
+use fulgurite_service::state::{Retention, RetentionMode, Said};
+use serde_json::json;
+
+use crate::args::Rm;
+use crate::list::{PAGE, each_version, name_of};
+use crate::text::count;
+use crate::{Outcome, Session};
+
+pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
+    let archive = session.open(Access::Write)?;
+    let names: Vec<Vec<u8>> = rm.names.iter().map(|argument| removable(argument)).collect::<Result<_>>()?;
+    // All of it is looked at before any of it goes. Nobody else changes the archive meanwhile.
+    check_locks(&archive, rm, &names)?;
+    let mut troubled = false;
+    let mut removed = 0;
+    for name in &names {
+        let mut batch = Vec::new();
+        let mut found = 0_u64;
+        let mut is_folder = false;
+        each_version(&archive, name, Versions::All, &mut |row| {
+            is_folder |= row.record.name.0 != *name;
+            if !is_chosen(rm, name, &row) {
+                return Ok(());
+            }
+            found += 1;
+            batch.push(row);
+            if batch.len() >= PAGE {
+                archive.remove(&batch)?;
+                batch.clear();
+            }
+            Ok(())
+        })?;
+        archive.remove(&batch)?;
+        removed += found;
+        if found == 0 {
+            troubled = true;
+            let shown = ObjectName(name.clone()).display();
+            match (is_folder, rm.version) {
+                (true, None) => eprintln!("fulgurite: {shown} is a folder; --recursive removes it"),
+                (_, Some(version)) => eprintln!("fulgurite: {shown} has no version {version}"),
+                _ => eprintln!("fulgurite: nothing is stored as {shown}"),
+            }
+        }
+    }
+    if session.json {
+        session.answer(&json!({ "removed_versions": removed }));
+    }
+    session.say(&format!("Removed {}.", count(removed, "version", "versions")));
+    Ok(Outcome::troubled_if(troubled))
+}
+
+/// The name meant by an argument, if what has it can be removed.
+fn removable(argument: &OsStr) -> Result<Vec<u8>> {
+    let name = ObjectName(name_of(argument));
+    if name.0.is_empty() {
+        bail!("a name is expected; there is no command that removes everything");
+    }
+    if is_reserved(&name) {
+        bail!("{} is the archive's own, and not removed: the S3 service keeps a copy of its buckets and accounts there", name.display());
+    }
+    Ok(name.0)
+}
+
+/// Whether a version that has the name, or is below it, is to be removed.
+fn is_chosen(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
+    (rm.recursive || row.record.name.0 == name) && rm.version.is_none_or(|version| version == row.record.version)
+}
+
+/// Refuses to remove what is locked over S3: by what it was put with, and by what was said since.
+fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
+    let said = Said::open(archive)?;
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    let mut first = None;
+    let mut locked = 0_u64;
+    for name in names {
+        each_version(archive, name, Versions::All, &mut |row| {
+            if is_chosen(rm, name, &row)
+                && let Some(hold) = Lock::of(&row.record, &said.of(row.id)?).hold(now_ms, rm.bypass_governance_retention)
+            {
+                locked += 1;
+                first.get_or_insert((row.record.name, row.record.version, hold));
+            }
+            Ok(())
+        })?;
+    }
+    let Some((name, version, hold)) = first else { return Ok(()) };
+    let others = match locked - 1 {
+        0 => String::new(),
+        1 => ", and another one is locked".to_owned(),
+        others => format!(", and {others} more are locked"),
+    };
+    let way = match hold {
+        Hold::Retention(Retention { mode: RetentionMode::Governance, .. }) => "; --bypass-governance-retention passes over governance mode",
+        _ => "",
+    };
+    bail!("version {version} of {} is {hold}{others}; nothing was removed{way}", name.display());
+}

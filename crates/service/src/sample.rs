@@ -1,0 +1,57 @@
+//! Archives and gateways for tests.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
+use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
+use fulgurite_domain::Attributes;
+
+use crate::gateway::Gateway;
+use crate::state::{Bucket, Quota, State};
+
+/// An archive on one store, without a service.
+pub(crate) fn archive(home: &Path) -> Arc<Archive> {
+    let settings = Settings {
+        archive: ArchiveSettings { id: new_archive_id(), encrypt: true, master_key: "master.key".into() },
+        limits: Limits::default(),
+        staging: StagingSettings::default(),
+        set: SetSettings { information: 1, redundancy: 0, platter_mib: 64 },
+        stores: vec![StoreSettings { name: "d1".into(), path: home.join("d1") }],
+    };
+    Archive::init(home, &settings).expect("an archive");
+    Arc::new(Archive::open(home, Access::Write).expect("it opens"))
+}
+
+/// A gateway to an archive of its own, with the bucket `photos`, which keeps no versions.
+pub(crate) struct Sample {
+    pub(crate) gateway: Arc<Gateway>,
+    _home: tempfile::TempDir,
+}
+
+impl Sample {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = Arc::new(State::open(archive(home.path())).expect("a state"));
+        state.add_account("ada", true).expect("an account");
+        assert!(state.add_bucket("photos", "ada", false).expect("a bucket"));
+        let gateway = Arc::new(Gateway::new(state, "us-east-1".into(), Quota { open: 1, bytes_a_day: 1 << 30 }).expect("a gateway"));
+        Self { gateway, _home: home }
+    }
+
+    pub(crate) fn bucket(&self) -> Arc<Bucket> {
+        self.gateway.bucket("photos").expect("it is there")
+    }
+
+    /// Content in staging that is no object yet.
+    pub(crate) async fn upload(&self, content: &[u8]) -> Upload {
+        let mut upload = self.gateway.intake.upload();
+        self.gateway.write(&mut upload, content, content.len() as u64).await;
+        upload
+    }
+
+    pub(crate) async fn put(&self, key: &str, content: &[u8]) {
+        let upload = self.upload(content).await;
+        self.gateway.store(&self.bucket(), key, upload, Attributes::default(), (None, None)).await.expect("put");
+    }
+}

@@ -1,0 +1,512 @@
+//! The copy of the service's state that lies in the archive as an object: text that needs no database to be read.
+//!
+//! ```text
+//! {"head":{"what":"…","format":1,"archive":"…","written_ms":…}}
+//! {"account":{"name":"main","id":"…","admin":true,"created_ms":…}}
+//! {"bucket":{"name":"photos","owner":"main",…}}
+//! {"version":{"id":"…","tags":"…","retention":{…},"legal_hold":true}}
+//! {"end":{"accounts":1,"buckets":1,"versions":1}}
+//! ```
+//!
+//! A JSON value in each line, so that neither who writes nor who reads it holds more than a line. docs/service-copy.md is the specification. Whatever
+//! is added to it makes another format: a reader knows all fields of the formats that it takes, and passes over none.
+//!
+//! Platters can't be erased, and an archive may be in clear text. So nothing that opens anything is copied: no keys of accounts, no keys of parts.
+
+use std::io::{self, Write};
+
+use fulgurite_archive::object::ReadError;
+use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
+use rusqlite::params;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{
+    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, VersionState, Versioning, buckets, file, now_ms,
+    versions,
+};
+
+/// The name of the copy in the archive. No bucket can have the name of its folder.
+pub const COPY_NAME: &str = ".fulgurite/service.jsonl";
+/// The format that this program writes; it reads those before, too.
+const FORMAT: u64 = 1;
+/// The longest line: a policy has 20 KiB, and so have the tags of a bucket; in JSON and URLs they are longer.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that are handed on together.
+const PIECE_BYTES: usize = 1 << 20;
+const WHAT: &str = "Copy of what the S3 service of this archive knows beside its objects: accounts (without keys), buckets, and what was said of versions after \
+                    they were put. A JSON value in each line. Times are milliseconds since 1970-01-01 UTC, tags are URL-encoded.";
+
+/// The name of the copy in the archive.
+pub(crate) fn copy_name() -> ObjectName {
+    ObjectName(COPY_NAME.into())
+}
+
+/// Why a copy can't be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The engine failed.
+    #[error("the database: {0}")]
+    Engine(#[from] rusqlite::Error),
+    /// What takes or gives the bytes failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The object can't be read.
+    #[error("it can't be read: {0}")]
+    Read(#[from] ReadError),
+    /// Something else stands in a line than should.
+    #[error("line {line} is no line of a copy ({found})")]
+    Line {
+        /// Its number, from 1.
+        line: u64,
+        /// What was found.
+        found: String,
+    },
+    /// Written by a newer program.
+    #[error("it has format {found}, and this program knows up to {FORMAT}; use a newer fulgurite")]
+    Newer {
+        /// Its format.
+        found: u64,
+    },
+    /// A copy of another archive's state.
+    #[error("it is of archive {found}, and this is archive {expected}")]
+    OtherArchive {
+        /// The archive it is of.
+        found: ArchiveId,
+        /// The archive it was found in.
+        expected: ArchiveId,
+    },
+    /// It doesn't end as it should.
+    #[error("its end says {said:?}, and {found:?} were found")]
+    Counts {
+        /// What its last line says; nothing if there is none.
+        said: Option<Counts>,
+        /// What was there.
+        found: Counts,
+    },
+}
+
+/// How much is in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counts {
+    /// Accounts.
+    pub accounts: u64,
+    /// Buckets.
+    pub buckets: u64,
+    /// Versions of which something was said after they were put.
+    pub versions: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Line {
+    Head(Head),
+    Account(CopiedAccount),
+    Bucket(CopiedBucket),
+    Version(CopiedVersion),
+    End(Counts),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    what: String,
+    format: u64,
+    archive: String,
+    written_ms: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedAccount {
+    name: String,
+    id: String,
+    admin: bool,
+    created_ms: i64,
+    /// Where it has others than the settings say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restore_quota: Option<CopiedQuota>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedQuota {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    open: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes_a_day: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedBucket {
+    name: String,
+    owner: String,
+    created_ms: i64,
+    versioning: CopiedVersioning,
+    object_lock: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    default_retention: Option<CopiedDefault>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tags: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    public_access: Option<CopiedPublicAccess>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cors: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedPublicAccess {
+    block_acls: bool,
+    ignore_acls: bool,
+    block_policy: bool,
+    restrict_buckets: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CopiedVersioning {
+    Never,
+    Enabled,
+    Suspended,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum CopiedMode {
+    Governance,
+    Compliance,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedDefault {
+    mode: CopiedMode,
+    period: u32,
+    unit: Unit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Unit {
+    Days,
+    Years,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedVersion {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tags: Option<String>,
+    /// `null` if it was taken away, and not there if nothing was said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
+    retention: Option<Option<CopiedRetention>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    legal_hold: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopiedRetention {
+    mode: CopiedMode,
+    until_ms: i64,
+}
+
+fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+// Taken apart field by field, so that none can be forgotten.
+
+impl From<Bucket> for CopiedBucket {
+    fn from(Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }: Bucket) -> Self {
+        let versioning = match versioning {
+            Versioning::Never => CopiedVersioning::Never,
+            Versioning::Enabled => CopiedVersioning::Enabled,
+            Versioning::Suspended => CopiedVersioning::Suspended,
+        };
+        let default_retention = retention.map(|DefaultRetention { mode, period, in_years }| CopiedDefault {
+            mode: mode.into(),
+            period,
+            unit: if in_years { Unit::Years } else { Unit::Days },
+        });
+        let public_access = public_access.map(|PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
+            CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
+        });
+        Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }
+    }
+}
+
+impl From<CopiedBucket> for Bucket {
+    fn from(
+        CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }: CopiedBucket,
+    ) -> Self {
+        let versioning = match versioning {
+            CopiedVersioning::Never => Versioning::Never,
+            CopiedVersioning::Enabled => Versioning::Enabled,
+            CopiedVersioning::Suspended => Versioning::Suspended,
+        };
+        let retention = default_retention.map(|CopiedDefault { mode, period, unit }| DefaultRetention {
+            mode: mode.into(),
+            period,
+            in_years: unit == Unit::Years,
+        });
+        let public_access = public_access.map(|CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
+            PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
+        });
+        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }
+    }
+}
+
+impl From<RetentionMode> for CopiedMode {
+    fn from(mode: RetentionMode) -> Self {
+        match mode {
+            RetentionMode::Governance => Self::Governance,
+            RetentionMode::Compliance => Self::Compliance,
+        }
+    }
+}
+
+impl From<CopiedMode> for RetentionMode {
+    fn from(mode: CopiedMode) -> Self {
+        match mode {
+            CopiedMode::Governance => Self::Governance,
+            CopiedMode::Compliance => Self::Compliance,
+        }
+    }
+}
+
+impl CopiedVersion {
+    fn new(id: VersionId, VersionState { tags, retention, legal_hold }: VersionState) -> Self {
+        let retention =
+            retention.map(|retention| retention.map(|Retention { mode, until_ms }| CopiedRetention { mode: mode.into(), until_ms }));
+        Self { id: id.to_string(), tags, retention, legal_hold }
+    }
+
+    fn said(self) -> (String, VersionState) {
+        let Self { id, tags, retention, legal_hold } = self;
+        let retention =
+            retention.map(|retention| retention.map(|CopiedRetention { mode, until_ms }| Retention { mode: mode.into(), until_ms }));
+        (id, VersionState { tags, retention, legal_hold })
+    }
+}
+
+/// What is known of copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// Whether something was changed that the newest copy doesn't have.
+    pub(crate) is_changed: bool,
+    /// The newest copy of this state.
+    pub(crate) version: Option<VersionId>,
+    /// One that was begun, and may have been put or not.
+    pub(crate) begun: Option<VersionId>,
+}
+
+/// How many changes a copy has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changes(i64);
+
+impl State {
+    /// What is known of copies.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn copied(&self) -> Result<Copied, StateError> {
+        self.look("ask for copies", |connection| {
+            let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
+            statement.query_row([], |row| {
+                let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
+                Ok(Copied { is_changed: row.get(0)?, version: version.map(VersionId), begun: begun.map(VersionId) })
+            })
+        })
+    }
+
+    /// Writes a copy of the state of one instant, and says which. Others may change it meanwhile.
+    ///
+    /// # Errors
+    /// [`CopyError`]; what `out` was given is no copy then.
+    pub(crate) fn write_copy(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, CopyError> {
+        // A connection of its own: requests don't wait for it.
+        let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| CopyError::Io(io::Error::other(error)))?;
+        // One transaction sees one instant, from its first reading on.
+        let reading = connection.unchecked_transaction()?;
+        let changes = reading.query_row("SELECT changes FROM copy", [], |row| row.get(0))?;
+        write(&reading, self.archive.id(), out)?;
+        Ok(Changes(changes))
+    }
+
+    /// Records that a copy is about to be put: after a crash it is known as one of this state.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn begin_copy(&self, version: VersionId) -> Result<(), StateError> {
+        self.change("begin a copy", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
+    }
+
+    /// Records that a copy survives a crash.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn keep_copy(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
+        self.change("record a copy", |connection| {
+            connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
+        })
+    }
+}
+
+/// Writes all that is copied.
+fn write(
+    connection: &rusqlite::Connection,
+    archive: ArchiveId,
+    out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>,
+) -> Result<Counts, CopyError> {
+    let mut lines = Lines { gathered: Vec::new(), out };
+    let mut counts = Counts::default();
+    lines.put(&Line::Head(Head { what: WHAT.to_owned(), format: FORMAT, archive: archive.to_string(), written_ms: now_ms() }))?;
+    let mut accounts = connection.prepare(
+        "SELECT name, id, admin, created, quota.account IS NOT NULL, open, bytes_a_day
+         FROM account LEFT JOIN quota ON quota.account = name ORDER BY name",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| {
+        let quota = CopiedQuota { open: row.get(5)?, bytes_a_day: row.get(6)? };
+        Ok(CopiedAccount {
+            name: row.get(0)?,
+            id: row.get(1)?,
+            admin: row.get(2)?,
+            created_ms: row.get(3)?,
+            restore_quota: row.get::<_, bool>(4)?.then_some(quota),
+        })
+    };
+    for account in accounts.query_map([], read)? {
+        lines.put(&Line::Account(account?))?;
+        counts.accounts += 1;
+    }
+    buckets::each(connection, &mut |bucket| {
+        counts.buckets += 1;
+        lines.put(&Line::Bucket(bucket.into()))
+    })?;
+    versions::each(connection, &mut |id, said| {
+        counts.versions += 1;
+        lines.put(&Line::Version(CopiedVersion::new(id, said)))
+    })?;
+    lines.put(&Line::End(counts))?;
+    lines.end()?;
+    Ok(counts)
+}
+
+/// Lines on their way out, in pieces.
+struct Lines<'a> {
+    gathered: Vec<u8>,
+    out: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, line: &Line) -> Result<(), CopyError> {
+        serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
+        self.gathered.write_all(b"\n")?;
+        if self.gathered.len() >= PIECE_BYTES { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<(), CopyError> {
+        Ok((self.out)(std::mem::take(&mut self.gathered))?)
+    }
+}
+
+/// Reads a copy, piece by piece, into the tables of a file that has none of it yet.
+pub(super) struct Reader<'a> {
+    connection: &'a rusqlite::Connection,
+    archive: ArchiveId,
+    /// A line of which not all is here.
+    begun: Vec<u8>,
+    line: u64,
+    counts: Counts,
+    end: Option<Counts>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(connection: &'a rusqlite::Connection, archive: ArchiveId) -> Self {
+        Self { connection, archive, begun: Vec::new(), line: 0, counts: Counts::default(), end: None }
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
+        while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
+            self.begun.extend_from_slice(&bytes[..at]);
+            bytes = &bytes[at + 1..];
+            let line = std::mem::take(&mut self.begun);
+            self.take(&line)?;
+        }
+        self.begun.extend_from_slice(bytes);
+        if self.begun.len() > LINE_BYTES_MAX {
+            self.line += 1;
+            return Err(self.wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        Ok(())
+    }
+
+    /// Ends, and says how much there was.
+    pub(super) fn end(self) -> Result<Counts, CopyError> {
+        if self.begun.is_empty() && self.end == Some(self.counts) {
+            return Ok(self.counts);
+        }
+        Err(CopyError::Counts { said: self.end, found: self.counts })
+    }
+
+    fn wrong(&self, found: impl ToString) -> CopyError {
+        CopyError::Line { line: self.line, found: found.to_string() }
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<(), CopyError> {
+        self.line += 1;
+        if self.line == 1 {
+            // Of a newer format only this much can be known.
+            let head: serde_json::Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+            match head["head"]["format"].as_u64() {
+                Some(1..=FORMAT) => {}
+                Some(found) if found > FORMAT => return Err(CopyError::Newer { found }),
+                _ => return Err(self.wrong("a head with a format is expected")),
+            }
+        }
+        let line: Line = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
+        match line {
+            Line::Head(head) if self.line == 1 => {
+                let found: ArchiveId = head.archive.parse().map_err(|error| self.wrong(error))?;
+                if found != self.archive {
+                    return Err(CopyError::OtherArchive { found, expected: self.archive });
+                }
+            }
+            Line::End(counts) if self.line > 1 && self.end.is_none() => self.end = Some(counts),
+            line if self.line == 1 || self.end.is_some() || matches!(line, Line::Head(_)) => {
+                return Err(self.wrong("it stands in another place than it should"));
+            }
+            Line::Account(CopiedAccount { name, id, admin, created_ms, restore_quota }) => {
+                let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4)";
+                self.connection.prepare_cached(statement)?.execute(params![name, id, admin, created_ms])?;
+                if let Some(CopiedQuota { open, bytes_a_day }) = restore_quota {
+                    let statement = "INSERT INTO quota (account, open, bytes_a_day) VALUES (?1, ?2, ?3)";
+                    self.connection.prepare_cached(statement)?.execute(params![name, open, bytes_a_day])?;
+                }
+                self.counts.accounts += 1;
+            }
+            Line::Bucket(bucket) => {
+                buckets::insert(self.connection, &bucket.into())?;
+                self.counts.buckets += 1;
+            }
+            Line::Version(version) => {
+                let (id, said) = version.said();
+                let id: VersionId = id.parse().map_err(|error| self.wrong(error))?;
+                versions::say(self.connection, id, &said)?;
+                self.counts.versions += 1;
+            }
+            Line::Head(_) | Line::End(_) => unreachable!("taken above"),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

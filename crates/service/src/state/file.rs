@@ -1,0 +1,155 @@
+//! The file `service.db`: made, brought up to date, opened, or refused.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fulgurite_domain::ArchiveId;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+
+use super::StateError;
+
+/// Stands in the header of the file: "FuSe".
+const APPLICATION: i32 = 0x4675_5365;
+/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_service.sql"),
+    include_str!("migrations/0002_copies.sql"),
+    include_str!("migrations/0003_quotas.sql"),
+    include_str!("migrations/0004_ages.sql"),
+    include_str!("migrations/0005_others.sql"),
+];
+/// The schema that this program makes and knows.
+pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+/// How long to wait for another process that is writing.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether there is a file with something in it. An empty one is what a making that was cut short leaves.
+pub(super) fn is_there(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// Opens the file of an archive, and makes it if there is none.
+pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
+    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
+    if !path.exists() {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Wrapped secrets and names stand in it.
+        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        if let Err(error) = made
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            return Err(StateError::Damaged { path: path.to_owned(), found: format!("it can't be made: {error}") });
+        }
+    }
+    let mut connection = Connection::open(path).map_err(told("open it"))?;
+    let prepare = |connection: &Connection| {
+        prepare(connection)?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "secure_delete", true)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        // A commit is on stable storage when it returns.
+        connection.pragma_update(None, "synchronous", "full")?;
+        version(connection)
+    };
+    let found = prepare(&connection).map_err(told("prepare it"))?;
+    if (1..=SCHEMA).contains(&found) {
+        // Before anything is changed in it.
+        check_owner(&connection, path, archive)?;
+    }
+    if (0..SCHEMA).contains(&found) {
+        bring_up_to_date(&mut connection, archive).map_err(told("make it"))?;
+    }
+    check(&connection, path, archive)?;
+    Ok(connection)
+}
+
+/// Opens the file of an archive to read it, as it was when a transaction begins; it may be of an older schema.
+pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
+    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(told("open it"))?;
+    prepare(&connection).map_err(told("prepare it"))?;
+    check(&connection, path, archive)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Read again: another process may have been first.
+    let found = version(&transaction)?.clamp(0, SCHEMA);
+    for migration in &MIGRATIONS[found as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    if found == 0 {
+        transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+    }
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    transaction.commit()
+}
+
+/// Makes sure that the file is of this archive, in a schema that this program knows.
+fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
+    let found = version(connection).map_err(|source| StateError::Engine { path: path.to_owned(), action: "read it", source })?;
+    match found {
+        1..=SCHEMA => check_owner(connection, path, archive),
+        found if found > SCHEMA => Err(StateError::Newer { path: path.to_owned(), found }),
+        found => Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
+    }
+}
+
+fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
+    let told = |source| StateError::Engine { path: path.to_owned(), action: "read it", source };
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told)?;
+    if application != APPLICATION {
+        return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
+    }
+    let id: Option<[u8; 16]> =
+        connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told)?;
+    match id.map(ArchiveId) {
+        Some(found) if found == archive => Ok(()),
+        Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
+        None => Err(StateError::Damaged { path: path.to_owned(), found: "it does not say of which archive it is".into() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, archive) = (folder.path().join("service.db"), ArchiveId([7; 16]));
+        let old = Connection::open(&path).expect("a file");
+        old.execute_batch(MIGRATIONS[0]).expect("tables");
+        old.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0]).expect("a row");
+        old.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', 'x', 1, 5)", []).expect("a row");
+        old.pragma_update(None, "application_id", APPLICATION).expect("set");
+        old.pragma_update(None, "user_version", 1).expect("set");
+        drop(old);
+        assert!(matches!(open(&path, ArchiveId([8; 16])), Err(StateError::OtherArchive { .. })));
+        assert_eq!(version(&open_read_only(&path, archive).expect("readable as it is")).expect("a number"), 1);
+        let connection = open(&path, archive).expect("brought up to date");
+        assert_eq!(version(&connection).expect("a number"), SCHEMA);
+        let name: String = connection.query_row("SELECT name FROM account", [], |row| row.get(0)).expect("a row");
+        let is_changed: bool = connection.query_row("SELECT changes > copied FROM copy", [], |row| row.get(0)).expect("a row");
+        assert_eq!((name.as_str(), is_changed), ("ada", true));
+        connection.pragma_update(None, "user_version", SCHEMA + 1).expect("set");
+        drop(connection);
+        assert!(matches!(open(&path, archive), Err(StateError::Newer { found, .. }) if found == SCHEMA + 1));
+    }
+}

@@ -1,0 +1,229 @@
+//! A `service.db` that is lost, made anew from the copy in the archive.
+//!
+//! It is complete or not there at all: it is made under another name, and gets its own when it is on the disk.
+
+use std::path::{Path, PathBuf};
+
+use fulgurite_archive::Archive;
+use fulgurite_archive::catalogue::VersionRow;
+use fulgurite_archive::object::{ObjectReader, ReadError};
+use rusqlite::Connection;
+
+use super::copy::{Counts, Reader, copy_name};
+use super::{FILE, StateError, file};
+
+/// What there is of a service's state before it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// The file.
+    File,
+    /// No file, and a copy in the archive: this version.
+    Copy(Box<VersionRow>),
+    /// Neither.
+    Nothing,
+}
+
+/// What was made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// When the copy was put, milliseconds since 1970. What was changed later is missing.
+    pub copied_ms: i64,
+    /// How much there was in it.
+    pub counts: Counts,
+}
+
+/// Looks for the state of an archive.
+///
+/// # Errors
+/// [`StateError::Catalogue`].
+pub fn find(archive: &Archive) -> Result<Found, StateError> {
+    if file::is_there(&archive.home().join(FILE)) {
+        return Ok(Found::File);
+    }
+    let newest = copies(archive)?.into_iter().next();
+    Ok(newest.map_or(Found::Nothing, |copy| Found::Copy(Box::new(copy))))
+}
+
+/// The copies in the archive, newest first.
+pub(crate) fn copies(archive: &Archive) -> Result<Vec<VersionRow>, StateError> {
+    let mut copies = archive.reading().versions_of(&copy_name())?;
+    copies.retain(|row| row.record.kind.has_content());
+    Ok(copies)
+}
+
+/// Makes the state of an archive anew from its copy. Keys of accounts are not in it.
+///
+/// # Errors
+/// [`StateError::Copy`] if the copy can't be used, or what failed; there is no file then, as before.
+pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateError> {
+    let path = archive.home().join(FILE);
+    let wrong = |source| StateError::Copy { path: path.clone(), source };
+    let counts = make(archive, |connection| {
+        let mut reader = Reader::new(connection, archive.id());
+        let mut failure = None;
+        let read = ObjectReader::new(archive).read(copy, &mut |bytes| {
+            reader.read(bytes).map_err(|error| {
+                failure = Some(error);
+                std::io::ErrorKind::InvalidData.into()
+            })
+        });
+        match (failure, read) {
+            (Some(error), _) => return Err(wrong(error)),
+            (None, Err(error)) => return Err(wrong(ReadError::into(error))),
+            (None, Ok(())) => {}
+        }
+        let counts = reader.end().map_err(wrong)?;
+        let recorded = connection.execute("UPDATE copy SET copied = changes, version = ?1", [copy.id.0]);
+        recorded.map_err(|error| wrong(error.into()))?;
+        Ok(counts)
+    })?;
+    Ok(Recovered { copied_ms: copy.record.created_ms as i64, counts })
+}
+
+/// Makes an empty state though the archive has a copy, which stays as it is, also when this state is copied.
+///
+/// # Errors
+/// What failed; there is no file then, as before.
+pub fn begin_without_copy(archive: &Archive) -> Result<(), StateError> {
+    make(archive, |_| Ok(()))
+}
+
+/// Makes the file and fills it, in one transaction.
+fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateError>) -> Result<T, StateError> {
+    let path = archive.home().join(FILE);
+    let fresh = with_suffix(&path, ".recovering");
+    let not_made = |source| StateError::NotMade { path: path.clone(), source };
+    let told = |source| StateError::Engine { path: fresh.clone(), action: "make it", source };
+    remove_database(&fresh).map_err(not_made)?;
+    let made = (|| {
+        let mut connection = file::open(&fresh, archive.id())?;
+        let transaction = connection.transaction().map_err(told)?;
+        let made = fill(&transaction)?;
+        transaction.commit().map_err(told)?;
+        // Brings everything from the log into the file.
+        connection.close().map_err(|(_, source)| told(source))?;
+        Ok(made)
+    })();
+    let Ok(made) = made else {
+        // The next attempt would remove it too.
+        let _ = remove_database(&fresh);
+        return made;
+    };
+    let sync = || std::fs::File::open(archive.home()).and_then(|home| home.sync_all());
+    let put = || {
+        // A log of the lost file would be read into this one.
+        remove_database(&path)?;
+        sync()?;
+        std::fs::rename(&fresh, &path)?;
+        sync()
+    };
+    put().map_err(not_made)?;
+    Ok(made)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn remove_database(path: &Path) -> std::io::Result<()> {
+    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| match std::fs::remove_file(with_suffix(path, suffix)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fulgurite_archive::Source;
+    use fulgurite_archive::watch::Unwatched;
+
+    use super::*;
+    use crate::sample::archive;
+    use crate::state::{CopyError, State};
+
+    fn put(archive: &Archive, text: &str) {
+        let source = Source::Stream { reader: Box::new(std::io::Cursor::new(text.to_owned())), name: copy_name() };
+        assert_eq!(archive.put(std::iter::once(source), &Unwatched).expect("put").objects, 1);
+    }
+
+    fn newest(archive: &Archive) -> VersionRow {
+        match find(archive).expect("looked") {
+            Found::Copy(copy) => *copy,
+            found => panic!("a copy is expected: {found:?}"),
+        }
+    }
+
+    /// A copy of a state with this account, as a service would put it.
+    fn copy_of(archive: &Arc<Archive>, account: &str) -> String {
+        let state = State::open(archive.clone()).expect("a state");
+        state.add_account(account, true).expect("an account");
+        let mut text = Vec::new();
+        let mut gather = |piece: Vec<u8>| {
+            text.extend(piece);
+            Ok(())
+        };
+        state.write_copy(&mut gather).expect("a copy");
+        drop(state);
+        remove_database(&archive.home().join(FILE)).expect("removed");
+        String::from_utf8(text).expect("text")
+    }
+
+    #[test]
+    fn a_lost_file_is_made_anew_from_the_newest_copy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        assert_eq!(find(&archive).expect("looked"), Found::Nothing);
+        let (first, second) = (copy_of(&archive, "ada"), copy_of(&archive, "bo"));
+        put(&archive, &first);
+        put(&archive, &second);
+        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })), "an empty one would hide what is lost");
+        assert!(!folder.path().join(FILE).exists());
+        let copy = newest(&archive);
+        let recovered = recover(&archive, &copy).expect("made anew");
+        assert_eq!(
+            recovered,
+            Recovered { copied_ms: copy.record.created_ms as i64, counts: Counts { accounts: 1, buckets: 0, versions: 0 } }
+        );
+        assert_eq!(find(&archive).expect("looked"), Found::File);
+        let state = State::open(archive.clone()).expect("it opens");
+        let accounts = state.accounts().expect("accounts");
+        assert_eq!((accounts[0].0.name.as_str(), accounts[0].1.len()), ("bo", 0), "without its key");
+        let copied = state.copied().expect("known");
+        assert_eq!((copied.is_changed, copied.version), (false, Some(copy.id)));
+        state.add_account("eve", false).expect("an account");
+        assert!(state.copied().expect("known").is_changed);
+    }
+
+    #[test]
+    fn a_copy_that_is_wrong_leaves_no_file_and_can_be_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        let text = copy_of(&archive, "ada");
+        put(&archive, &text.replacen("\"format\":1", "\"format\":99", 1));
+        let newer = recover(&archive, &newest(&archive)).expect_err("it is newer").to_string();
+        assert!(newer.contains("format 99") && newer.contains("--without-copy"), "{newer}");
+        put(&archive, &text[..text.len() / 2]);
+        let copy = newest(&archive);
+        assert!(matches!(recover(&archive, &copy), Err(StateError::Copy { source: CopyError::Counts { .. }, .. })));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(FILE)), "{left:?}");
+        begin_without_copy(&archive).expect("begun");
+        let state = State::open(archive.clone()).expect("it opens");
+        assert!(state.accounts().expect("accounts").is_empty());
+        assert_eq!(state.copied().expect("known").version, None, "no copy is of this state");
+    }
+
+    #[test]
+    fn a_log_that_was_left_behind_is_not_read_into_the_new_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let archive = archive(folder.path());
+        put(&archive, &copy_of(&archive, "ada"));
+        std::fs::write(folder.path().join("service.db-wal"), b"the log of the lost file").expect("written");
+        recover(&archive, &newest(&archive)).expect("made anew");
+        assert_eq!(State::open(archive.clone()).expect("it opens").accounts().expect("accounts").len(), 1);
+    }
+}

@@ -1,0 +1,256 @@
+"""A service.db that is lost: the archive has a copy, and the next start makes the file anew from it, from platters alone if need be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from serving import START_S, Own, connect
+from wire import Account, refused
+
+COPY = ".fulgurite/service.jsonl"
+UNTIL = (datetime.now(UTC) + timedelta(days=400)).replace(microsecond=0)
+EARLIER = (datetime.now(UTC) + timedelta(days=40)).replace(microsecond=0)
+POLICY = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"AWS": "second"}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::plain/*"}],
+}
+
+
+def lose(own: Own, *names: str) -> None:
+    for name in names:
+        for path in own.archive.glob(f"{name}*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if path.name == "staging":
+                path.mkdir()
+
+
+def copies(own: Own) -> list[dict]:
+    listed = own.run("--json", "ls", "--versions", COPY)
+    return [json.loads(line) for line in listed.stdout.splitlines()]
+
+
+def tags(**values: str) -> dict:
+    return {"TagSet": [{"Key": key, "Value": value} for key, value in values.items()]}
+
+
+def furnish(own: Own) -> dict[str, str]:
+    """Buckets with all that is set on them, and versions with what is said later. Gives the versions by what was said."""
+    s3, second = connect(own.server, own.account), connect(own.server, own.add_account("second"))
+    s3.create_bucket(Bucket="plain")
+    s3.put_bucket_tagging(Bucket="plain", Tagging=tags(colour="blue + green", empty=""))
+    s3.put_bucket_policy(Bucket="plain", Policy=json.dumps(POLICY))
+    s3.put_object(Bucket="plain", Key="object", Body=b"plain", Tagging="put=with", Metadata={"a": "b"})
+    second.create_bucket(Bucket="of-the-second")
+    second.put_bucket_versioning(Bucket="of-the-second", VersioningConfiguration={"Status": "Suspended"})
+    second.put_object(Bucket="of-the-second", Key="object", Body=b"second")
+    s3.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    default = {"Mode": "GOVERNANCE", "Years": 2}
+    s3.put_object_lock_configuration(
+        Bucket="locked", ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": default}}
+    )
+    put = {key: s3.put_object(Bucket="locked", Key=key, Body=key.encode())["VersionId"] for key in ("tagged", "kept", "held", "freed")}
+    which = {key: {"Bucket": "locked", "Key": key, "VersionId": version} for key, version in put.items()}
+    s3.put_object_tagging(**which["tagged"], Tagging=tags(said="later"))
+    bypass = {"BypassGovernanceRetention": True}
+    s3.put_object_retention(**which["kept"], Retention={"Mode": "COMPLIANCE", "RetainUntilDate": UNTIL}, **bypass)
+    s3.put_object_retention(**which["freed"], Retention={}, **bypass)
+    s3.put_object_legal_hold(**which["held"], LegalHold={"Status": "ON"})
+    s3.put_object_retention(**which["held"], Retention={"Mode": "GOVERNANCE", "RetainUntilDate": EARLIER}, **bypass)
+    return put
+
+
+def known(s3, put: dict[str, str]) -> dict:
+    """Everything that service.db knows of what `furnish` made, as clients are told it."""
+
+    def told(call, **arguments):
+        try:
+            return {name: value for name, value in call(**arguments).items() if name != "ResponseMetadata"}
+        except s3.exceptions.ClientError as error:
+            return error.response["Error"]["Code"]
+
+    found = {"buckets": told(s3.list_buckets)}
+    for bucket in ("plain", "of-the-second", "locked"):
+        for call in (
+            s3.get_bucket_versioning,
+            s3.get_bucket_tagging,
+            s3.get_bucket_policy,
+            s3.get_object_lock_configuration,
+            s3.get_bucket_acl,
+            s3.list_object_versions,
+        ):
+            found[bucket, call.__name__] = told(call, Bucket=bucket)
+    for key, version in put.items():
+        for call in (s3.get_object_tagging, s3.get_object_retention, s3.get_object_legal_hold, s3.head_object):
+            found[key, call.__name__] = told(call, Bucket="locked", Key=key, VersionId=version)
+    found["plain tags"] = told(s3.get_object_tagging, Bucket="plain", Key="object")
+    return found
+
+
+@pytest.mark.parametrize("lost", [["service.db"], ["service.db", "catalogue.db", "staging"]], ids=["service", "all-but-platters-and-keys"])
+def test_a_lost_service_db_is_made_anew_from_the_copy_in_the_archive(own, lost):
+    with own:
+        put = furnish(own)
+        before = known(connect(own.server, own.account), put)
+        assert before["kept", "get_object_retention"]["Retention"] == {"Mode": "COMPLIANCE", "RetainUntilDate": UNTIL}
+    assert own.run("flush").returncode == 0
+    lose(own, *lost)
+    if "catalogue.db" in lost:
+        assert own.run("catalogue", "rebuild").returncode == 0
+    old = own.account
+    with own:
+        assert own.said["recovered"].items() >= {"accounts": 2, "buckets": 3, "versions": 4}.items()
+        assert (own.said["account"], own.said["new"]) == ("main", False)
+        with refused("InvalidAccessKeyId", 403):
+            connect(own.server, old).list_buckets()
+        s3 = connect(own.server, own.account)
+        assert known(s3, put) == before
+        assert s3.get_object(Bucket="plain", Key="object")["Body"].read() == b"plain"
+        for key in ("kept", "held"):
+            with refused("AccessDenied", 403):
+                s3.delete_object(Bucket="locked", Key=key, VersionId=put[key], BypassGovernanceRetention=True)
+        s3.delete_object(Bucket="locked", Key="freed", VersionId=put["freed"])
+        added = json.loads(own.run("--json", "accounts", "key", "second").stdout)
+        second = connect(own.server, Account(added["access_key"], added["secret_key"]))
+        assert [bucket["Name"] for bucket in second.list_buckets()["Buckets"]] == ["of-the-second"]
+        assert second.get_object(Bucket="plain", Key="object")["Body"].read() == b"plain"
+    log = own.log.read_text()
+    assert "was not there" in log and "what was changed after that time is missing" in log, log
+    with own:
+        assert "recovered" not in own.said and "access_key" not in own.said
+
+
+def test_a_copy_is_put_before_a_set_is_written(own):
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="photos")
+        client.put_object(Bucket="photos", Key="moon", Body=b"moon")
+        own.kill()
+        assert copies(own) == [], "a kill leaves no time for one"
+        settings = own.archive / "service.toml"
+        settings.write_text(settings.read_text().replace("flush_after_hours = 24", "flush_after_hours = 0"))
+        own.start()
+        until = time.monotonic() + START_S
+        while (staged := json.loads(own.run("--json", "status").stdout)["staged"]["versions"]) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert staged == 0
+        own.kill()
+        lose(own, "service.db", "catalogue.db", "staging")
+        assert own.run("catalogue", "rebuild").returncode == 0
+        own.start()
+        assert own.said["recovered"]["buckets"] == 1
+        assert connect(own.server, own.account).get_object(Bucket="photos", Key="moon")["Body"].read() == b"moon"
+
+
+def test_a_copy_takes_the_place_of_the_one_before_and_none_is_put_where_nothing_changed(own):
+    with own:
+        pass
+    [first] = copies(own)
+    with own:
+        connect(own.server, own.account).list_buckets()
+    assert copies(own) == [first]
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="photos")
+        # Objects alone are none of the service's state.
+        client.put_object(Bucket="photos", Key="moon", Body=b"moon")
+    [second] = copies(own)
+    assert second["version"] > first["version"]
+    with own:
+        connect(own.server, own.account).put_object(Bucket="photos", Key="moon", Body=b"another moon")
+    assert copies(own) == [second]
+
+
+def test_what_changed_after_the_last_copy_is_missing_and_its_folder_is_told(own):
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="before")
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="after")
+        client.put_object(Bucket="after", Key="object", Body=b"still there")
+        own.kill()
+        lose(own, "service.db")
+        own.start()
+        client = connect(own.server, own.account)
+        assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["before"]
+        assert "these folders of the archive are no buckets: after." in own.log.read_text()
+        client.create_bucket(Bucket="after")
+        assert client.get_object(Bucket="after", Key="object")["Body"].read() == b"still there"
+
+
+def test_nothing_begins_an_empty_service_where_there_is_a_copy_unless_told(own):
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="photos")
+    [copy] = copies(own)
+    lose(own, "service.db")
+    refused_ = own.run("accounts", "list")
+    assert refused_.returncode == 1 and "fulgurite serve" in refused_.stderr, refused_
+    assert not (own.archive / "service.db").exists()
+    own.start("--without-copy")
+    assert "recovered" not in own.said and own.said["account"] == "main"
+    assert connect(own.server, own.account).list_buckets()["Buckets"] == []
+    own.stop()
+    newest, kept = copies(own)
+    assert kept == copy and newest["version"] == copy["version"] + 1, "the copy that was passed over stays"
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="another")
+    newest, kept = copies(own)
+    assert kept == copy and newest["version"] == copy["version"] + 2
+
+
+def test_an_archive_without_a_copy_says_which_folders_are_no_buckets(own, tmp_path):
+    stores = [f"--store={tmp_path / f'd{number}'}" for number in (1, 2)]
+    assert own.run("init", *stores).returncode == 0
+    file = tmp_path / "file"
+    file.write_text("moon")
+    for folder in ("photos", "papers/1969", "No Bucket"):
+        assert own.run("put", str(file), "--to", folder).returncode == 0
+    assert own.run("put", str(file)).returncode == 0
+    with own:
+        assert "these folders of the archive are no buckets: papers, photos." in own.log.read_text()
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="photos")
+        assert client.get_object(Bucket="photos", Key="file")["Body"].read() == b"moon"
+    said = own.log.read_text()
+    with own:
+        assert "are no buckets" not in own.log.read_text()[len(said) :], "where there are buckets, folders are meant to be none"
+
+
+def test_the_copy_is_text_without_secrets_that_nobody_puts_or_removes_by_accident(own, tmp_path):
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="photos")
+        key, secret = own.account.access_key, own.account.secret_key
+    text = own.run("get", COPY, "-").stdout
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert [next(iter(line)) for line in lines] == ["head", "account", "bucket", "end"]
+    assert key not in text and secret not in text and "wrapped" not in text
+    assert COPY not in own.run("ls").stdout and COPY not in own.run("ls", "--versions").stdout
+    assert own.run("ls", ".fulgurite").stdout == COPY + "\n"
+    for arguments in (["rm", COPY], ["rm", "-r", ".fulgurite"], ["rm", "/.fulgurite/"], ["rm", COPY, "--version", "1"]):
+        ran = own.run(*arguments)
+        assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for arguments in ([str(file), "--name", COPY], [str(file), "--to", ".fulgurite"], [str(file), "--to", ".fulgurite/more"]):
+        ran = own.run("put", *arguments)
+        assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+    everything = tmp_path / "everything"
+    assert own.run("get", "--all", str(everything)).returncode == 0
+    assert not (everything / ".fulgurite").exists()
+    (everything / ".fulgurite").mkdir()
+    (everything / ".fulgurite/service.jsonl").write_text("mine")
+    (everything / "other").write_text("mine")
+    ran = own.run("put", ".", cwd=everything)
+    assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+    assert own.run("ls").stdout == "other\n"
+    assert own.run("get", COPY, "-").stdout == text
+    with own:
+        client = connect(own.server, own.account)
+        with refused({"InvalidBucketName", "NoSuchBucket"}, {400, 404}):
+            client.get_object(Bucket=".fulgurite", Key="service.jsonl")
+        with refused({"InvalidArgument", "NoSuchBucket"}, {400, 404}):
+            client.copy_object(Bucket="photos", Key="copy", CopySource={"Bucket": ".fulgurite", "Key": "service.jsonl"})
