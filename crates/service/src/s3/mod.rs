@@ -204,12 +204,6 @@ impl S3 for Operations {
     async fn get_bucket_website(&self, request: S3Request<d::GetBucketWebsiteInput>) -> S3Result<S3Response<d::GetBucketWebsiteOutput>> {
         self.0.website(request)
     }
-    async fn put_bucket_ownership_controls(
-        &self,
-        request: S3Request<d::PutBucketOwnershipControlsInput>,
-    ) -> S3Result<S3Response<d::PutBucketOwnershipControlsOutput>> {
-        self.0.put_ownership(request)
-    }
     async fn put_object(&self, request: S3Request<d::PutObjectInput>) -> S3Result<S3Response<d::PutObjectOutput>> {
         self.0.put(request).await
     }
