@@ -75,7 +75,7 @@ def test_a_clock_that_is_wrong_by_less_is_accepted(wire, target, minutes):
     assert wire.send("GET", target, signer=wire.signer(when=datetime.now(UTC) + timedelta(minutes=minutes))).status == 200
 
 
-@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%Y%m%dT%H%M%SZ"], ids=["HTTP", "ISO 8601"])
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%a, %d %b %Y %H:%M:%S -0000", "%Y%m%dT%H%M%SZ"], ids=["HTTP", "mail", "ISO 8601"])
 def test_the_time_may_stand_in_the_header_date(wire, target, form):
     def send(minutes: int, date: str | None = None):
         signer = wire.signer(when=datetime.now(UTC) + timedelta(minutes=minutes))

@@ -52,7 +52,10 @@ pub(crate) fn date(headers: &mut HeaderMap) {
         if is_stamp(date) {
             return Some(date.to_owned());
         }
-        let time: time::OffsetDateTime = Timestamp::parse(TimestampFormat::HttpDate, date).ok()?.into();
+        // Mail has other words for it.
+        let date =
+            date.strip_suffix("-0000").or_else(|| date.strip_suffix("+0000")).map_or_else(|| date.to_owned(), |rest| format!("{rest}GMT"));
+        let time: time::OffsetDateTime = Timestamp::parse(TimestampFormat::HttpDate, &date).ok()?.into();
         let (day, clock) = (time.date(), time.time());
         let (hour, minute, second) = clock.as_hms();
         Some(format!("{:04}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", day.year(), u8::from(day.month()), day.day()))
@@ -271,6 +274,7 @@ mod tests {
         };
         let signed = ("authorization", "AWS4-HMAC-SHA256 Credential=");
         assert_eq!(dated(&[signed, ("date", "Thu, 01 Jan 2026 02:03:04 GMT")]).as_deref(), Some("20260101T020304Z"));
+        assert_eq!(dated(&[signed, ("date", "Thu, 01 Jan 2026 02:03:04 -0000")]).as_deref(), Some("20260101T020304Z"));
         assert_eq!(dated(&[signed, ("date", "20260101T020304Z")]).as_deref(), Some("20260101T020304Z"));
         assert_eq!(dated(&[signed, ("date", "20260101T020304Z"), ("x-amz-date", "20270101T000000Z")]).as_deref(), Some("20270101T000000Z"));
         assert_eq!(dated(&[signed, ("date", "yesterday")]), None);
