@@ -34,6 +34,12 @@ def copies(own: Own) -> list[dict]:
     return [json.loads(line) for line in listed.stdout.splitlines()]
 
 
+def listed(own: Own) -> list[dict]:
+    """The accounts, but for their keys."""
+    listed = json.loads(own.run("--json", "accounts", "list").stdout)
+    return [{name: value for name, value in account.items() if name != "access_keys"} for account in listed]
+
+
 def tags(**values: str) -> dict:
     return {"TagSet": [{"Key": key, "Value": value} for key, value in values.items()]}
 
@@ -44,6 +50,9 @@ def furnish(own: Own) -> dict[str, str]:
     s3.create_bucket(Bucket="plain")
     s3.put_bucket_tagging(Bucket="plain", Tagging=tags(colour="blue + green", empty=""))
     s3.put_bucket_policy(Bucket="plain", Policy=json.dumps(POLICY))
+    pages = {"AllowedMethods": ["GET"], "AllowedOrigins": ["https://a.example"]}
+    s3.put_bucket_cors(Bucket="plain", CORSConfiguration={"CORSRules": [pages]})
+    s3.put_public_access_block(Bucket="plain", PublicAccessBlockConfiguration={"BlockPublicPolicy": True})
     s3.put_object(Bucket="plain", Key="object", Body=b"plain", Tagging="put=with", Metadata={"a": "b"})
     second.create_bucket(Bucket="of-the-second")
     second.put_bucket_versioning(Bucket="of-the-second", VersioningConfiguration={"Status": "Suspended"})
@@ -79,6 +88,8 @@ def known(s3, put: dict[str, str]) -> dict:
             s3.get_bucket_versioning,
             s3.get_bucket_tagging,
             s3.get_bucket_policy,
+            s3.get_bucket_cors,
+            s3.get_public_access_block,
             s3.get_object_lock_configuration,
             s3.get_bucket_acl,
             s3.list_object_versions,
@@ -95,6 +106,8 @@ def known(s3, put: dict[str, str]) -> dict:
 def test_a_lost_service_db_is_made_anew_from_the_copy_in_the_archive(own, lost):
     with own:
         put = furnish(own)
+        assert own.run("accounts", "quota", "second", "--open", "7").returncode == 0
+        accounts = listed(own)
         before = known(connect(own.server, own.account), put)
         assert before["kept", "get_object_retention"]["Retention"] == {"Mode": "COMPLIANCE", "RetainUntilDate": UNTIL}
     assert own.run("flush").returncode == 0
@@ -109,6 +122,7 @@ def test_a_lost_service_db_is_made_anew_from_the_copy_in_the_archive(own, lost):
             connect(own.server, old).list_buckets()
         s3 = connect(own.server, own.account)
         assert known(s3, put) == before
+        assert listed(own) == accounts
         assert s3.get_object(Bucket="plain", Key="object")["Body"].read() == b"plain"
         for key in ("kept", "held"):
             with refused("AccessDenied", 403):
