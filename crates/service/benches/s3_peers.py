@@ -4,7 +4,7 @@
     cargo build --release && cargo bench -p fulgurite-service --bench s3 --no-run
     python3 crates/service/benches/s3_peers.py --load target/release/deps/s3-… [--rounds 3] [--clients 16] [--seconds 5] [--sizes 0,15360]
 
-Servers that aren't on the PATH (minio, versitygw) are left out. Each round starts every server on an empty folder, so that what drifts drifts for
+So does a program that has no server, and writes and syncs a file for each put. Servers that aren't on the PATH (minio, versitygw) are left out. Each round starts every server on an empty folder, so that what drifts drifts for
 all. Printed are medians of the rounds, and each server's peak memory. With --strace, system calls that make writes durable are counted during
 a hundred puts of 15 KB (strace has to be there).
 """
@@ -48,6 +48,8 @@ def versitygw(folder: Path, program: str):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), KEYS["access"], KEYS["secret"]
 
 
+# A program that writes and syncs a file each, and its folder, for what a server costs beside it.
+FILES = "a file each"
 SERVERS = {"fulgurite": fulgurite, "minio": minio, "versitygw": versitygw}
 
 
@@ -74,7 +76,11 @@ def stop(serving: subprocess.Popen):
 
 
 def load(options, access: str, secret: str, sizes: str, seconds: float) -> dict[tuple[int, str], tuple[float, float, float, int]]:
-    command = [options.load, "--endpoint", f"http://127.0.0.1:{PORT}", "--access-key", access, "--secret-key", secret]
+    return run(options, ["--endpoint", f"http://127.0.0.1:{PORT}", "--access-key", access, "--secret-key", secret], sizes, seconds)
+
+
+def run(options, what: list[str], sizes: str, seconds: float) -> dict[tuple[int, str], tuple[float, float, float, int]]:
+    command = [options.load, *what]
     command += ["--clients", str(options.clients), "--seconds", str(seconds), "--sizes", sizes]
     said = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     found = {}
@@ -138,9 +144,16 @@ def main():
             finally:
                 stop(serving)
                 shutil.rmtree(folder, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=options.folder))
+        for key, figures in run(options, ["--files", str(folder)], options.sizes, options.seconds).items():
+            found[FILES, key].append(figures)
+        shutil.rmtree(folder, ignore_errors=True)
     print(f"{options.clients} clients, medians of {options.rounds}: per second / p50 ms / p99 ms")
-    for name in programs:
-        print(f"\n{name}: peak memory {statistics.median(memory[name]):.0f} MiB" + (f"; durable: {syncs(options, name, programs[name])}" if options.strace else ""))
+    for name in [*programs, FILES]:
+        if name == FILES:
+            print(f"\n{name}:")
+        else:
+            print(f"\n{name}: peak memory {statistics.median(memory[name]):.0f} MiB" + (f"; durable: {syncs(options, name, programs[name])}" if options.strace else ""))
         for (size, method) in [key for (other, key) in found if other == name]:
             rates, p50s, p99s, failures = zip(*found[name, (size, method)])
             failed = f"  {sum(failures)} failed" if any(failures) else ""
