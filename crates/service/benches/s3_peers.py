@@ -4,9 +4,9 @@
     cargo build --release && cargo bench -p fulgurite-service --bench s3 --no-run
     python3 crates/service/benches/s3_peers.py --load target/release/deps/s3-… [--rounds 3] [--clients 16] [--seconds 5] [--sizes 0,15360]
 
-So does a program that has no server, and writes and syncs a file for each put. Servers that aren't on the PATH (minio, versitygw) are left out. Each round starts every server on an empty folder, so that what drifts drifts for
-all. Printed are medians of the rounds, and each server's peak memory. With --strace, system calls that make writes durable are counted during
-a hundred puts of 15 KB (strace has to be there).
+Servers that aren't on the PATH (minio, versitygw) are left out. Each round starts every server on an empty folder, so that what drifts drifts for
+all, and ends with a program that has no server, and writes and syncs a file for each put. Printed are medians of the rounds, and each server's peak
+memory. With --strace, system calls that make writes durable are counted during a second of puts of 15 KB (strace has to be there).
 """
 
 from __future__ import annotations
