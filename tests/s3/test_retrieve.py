@@ -222,6 +222,7 @@ def test_odd_keys_come_back_under_names_that_are_safe_to_unpack(server, s3, buck
         assert batch.content[line["entry"]] == line["key"].encode()
         folder, _, rest = line["entry"].partition("/")
         said = batch.entries[line["entry"]].pax_headers.get(XATTR + "key")
+        assert not {".", ".."} & set(line["entry"].split("/"))
         assert (folder, rest, said) == ("objects", line["key"], None) or (folder, said) == ("encoded", line["key"])
         # Where Python lets it be unpacked, nothing lies outside of the folder.
         tarfile.data_filter(batch.entries[line["entry"]], str(tmp_path))

@@ -172,7 +172,11 @@ impl Batch {
     fn give(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, index: usize) -> Result<Outcome, Stopped> {
         let Item { wanted, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only what was found is read") };
         let (wanted, gateway, bucket) = (wanted.clone(), self.gateway.clone(), self.bucket.clone());
-        let again = || gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
+        let caller = self.caller.clone();
+        let again = || {
+            let found = gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
+            found.map_err(|error| gateway.hidden(Some(&caller), &bucket, error))
+        };
         let row = gateway.archive.reading().version(&object_name(&bucket.name, &wanted.key), *id).map_err(catalogue_failed);
         let mut found = row.and_then(|row| row.map_or_else(again, |row| Ok(Version::new(row))));
         let mut attempts = 0;

@@ -90,9 +90,17 @@ pub(crate) fn entry_name(wanted: &Wanted) -> String {
     let key = &wanted.key;
     match (&wanted.version_id, is_path(key)) {
         (None, true) => format!("objects/{key}"),
-        (None, false) => format!("encoded/objects/{}", encode_text(key)),
+        (None, false) => format!("encoded/objects/{}", encoded(key)),
         (Some(id), true) => format!("versions/{id}/{key}"),
-        (Some(id), false) => format!("encoded/versions/{id}/{}", encode_text(key)),
+        (Some(id), false) => format!("encoded/versions/{id}/{}", encoded(key)),
+    }
+}
+
+/// A key as a single name, and not that of a folder.
+fn encoded(key: &str) -> String {
+    match key {
+        "." | ".." => key.replace('.', "%2E"),
+        _ => encode_text(key),
     }
 }
 
@@ -120,6 +128,8 @@ mod tests {
             ("", ""),
             ("/etc/passwd", "%2Fetc%2Fpasswd"),
             ("../a", "..%2Fa"),
+            (".", "%2E"),
+            ("..", "%2E%2E"),
             ("a/../b", "a%2F..%2Fb"),
             ("a//b", "a%2F%2Fb"),
             ("a/", "a%2F"),
