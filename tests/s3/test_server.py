@@ -15,9 +15,10 @@ import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError
+from urllib3 import encode_multipart_formdata
 
 from serving import START_S, connect
-from wire import Account
+from wire import Account, Wire
 
 
 def test_it_says_that_it_runs_and_what_it_did(own):
@@ -171,3 +172,26 @@ def test_an_archive_in_clear_text_does_not_call_itself_encrypted(own, tmp_path):
         rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
         with pytest.raises(ClientError, match="NotImplemented"):
             client.put_bucket_encryption(Bucket="open", ServerSideEncryptionConfiguration={"Rules": rules})
+
+
+def test_a_bucket_may_stand_before_the_domain_of_the_settings(own):
+    """In requests, forms, and what browsers ask before."""
+    with own:
+        connect(own.server, own.account).create_bucket(Bucket="photos")
+    settings = own.archive / "service.toml"
+    settings.write_text('domain = "s3.example.org"\n' + settings.read_text())
+    with own:
+        client, wire = connect(own.server, own.account), Wire(own.server)
+        host = {"Host": "photos.s3.example.org"}
+        assert wire.send("PUT", "/a/key", host, b"body").status == 200
+        assert wire.send("GET", "/photos/a/key", {"Host": "s3.example.org"}).body == b"body"
+        assert client.get_object(Bucket="photos", Key="a/key")["Body"].read() == b"body"
+        form = client.generate_presigned_post("photos", "b/key")["fields"]
+        content, kind = encode_multipart_formdata([*form.items(), ("file", ("name", b"from a form"))])
+        assert wire.send("POST", "/", host | {"Content-Type": kind}, content, anonymous=True).status == 204
+        assert wire.send("GET", "/b/key", host).body == b"from a form"
+        rule = {"AllowedOrigins": ["*"], "AllowedMethods": ["GET"]}
+        client.put_bucket_cors(Bucket="photos", CORSConfiguration={"CORSRules": [rule]})
+        asked = {"Origin": "https://app.example", "Access-Control-Request-Method": "GET"}
+        assert wire.send("OPTIONS", "/a/key", host | asked, anonymous=True).status == 200
+        assert wire.send("OPTIONS", "/a/key", {"Host": "other.s3.example.org"} | asked, anonymous=True).status == 403
