@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -179,6 +180,30 @@ fn a_reader_that_expects_the_wrong_thing_reads_the_right_one() {
         reader.expect([Place::Archived { platter: PlatterId([9; 16]), offset: 0, end: u64::MAX }]);
         assert_reads(&mut reader, &rows[rows.len() - 1 - index], &files);
     }
+}
+
+#[test]
+fn a_lost_sector_among_what_is_read_ahead_is_mended_and_costs_no_object() {
+    let home = Home::new(2, 1);
+    let archive = home.open();
+    let files: BTreeMap<Vec<u8>, Vec<u8>> = (0..400_u64).map(|i| (format!("{i:03}").into_bytes(), noise(i, 15_000))).collect();
+    put_all(&archive, &files);
+    archive.flush(&Unwatched).expect("flush");
+    for file in home.platter_files() {
+        let file = std::fs::File::options().read(true).write(true).open(file).expect("a platter");
+        // Behind the first header, among the objects.
+        let within = file.metadata().expect("a file").len() / 5;
+        file.write_all_at(&[0x55; 100], within).expect("damaged");
+    }
+    let rows = archive.catalogue().list(b"", Versions::Newest, None, 1_000).expect("a list");
+    let mut placed: Vec<(Place, &VersionRow)> = rows.iter().map(|row| (archive.place_of(row).expect("a place"), row)).collect();
+    placed.sort_by_key(|(place, _)| *place);
+    let mut reader = ObjectReader::new(&archive);
+    for (index, (_, row)) in placed.iter().enumerate() {
+        reader.expect(placed[index..].iter().map(|(place, _)| *place));
+        assert_reads(&mut reader, row, &files);
+    }
+    assert!((1..=4).contains(&reader.repairs().by_track), "{:?}", reader.repairs());
 }
 
 #[test]
