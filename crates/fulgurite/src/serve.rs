@@ -22,6 +22,8 @@ const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
 /// Folders that are told of because they are no buckets.
 const FOLDERS: usize = 10;
+/// Files that the server has open beside its connections: databases, segments that are read, platters, parts.
+const FILES: u64 = 2_048;
 
 /// A key that was made by this start, and whose it is.
 struct Issued {
@@ -40,6 +42,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         settings.listen = listen;
     }
     log(serve.log_json);
+    raise_open_files(settings.connections);
     let archive = Arc::new(open(&home, Access::Write)?);
     let recovered = recover(&archive, serve.without_copy)?;
     let state = State::open(archive.clone())?;
@@ -68,6 +71,18 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         server.serve(stop).await;
         Ok(Outcome::Good)
     })
+}
+
+/// Asks for as many open files as the system gives, which is more than it gives unasked.
+fn raise_open_files(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // Some systems say that there is no limit, and refuse what is beyond the one they have.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let needed = connections as u64 + FILES;
+    if let Some(open) = getrlimit(Resource::Nofile).current.or(current).filter(|open| *open < needed) {
+        tracing::warn!(open, needed, "the system gives fewer open files than the connections of the settings may need (`ulimit -n`)");
+    }
 }
 
 /// The archive's folder: the one that is named, or found, or the current one.
