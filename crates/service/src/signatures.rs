@@ -194,8 +194,8 @@ fn check_signed(signed: &str, headers: &HeaderMap, but: &[&str]) -> Result<(), S
     Err(error)
 }
 
-/// Signature Version 2, wherever it stands.
-pub(crate) fn version_2() -> S3Error {
+/// Signature Version 2, in a header or a URL.
+fn version_2() -> S3Error {
     s3_error!(InvalidRequest, "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")
 }
 

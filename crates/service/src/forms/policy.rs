@@ -131,7 +131,7 @@ fn number(value: &Value) -> Option<u64> {
 
 /// Fields that a policy need not speak of: those of the signature, and those that nobody reads.
 fn is_free(field: &str) -> bool {
-    matches!(field, "x-amz-signature" | "policy" | "submit") || field.starts_with("x-ignore-")
+    matches!(field, "x-amz-signature" | "signature" | "awsaccesskeyid" | "policy" | "submit") || field.starts_with("x-ignore-")
 }
 
 /// Several content types stand there as a list, and each has to fit.

@@ -1,13 +1,19 @@
-//! Who signed a form: Signature Version 4 over its policy. The policy says until when, so the time of the signature need not be now.
+//! Who signed a form: a signature over its policy. The policy says until when, so the time of the signature need not be now.
+//!
+//! Forms may be signed by Version 2 too, which is refused everywhere else. What speaks against it there (it leaves out the body and most headers, and
+//! never ends in a header) is otherwise here: both versions sign the policy, which speaks of all fields and ends. boto3 makes such forms unless told
+//! otherwise.
+
+use std::sync::Arc;
 
 use aws_lc_rs::{constant_time, hmac};
+use base64_simd::STANDARD;
 use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 
 use super::reader::Fields;
 use crate::failures::{custom, state_failed};
-use crate::signatures::version_2;
-use crate::state::{State, hex};
+use crate::state::{AccountKey, State, hex};
 use crate::version::ms_of;
 
 /// How far the clock of a client may be ahead.
@@ -22,7 +28,7 @@ const WEEK_MS: i64 = 7 * 86_400_000;
 pub(super) fn check(fields: &Fields, state: &State, region: &str, now_ms: i64) -> S3Result<Option<String>> {
     let has = |name: &str| fields.get(name).is_some();
     if !has("x-amz-signature") && has("signature") {
-        return Err(version_2());
+        return version_2(fields, state).map(Some);
     }
     if !["x-amz-signature", "x-amz-credential", "x-amz-algorithm", "policy", "awsaccesskeyid"].into_iter().any(has) {
         return Ok(None);
@@ -51,21 +57,35 @@ pub(super) fn check(fields: &Fields, state: &State, region: &str, now_ms: i64) -
     if signed_ms < now_ms - WEEK_MS {
         return Err(s3_error!(AccessDenied, "The form was signed more than a week ago."));
     }
-    let Some(key) = state.key(id).map_err(state_failed)? else {
-        return Err(s3_error!(InvalidAccessKeyId, "The AWS Access Key Id you provided does not exist in our records."));
-    };
+    let key = key(state, id)?;
     let scoped = [day, region, service, "aws4_request"]
         .into_iter()
         .fold(format!("AWS4{}", key.secret.as_str()).into_bytes(), |key, text| mac(&key, text));
-    let expected = hex(&mac(&scoped, policy));
-    // In constant time: whoever guesses must not learn how far the guess is right.
-    if constant_time::verify_slices_are_equal(expected.as_bytes(), signature.as_bytes()).is_err() {
-        return Err(s3_error!(
+    compare(&hex(&mac(&scoped, policy)), signature)?;
+    Ok(Some(id.to_owned()))
+}
+
+/// The access key of a form that was signed by Version 2.
+fn version_2(fields: &Fields, state: &State) -> S3Result<String> {
+    let (policy, signature, id) = (fields.need("policy")?, fields.need("signature")?, fields.need("awsaccesskeyid")?);
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key(state, id)?.secret.as_bytes());
+    compare(&STANDARD.encode_to_string(hmac::sign(&key, policy.as_bytes())), signature)?;
+    Ok(id.to_owned())
+}
+
+fn key(state: &State, id: &str) -> S3Result<Arc<AccountKey>> {
+    let key = state.key(id).map_err(state_failed)?;
+    key.ok_or_else(|| s3_error!(InvalidAccessKeyId, "The AWS Access Key Id you provided does not exist in our records."))
+}
+
+/// In constant time: whoever guesses must not learn how far the guess is right.
+fn compare(expected: &str, given: &str) -> S3Result<()> {
+    constant_time::verify_slices_are_equal(expected.as_bytes(), given.as_bytes()).map_err(|_| {
+        s3_error!(
             SignatureDoesNotMatch,
             "The request signature we calculated does not match the signature you provided. Check your key and signing method."
-        ));
-    }
-    Ok(Some(id.to_owned()))
+        )
+    })
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
