@@ -4,10 +4,6 @@ use std::sync::OnceLock;
 
 use crate::Block;
 
-/// The most lanes of any kernel.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) const LANES_MAX: usize = 16;
-
 /// A way of compressing blocks. All give the same digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

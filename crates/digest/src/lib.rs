@@ -4,7 +4,7 @@
 //! about 0.65 GB/s on today's CPUs. But the steps of sixteen contents fit into one register of 64 bytes each, and take hardly longer than those
 //! of one. So a server with many uploads at a time hashes them in step: [`update_all`].
 //!
-//! MD5 is broken as proof of who wrote something; here it is a checksum that clients expect. `unsafe` is in [`kernel`]'s file for x86-64 only.
+//! MD5 is broken as proof of who wrote something; here it is a checksum that clients expect. `unsafe` is in the file for x86-64 alone.
 #![warn(missing_docs)]
 
 mod kernel;

@@ -2,9 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use crate::kernel::{Kernel, LANES_MAX};
 use crate::{BLOCK, Block};
 
+/// The most lanes of a register.
+const LANES_MAX: usize = 16;
 /// Words of a block.
 const WORDS: usize = BLOCK / 4;
 
@@ -267,13 +268,13 @@ unsafe fn on_avx2(states: &mut [[u32; LANES_MAX]; 4], blocks: [*const Block; LAN
 }
 
 pub(crate) fn compress_avx512(steps: &mut [(&mut [u32; 4], &[Block])]) {
-    assert!(Kernel::Avx512.is_available() && steps.len() <= <__m512i as Words>::LANES);
+    assert!(is_x86_feature_detected!("avx512f") && steps.len() <= <__m512i as Words>::LANES);
     // SAFETY: just looked; `in_lanes` gives pointers to `count` blocks each.
     in_lanes(steps, |states, blocks, count| unsafe { on_avx512(states, blocks, count) });
 }
 
 pub(crate) fn compress_avx2(steps: &mut [(&mut [u32; 4], &[Block])]) {
-    assert!(Kernel::Avx2.is_available() && steps.len() <= <__m256i as Words>::LANES);
+    assert!(is_x86_feature_detected!("avx2") && steps.len() <= <__m256i as Words>::LANES);
     // SAFETY: as above.
     in_lanes(steps, |states, blocks, count| unsafe { on_avx2(states, blocks, count) });
 }

@@ -1,6 +1,5 @@
 //! Who may do what: signatures belong to accounts, buckets to those that made them, and policies let others in.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,20 +10,12 @@ use s3s::dto::{PostObjectInput, PutObjectTaggingInput, Tag};
 use s3s::path::S3Path;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 
-use crate::between::Signed;
+use crate::caller::{Caller, Peer, Signed, origin};
 use crate::failures::{no_such_bucket, state_failed};
 use crate::gateway::Gateway;
-use crate::policy::{Answer, Facts, Origin, Policy, Question, parameter};
-use crate::state::{Account, Bucket, State, now_ms};
+use crate::policy::{Answer, Facts, Policy, Question, parameter};
+use crate::state::{Bucket, State, now_ms};
 use crate::tags;
-
-/// Who a request is of, and where it comes from.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Caller {
-    /// Nobody, where a bucket lets everybody in.
-    pub(crate) account: Option<Arc<Account>>,
-    pub(crate) origin: Origin,
-}
 
 /// Finds the secrets that requests are signed with.
 #[derive(Clone)]
@@ -177,19 +168,6 @@ fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> im
 /// Whether an operation would give rights away by `x-amz-grant-*`.
 fn takes_grants(operation: &str) -> bool {
     matches!(operation, "CreateBucket" | "PutBucketAcl" | "PutObjectAcl" | "PutObject" | "CopyObject" | "CreateMultipartUpload")
-}
-
-/// Where a request comes from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Peer {
-    pub(crate) address: IpAddr,
-    /// Whether its connection is our own TLS.
-    pub(crate) is_tls: bool,
-}
-
-/// Where a request comes from, with what its headers say of that.
-pub(crate) fn origin(peer: Option<Peer>, headers: &HeaderMap) -> Origin {
-    Origin::new(peer.map(|peer| peer.address), peer.is_some_and(|peer| peer.is_tls), headers)
 }
 
 /// What somebody may do in a bucket, with its policy read once for many questions.

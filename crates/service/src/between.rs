@@ -20,13 +20,10 @@ use s3s::dto::{Range, Timestamp, TimestampFormat};
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, TrailingHeaders, s3_error};
 
+use crate::caller::Signed;
 use crate::checksums::{Claims, Sums};
 use crate::receive::unreadable;
 use crate::signatures::{is_form, is_of_signature};
-
-/// The access key that a request was signed with, once its signature was checked; none where it has none. No client can say this.
-#[derive(Debug, Clone)]
-pub(crate) struct Signed(pub(crate) Option<String>);
 
 /// Hands requests to the operations in words that the framework understands.
 pub(crate) struct Between(pub(crate) S3Service);

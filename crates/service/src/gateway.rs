@@ -9,19 +9,20 @@ use fulgurite_domain::{ObjectName, VersionId};
 use s3s::{S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::access::Caller;
 use crate::buffers::Buffers;
+use crate::caller::Caller;
 use crate::errors::more;
 use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
 use crate::hashing::Md5s;
 use crate::names::{Buckets, Names, object_name};
 use crate::parts::Parts;
-use crate::s3::retrieve::BATCHES_KIB;
 use crate::state::{Account, Bucket, Quota, State, now_ms};
 use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
 const INCOMING_KIB: usize = 128 << 10;
+/// KiB that all batches to be retrieved may hold at once (I9).
+pub(crate) const BATCHES_KIB: usize = 256 << 10;
 /// Room on the staging disk that puts leave: for the databases' logs, and for removals.
 const RESERVE: u64 = 256 << 20;
 /// Objects that are read for clients at once, beyond small ones.

@@ -14,6 +14,7 @@ mod address;
 mod background;
 mod between;
 mod buffers;
+mod caller;
 mod checksums;
 mod conditions;
 mod copying;

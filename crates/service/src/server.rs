@@ -21,10 +21,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
-use crate::access::{Gate, Peer, Signatures};
+use crate::access::{Gate, Signatures};
 use crate::address::Addresses;
 use crate::background;
 use crate::between::Between;
+use crate::caller::Peer;
 use crate::cors::Cors;
 use crate::errors::{Asked, XML_BYTES_MAX, complete};
 use crate::forms::Forms;

@@ -23,7 +23,7 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 use self::policy::FormPolicy;
 use self::reader::Fields;
 use crate::address::Addresses;
-use crate::between::Signed;
+use crate::caller::Signed;
 use crate::errors::escape;
 use crate::receive::{PUT_BYTES_MAX, UpTo};
 use crate::signatures::is_form;

@@ -14,9 +14,9 @@ use s3s::service::S3Service;
 use s3s::{Body, S3Request};
 
 use super::headers_of;
-use crate::access::Peer;
 use crate::address::Addresses;
-use crate::between::{Between, Signed};
+use crate::between::Between;
+use crate::caller::{Peer, Signed};
 use crate::errors::{Asked, complete};
 use crate::gateway::Gateway;
 use crate::routes::Routes;

@@ -12,7 +12,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::access::Caller;
+use crate::caller::Caller;
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::Conditions;
 use crate::encryption::{CustomerKey, asked, customer_key};

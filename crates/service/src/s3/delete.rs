@@ -6,7 +6,7 @@ use fulgurite_domain::{Attributes, Kind, VersionId};
 use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::Caller;
+use crate::caller::Caller;
 use crate::conditions::failed as condition_failed;
 use crate::failures::{failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};

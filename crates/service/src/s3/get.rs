@@ -14,7 +14,7 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::sync::mpsc;
 
-use crate::access::Caller;
+use crate::caller::Caller;
 use crate::checksums::{Sum, set_sum};
 use crate::conditions::Conditions;
 use crate::encryption::{customer_key, refuse_headers_of_writes, said};

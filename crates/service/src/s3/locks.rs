@@ -9,7 +9,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::Caller;
+use crate::caller::Caller;
 use crate::failures::state_failed;
 use crate::gateway::Gateway;
 use crate::locks::Lock;

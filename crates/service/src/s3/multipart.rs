@@ -34,7 +34,7 @@ impl Gateway {
         &self,
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        let account = request.extensions.get::<crate::access::Caller>().and_then(|caller| caller.account.clone());
+        let account = request.extensions.get::<crate::caller::Caller>().and_then(|caller| caller.account.clone());
         let input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;

@@ -34,8 +34,9 @@ pub(crate) use result::entry_name;
 
 use batch::{AHEAD, Batch, Item, Out, Outcome};
 
-use crate::access::{Caller, Peer, check_owner, origin};
+use crate::access::check_owner;
 use crate::address::Addresses;
+use crate::caller::{Caller, Peer, origin};
 use crate::checksums::Claims;
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
@@ -45,8 +46,6 @@ use crate::signatures::is_form;
 
 /// The longest list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
-/// KiB that all batches may hold at once (I9).
-pub(crate) const BATCHES_KIB: usize = 256 << 10;
 /// What a batch holds beside its list: an object, pieces on their way to the client, and what its reader has read ahead.
 const READING_KIB: u64 = 3 << 10;
 /// What is held for each object beside its key: where it lies, and what became of it.
@@ -159,6 +158,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
+    use crate::gateway::BATCHES_KIB;
 
     #[tokio::test]
     async fn an_answer_that_is_not_whole_ends_with_an_error() {

@@ -18,7 +18,8 @@ use tokio::sync::mpsc;
 
 use super::asked::Wanted;
 use super::result::{self, entry_name, is_path};
-use crate::access::{Caller, Rights};
+use crate::access::Rights;
+use crate::caller::Caller;
 use crate::failures::{catalogue_failed, failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
