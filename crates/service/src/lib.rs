@@ -16,6 +16,7 @@ mod between;
 mod buffers;
 mod caller;
 mod checksums;
+mod chunks;
 mod conditions;
 mod copying;
 mod cors;

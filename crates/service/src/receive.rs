@@ -122,6 +122,9 @@ pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)
     if text.contains("SignatureMismatch") {
         return s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.");
     }
+    if text.contains("ChunkTooLarge") {
+        return custom("InvalidChunkSizeError", http::StatusCode::BAD_REQUEST, "A chunk with a signature may have 4 MiB at most.");
+    }
     if text.contains("Sha256Mismatch") {
         return custom(
             "XAmzContentSHA256Mismatch",

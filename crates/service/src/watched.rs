@@ -1,8 +1,9 @@
 //! Bodies of requests on their way from the socket to the framework.
 //!
 //! A request may be answered before its body was read. The connection can't be used again then, and the client has to be told, or its next
-//! request fails. And content in signed chunks ends with an empty chunk, which the framework takes for granted.
+//! request fails. And content in signed chunks ends with an empty chunk, which the framework takes for granted. [`chunks`](crate::chunks) sees to their size.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use s3s::StdError;
+
+use crate::chunks::Chunks;
 
 /// How the empty chunk begins.
 const LAST_CHUNK: &[u8] = b"\r\n0;chunk-signature=";
@@ -34,13 +37,25 @@ pub(crate) struct Watched {
     ended: Ended,
     /// The last bytes of content in signed chunks.
     tail: Option<Vec<u8>>,
+    /// Where it comes in chunks.
+    chunks: Option<Chunks>,
+    /// What has come of them and goes on next.
+    waiting: VecDeque<Bytes>,
 }
 
 impl Watched {
     pub(crate) fn new(body: Incoming, headers: &HeaderMap) -> (Self, Ended) {
         let ended = Ended(Arc::new(AtomicBool::new(body.is_end_stream())));
-        let in_chunks = headers.get("x-amz-content-sha256").is_some_and(|value| value == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
-        (Self { body, ended: ended.clone(), tail: in_chunks.then(Vec::new) }, ended)
+        let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+        let kind = headers.get("x-amz-content-sha256").map(|value| value.as_bytes()).filter(|kind| kind.starts_with(b"STREAMING-"));
+        let watched = Self {
+            body,
+            ended: ended.clone(),
+            tail: kind.is_some_and(is_signed).then(Vec::new),
+            chunks: kind.map(|_| Chunks::new()),
+            waiting: VecDeque::new(),
+        };
+        (watched, ended)
     }
 }
 
@@ -66,24 +81,41 @@ impl Body for Watched {
     type Error = StdError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if frame.is_none() || self.body.is_end_stream() {
-            self.ended.0.store(true, Ordering::Release);
+        loop {
+            if let Some(bytes) = self.waiting.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+            if frame.is_none() || self.body.is_end_stream() {
+                self.ended.0.store(true, Ordering::Release);
+            }
+            match (&frame, &mut self.tail) {
+                (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| keep(tail, bytes)),
+                (None, Some(tail)) if !has_last_chunk(tail) => return Poll::Ready(Some(Err("the last chunk is missing".into()))),
+                _ => {}
+            }
+            let this = &mut *self;
+            match (frame, &mut this.chunks) {
+                (Some(Ok(frame)), Some(chunks)) => match frame.into_data() {
+                    Ok(bytes) => chunks.take(bytes, &mut this.waiting).map_err(|error| -> StdError { error.into() })?,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                (None, Some(chunks)) => match chunks.end() {
+                    Some(bytes) => this.waiting.push_back(bytes),
+                    None => return Poll::Ready(None),
+                },
+                (frame, _) => return Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+            }
         }
-        match (&frame, &mut self.tail) {
-            (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| keep(tail, bytes)),
-            (None, Some(tail)) if !has_last_chunk(tail) => return Poll::Ready(Some(Err("the last chunk is missing".into()))),
-            _ => {}
-        }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.tail.is_none()
+        self.body.is_end_stream() && self.tail.is_none() && self.chunks.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        // Chunks that are cut up have more heads.
+        if self.chunks.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
 
