@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn small_and_signed_chunks_and_what_is_none_go_on_as_they_are() {
         let signed = format!("4;chunk-signature={0}\r\nbody\r\n0;chunk-signature={0}\r\n\r\n", "a".repeat(64));
-        for body in [&b"4\r\nbody\r\n0\r\n\r\n"[..], signed.as_bytes(), b"zz\r\nbody", b"", b"5", b"4\r\nbodyXX0\r\n\r\n", b"0\r\nrest\r\n"] {
+        for body in [&b"4\r\nbody\r\n0\r\n\r\n"[..], signed.as_bytes(), b"zz\r\nbody", b"", b"5", b"4\r\nbodyXX0\r\n\r\n", b"0\r\nrest\r\n"]
+        {
             for step in [1, 3, 1_000] {
                 assert_eq!(through(body, step).expect("taken"), body, "{}", String::from_utf8_lossy(body));
             }

@@ -21,6 +21,8 @@ use crate::version::Version;
 
 /// KiB of content on its way to staging, over all requests (I9).
 const INCOMING_KIB: usize = 128 << 10;
+/// Objects and uploads that are read to be put anew at once. Each has a thread, which waits while what it read is put.
+const REREADS: usize = 16;
 /// KiB that all batches to be retrieved may hold at once (I9).
 pub(crate) const BATCHES_KIB: usize = 256 << 10;
 /// Room on the staging disk that puts leave: for the databases' logs, and for removals.
@@ -41,6 +43,8 @@ pub struct Gateway {
     pub(crate) outgoing: Arc<Semaphore>,
     /// KiB that batches may hold.
     pub(crate) batches: Arc<Semaphore>,
+    /// For who reads what is here to put it anew. Without a bound, readers would take all threads, and nobody could write what they read.
+    pub(crate) rereads: Arc<Semaphore>,
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
@@ -77,6 +81,7 @@ impl Gateway {
             parts: Parts::open(state.archive().clone(), incoming.clone())
                 .map_err(|source| ArchiveError::Io { path: state.archive().home().to_owned(), source })?,
             state,
+            rereads: Arc::new(Semaphore::new(REREADS)),
             md5s: Md5s::default(),
             buffers: Buffers::default(),
             copying: tokio::sync::Mutex::default(),

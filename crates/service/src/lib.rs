@@ -33,6 +33,7 @@ pub mod locks;
 mod metrics;
 mod names;
 mod parts;
+mod patience;
 mod policy;
 mod receive;
 mod routes;

@@ -32,6 +32,7 @@ use crate::forms::Forms;
 use crate::gateway::Gateway;
 use crate::metrics::Metrics;
 use crate::names::BucketNames;
+use crate::patience::Patient;
 use crate::routes::Routes;
 use crate::s3::Operations;
 use crate::s3::retrieve::Retrieve;
@@ -165,6 +166,7 @@ impl Server {
             };
             // Answers are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
+            let stream = Patient::new(stream);
             let (shared, tls) = (shared.clone(), self.tls.clone());
             let peer = Peer { address: peer.ip(), is_tls: tls.is_some() };
             let service = service_fn(move |request| answer(shared.clone(), request, peer));

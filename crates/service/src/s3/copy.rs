@@ -214,6 +214,7 @@ impl Gateway {
         let mut summing = self.summing(Claims::default(), algorithm);
         let size = source.version.size();
         let mut upload = self.intake.upload();
+        let _turn = self.rereads.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = self.read_for_copy(&mut source, 0..size);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;
@@ -275,6 +276,7 @@ impl Gateway {
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
         let mut writer = self.parts.begin(range.end - range.start).map_err(|error| failed("beginning a part", &error))?;
+        let _turn = self.rereads.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = self.read_for_copy(&mut source, range);
         while let Some(piece) = pieces.recv().await {
             summing.update(&piece).await;

@@ -263,6 +263,7 @@ impl Gateway {
         let mut hasher = (!is_composite).then(|| algorithm.hasher());
         let size: u64 = parts.iter().map(|part| part.size).sum();
         let mut object = self.intake.upload();
+        let _turn = self.rereads.acquire().await.expect("it is never closed");
         // Reading ahead of the writer, as far as a few frames.
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
         let (files, wanted) = (self.parts.clone(), parts.clone());
