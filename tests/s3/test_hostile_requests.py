@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import socket
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -298,20 +300,46 @@ def test_a_client_that_stops_in_the_middle_holds_up_nobody_else(wire, target):
             connection.close()
 
 
-def test_a_client_that_does_not_read_holds_up_nobody_else(s3, wire, bucket, target):
+def test_clients_that_do_not_read_hold_up_nobody_else(s3, wire, bucket, target):
     s3.put_object(Bucket=bucket, Key="large", Body=bytes(20_000_000))
     sealed = wire.seal("GET", f"/{bucket}/large", {}, UNSIGNED, wire.signer())
     head = f"GET /{bucket}/large HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sealed.items()) + "\r\n"
     deaf = []
     try:
-        for _ in range(16):
+        # More than may read at once.
+        for _ in range(80):
             connection = socket.create_connection(wire.address, timeout=30)
             connection.sendall(head.encode())
             deaf.append(connection)
         assert wire.send("GET", target).body == b"kept"
+        assert s3.get_object(Bucket=bucket, Key="large")["Body"].read() == bytes(20_000_000)
+        # Whoever begins to read after all gets everything.
+        received = b""
+        while len(received) < 20_000_000:
+            piece = deaf[0].recv(1 << 20)
+            assert piece, f"the answer ended after {len(received)} bytes"
+            received += piece
     finally:
         for connection in deaf:
             connection.close()
+
+
+def test_a_chunk_that_is_all_of_the_content_is_passed_on_as_it_comes(wire, target):
+    content = bytes(range(256)) * 20_000
+    body = b"%x\r\n" % len(content) + content + b"\r\n0\r\nx-amz-checksum-crc32:" + base64.b64encode(zlib.crc32(content).to_bytes(4)) + b"\r\n\r\n"
+    fields = {"Content-Encoding": "aws-chunked", "x-amz-decoded-content-length": str(len(content)), "x-amz-trailer": "x-amz-checksum-crc32"}
+    sealed = wire.seal("PUT", f"{target}-2", fields, UNSIGNED_CHUNKS_TRAILER, wire.signer())
+    assert wire.send("PUT", f"{target}-2", sealed, body, anonymous=True).status == 200
+    assert wire.send("GET", f"{target}-2").body == content
+
+
+def test_a_signed_chunk_without_measure_is_refused(wire, target):
+    body = b"%x;chunk-signature=%s\r\n" % (1 << 32, b"a" * 64) + bytes(1 << 20)
+    fields = {"Content-Encoding": "aws-chunked", "x-amz-decoded-content-length": str(1 << 20)}
+    sealed = wire.seal("PUT", target, fields, SIGNED_CHUNKS, wire.signer())
+    reply = wire.send("PUT", target, sealed, body, anonymous=True)
+    assert (reply.status, reply.code) == (400, "InvalidChunkSizeError")
+    assert wire.send("GET", target).body == b"kept"
 
 
 def test_requests_in_one_go_are_answered_in_turn(wire, target):

@@ -122,6 +122,14 @@ pub struct Opened {
     segments: Vec<(u64, Arc<dyn VolumeFile>)>,
 }
 
+impl Opened {
+    /// Which version it is.
+    #[must_use]
+    pub fn version(&self) -> &VersionRow {
+        &self.version
+    }
+}
+
 /// Reads objects. One for each thread.
 pub struct ObjectReader<'a> {
     archive: &'a Archive,

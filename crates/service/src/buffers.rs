@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Buffers that are kept: as many as a few readers have in use.
 const KEPT: usize = 32;
@@ -17,15 +18,16 @@ impl Buffers {
         self.0.lock().expect("no panic holds this lock").pop().unwrap_or_default()
     }
 
-    /// A buffer as bytes to be shared, which comes back when nobody has them any more.
-    pub(crate) fn share(&self, buffer: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Lent { buffer, home: self.clone() })
+    /// A buffer as bytes to be shared, which comes back when nobody has them any more. So does its share of the memory.
+    pub(crate) fn share(&self, buffer: Vec<u8>, share: OwnedSemaphorePermit) -> Bytes {
+        Bytes::from_owner(Lent { buffer, home: self.clone(), _share: share })
     }
 }
 
 struct Lent {
     buffer: Vec<u8>,
     home: Buffers,
+    _share: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -49,13 +51,13 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_when_the_last_piece_of_it_goes() {
-        let buffers = Buffers::default();
-        let bytes = buffers.share(vec![1, 2, 3]);
+        let (buffers, memory) = (Buffers::default(), Arc::new(tokio::sync::Semaphore::new(1)));
+        let bytes = buffers.share(vec![1, 2, 3], memory.clone().try_acquire_owned().expect("a share"));
         let piece = bytes.slice(1..);
         drop(bytes);
-        assert!(buffers.take().is_empty());
+        assert!(buffers.take().is_empty() && memory.available_permits() == 0);
         assert_eq!(&piece[..], [2, 3]);
         drop(piece);
-        assert_eq!(buffers.take(), [1, 2, 3]);
+        assert_eq!((buffers.take(), memory.available_permits()), (vec![1, 2, 3], 1));
     }
 }

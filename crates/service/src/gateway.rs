@@ -29,6 +29,8 @@ pub(crate) const BATCHES_KIB: usize = 256 << 10;
 const RESERVE: u64 = 256 << 20;
 /// Objects that are read for clients at once, beyond small ones.
 const OUTGOING: usize = 64;
+/// Records of 1 MiB that were read and wait for clients, over all requests (I9).
+const OUTGOING_RECORDS: usize = 128;
 
 /// The archive as S3 has it.
 pub struct Gateway {
@@ -41,6 +43,7 @@ pub struct Gateway {
     pub(crate) buckets: Buckets,
     pub(crate) incoming: Arc<Semaphore>,
     pub(crate) outgoing: Arc<Semaphore>,
+    pub(crate) outgoing_records: Arc<Semaphore>,
     /// KiB that batches may hold.
     pub(crate) batches: Arc<Semaphore>,
     /// For who reads what is here to put it anew. Without a bound, readers would take all threads, and nobody could write what they read.
@@ -91,6 +94,7 @@ impl Gateway {
             buckets: Buckets::default(),
             incoming,
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
+            outgoing_records: Arc::new(Semaphore::new(OUTGOING_RECORDS)),
             batches: Arc::new(Semaphore::new(BATCHES_KIB)),
             region,
             restores,

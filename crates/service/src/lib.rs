@@ -32,6 +32,7 @@ mod hashing;
 pub mod locks;
 mod metrics;
 mod names;
+mod outgoing;
 mod parts;
 mod patience;
 mod policy;

@@ -12,7 +12,6 @@ use s3s::dto::{
 use s3s::stream::{ByteStream, RemainingLength};
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
-use tokio::sync::mpsc;
 
 use crate::caller::Caller;
 use crate::checksums::{Sum, set_sum};
@@ -21,6 +20,7 @@ use crate::encryption::{customer_key, refuse_headers_of_writes, said};
 use crate::errors::{Status, more, written};
 use crate::failures::{catalogue_failed, custom, failed, state_failed};
 use crate::gateway::Gateway;
+use crate::outgoing;
 use crate::state::{Restore, Retention, Versioning};
 use crate::version::{Version, timestamp};
 
@@ -28,10 +28,6 @@ use crate::version::{Version, timestamp};
 const SMALL: u64 = 256 << 10;
 /// How often an object is looked up again that is replaced while it is read.
 const ATTEMPTS: u32 = 8;
-/// Records of a larger one, of 1 MiB each, that wait for a slow client.
-const AHEAD: usize = 1;
-/// How long a client may read nothing of a larger one.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
@@ -259,36 +255,9 @@ impl Gateway {
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
             return Ok(Sized::blob(stream::iter(content), length));
         }
-        let permit = self.outgoing.clone().acquire_owned().await.expect("it is never closed");
         // From here on it can be read to its end, whatever becomes of it.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
-        let (records_in, records) = mpsc::channel::<Result<Vec<Bytes>, StdError>>(AHEAD);
-        let runtime = tokio::runtime::Handle::current();
-        let (archive, buffers) = (self.archive.clone(), self.buffers.clone());
-        tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let result = ObjectReader::new(&archive).read_opened(&opened, range, &mut |buffer, pieces| {
-                let shared = buffers.share(std::mem::replace(buffer, buffers.take()));
-                let record = Ok(pieces.iter().map(|piece| shared.slice(piece.clone())).collect());
-                // A client that went away, or reads nothing: it would keep others from reading.
-                let sent = runtime.block_on(tokio::time::timeout(PATIENCE, records_in.send(record)));
-                if matches!(sent, Ok(Ok(()))) { Ok(()) } else { Err(std::io::ErrorKind::BrokenPipe.into()) }
-            });
-            match result {
-                Err(ReadError::Sink(_)) | Ok(()) => {}
-                Err(error) => {
-                    tracing::error!(%error, name = %version.row.record.name.display(), "an object can't be read");
-                    // The client sees a body that is cut short, and never a wrong byte.
-                    let _ = records_in.blocking_send(Err(error.to_string().into()));
-                }
-            }
-        });
-        let records = stream::unfold(records, |mut records| async move { Some((records.recv().await?, records)) });
-        let stream = records.flat_map(|record| {
-            let (pieces, error) = record.map_or_else(|error| (Vec::new(), Some(Err(error))), |pieces| (pieces, None));
-            stream::iter(pieces.into_iter().map(Ok).chain(error))
-        });
-        Ok(Sized::blob(stream.boxed(), length))
+        Ok(Sized::blob(outgoing::stream(self, opened, range).boxed(), length))
     }
 }
 

@@ -209,7 +209,9 @@ impl Batch {
         let modified = (ms_of(&version.modified()) / 1_000).unsigned_abs();
         let entry = Entry { name: &name, size: version.size(), modified, records: &records };
         // One read at a time of those that all clients have; who waits for one comes next.
-        let permit = self.out.runtime.block_on(self.gateway.outgoing.acquire()).expect("it is never closed");
+        let (runtime, gateway) = (self.out.runtime.clone(), self.gateway.clone());
+        let turn = || runtime.block_on(gateway.outgoing.acquire()).expect("it is never closed");
+        let mut permit = Some(turn());
         if version.size() <= SMALL {
             content.clear();
             let read = reader.read(&version.row, &mut |bytes| {
@@ -224,10 +226,14 @@ impl Batch {
             let mut has_begun = false;
             let out = &mut self.out;
             let read = reader.read(&version.row, &mut |bytes| {
+                // The client may be slow; others read meanwhile.
+                permit = None;
                 if !std::mem::replace(&mut has_begun, true) {
                     out.begin(&entry)?;
                 }
-                out.write_all(bytes)
+                out.write_all(bytes)?;
+                permit = Some(turn());
+                Ok(())
             });
             drop(permit);
             match read {
