@@ -128,6 +128,12 @@ pub enum StateError {
         /// The name.
         name: String,
     },
+    /// There is no such bucket.
+    #[error("there is no bucket called {name}")]
+    NoBucket {
+        /// The name.
+        name: String,
+    },
     /// There is no such key.
     #[error("there is no access key {id} that works; `fulgurite accounts list` shows those that are")]
     NoKey {
