@@ -203,6 +203,20 @@ def test_nobody_copies_what_he_may_not_read_or_to_where_he_may_not_write(s3, alt
         alt.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": theirs, "Key": "theirs"})
 
 
+def test_a_copy_from_a_bucket_of_another_owner_than_expected_is_refused(s3, bucket, source):
+    owner = s3.list_buckets()["Owner"]["ID"]
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource=source, ExpectedSourceBucketOwner=owner)
+    which = {"Bucket": bucket, "Key": "parts"}
+    upload = s3.create_multipart_upload(**which)["UploadId"]
+    part = {**which, "UploadId": upload, "PartNumber": 1, "CopySource": source}
+    s3.upload_part_copy(**part, ExpectedSourceBucketOwner=owner)
+    with refused("AccessDenied", 403):
+        s3.copy_object(Bucket=bucket, Key="other", CopySource=source, ExpectedSourceBucketOwner="0" * 64)
+    with refused("AccessDenied", 403):
+        s3.upload_part_copy(**part, ExpectedSourceBucketOwner="0" * 64)
+    s3.abort_multipart_upload(**which, UploadId=upload)
+
+
 def test_a_copy_of_a_multipart_object_is_one_piece(s3, bucket):
     upload = s3.create_multipart_upload(Bucket=bucket, Key="source", Metadata={"colour": "blue"})["UploadId"]
     which = {"Bucket": bucket, "Key": "source", "UploadId": upload}

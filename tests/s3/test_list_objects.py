@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from digests import etag
+from serving import connect
 from wire import refused, status
 
 TREE = ["a.txt", "b/1", "b/2", "b/c/3", "b/c/4", "d/e", "f", "g/", "g/h"]
@@ -263,3 +265,36 @@ def test_deleted_objects_and_old_versions_are_not_listed(s3, versioned, call):
     assert [(entry["Key"], entry["Size"]) for entry in listing["Contents"]] == [("a/2", 5)]
     assert prefixes(getattr(s3, call)(Bucket=versioned, Delimiter="/")) == ["a/"]
     assert status(listing) == 200
+
+
+NO_TEXT = [b"M\x80ller/old", b"a\xff/f1", b"a\xff/f2", b"a\x80/g", b"b\xff", b"b\xc3", b"w/\xff", b"z/i\xff"]
+TEXT = ["Mé/valid", "Mü/valid", "a", "b", "bé", "plain", "z/i", "z0"]
+
+
+@pytest.mark.parametrize("call", ["list_objects", "list_objects_v2", "list_object_versions"])
+def test_names_that_are_no_text_are_left_out_and_hide_no_keys(own, tmp_path, call):
+    folder = tmp_path / "files"
+    for name in [*NO_TEXT, *(key.encode() for key in TEXT)]:
+        path = os.fsencode(folder / "photos") + b"/" + name
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write("moon")
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="photos")
+    assert own.run("put", "photos", cwd=folder).returncode == 0
+    with own:
+        client = connect(own.server, own.account)
+        rolled = ["Mé/", "Mü/", "a", "b", "bé", "plain", "z/", "z0"]
+        for delimiter, expected in (({}, TEXT), ({"Delimiter": "/"}, rolled)):
+            for size in (1, 2, 3, 1000):
+                pages = client.get_paginator(call).paginate(Bucket="photos", PaginationConfig={"PageSize": size}, **delimiter)
+                found, truncated = [], []
+                for page in pages:
+                    entries = [entry["Key"] for entry in page.get("Contents", page.get("Versions", []))]
+                    entries += [entry["Prefix"] for entry in page.get("CommonPrefixes", [])]
+                    assert len(entries) <= size and len(truncated) < 20
+                    found += entries
+                    truncated.append(page["IsTruncated"])
+                assert sorted(found) == sorted(expected), (delimiter, size)
+                assert truncated[-1] is False

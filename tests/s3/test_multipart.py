@@ -205,6 +205,16 @@ def test_a_second_completion_changes_nothing(s3, bucket, upload):
     assert content(s3, bucket) == b"body"
 
 
+def test_a_second_completion_with_other_parts_is_refused(s3, bucket, upload):
+    upload.put(1, os.urandom(PART))
+    upload.put(2, b"last")
+    upload.complete()
+    (_, first), (_, last) = sorted(upload.done.items())
+    for parts in ([(1, etag(b"other"))], [(1, first)], [(1, last), (2, first)], [(1, first), (2, last), (3, last)], [(1, "none")]):
+        with refused("NoSuchUpload", 404):
+            upload.complete(parts)
+
+
 def test_an_upload_that_was_given_up_is_gone(s3, bucket, upload):
     upload.put(1, b"body")
     assert status(upload.abort()) == 204

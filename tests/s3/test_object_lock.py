@@ -327,3 +327,25 @@ def test_what_is_not_there_has_no_lock(s3, locked):
         s3.get_object_retention(Bucket=locked, Key="nothing")
     with refused("NoSuchKey", 404):
         s3.put_object_legal_hold(Bucket=locked, Key="nothing", LegalHold={"Status": "ON"})
+
+
+def test_an_upload_begun_before_its_bucket_had_a_default_is_kept_by_it(s3, locked):
+    which = {"Bucket": locked, "Key": "object"}
+    upload = s3.create_multipart_upload(**which)["UploadId"]
+    s3.put_object_lock_configuration(Bucket=locked, ObjectLockConfiguration=rule(Mode="GOVERNANCE", Days=2))
+    part = s3.upload_part(**which, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
+    version = s3.complete_multipart_upload(**which, UploadId=upload, MultipartUpload=parts)["VersionId"]
+    mode, until = retention(s3, {**which, "VersionId": version})
+    assert mode == "GOVERNANCE" and later(days=1) < until < later(days=3)
+    with refused("AccessDenied", 403):
+        s3.delete_object(**which, VersionId=version)
+
+
+def test_what_an_upload_was_begun_with_outweighs_a_default_that_came_later(s3, locked):
+    which, until = {"Bucket": locked, "Key": "object"}, later(days=9)
+    upload = s3.create_multipart_upload(**which, ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=until)["UploadId"]
+    s3.put_object_lock_configuration(Bucket=locked, ObjectLockConfiguration=rule(Mode="GOVERNANCE", Days=2))
+    part = s3.upload_part(**which, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
+    s3.complete_multipart_upload(**which, UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]})
+    assert retention(s3, which) == ("GOVERNANCE", until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -163,6 +164,24 @@ def test_a_request_overrides_what_the_answer_says_and_nothing_else(s3, bucket, c
 def test_an_anonymous_request_overrides_nothing(wire, bucket):
     reply = wire.send("GET", f"/{bucket}/object?response-content-type=text%2Fhtml", anonymous=True)
     assert (reply.status, reply.code) in [(400, "InvalidRequest"), (403, "AccessDenied")]
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_an_anonymous_request_of_what_everybody_may_read_overrides_nothing_either(s3, wire, bucket, method):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"object")
+    everybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [everybody]}))
+    assert wire.send(method, f"/{bucket}/object", anonymous=True).status == 200
+    reply = wire.send(method, f"/{bucket}/object?response-content-type=text%2Fhtml", anonymous=True)
+    assert reply.status == 400 and (method == "HEAD" or reply.code == "InvalidRequest")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("override", ["content-type=%0D%0AX%3Ay", "cache-control=%00", "content-language=%0A", "content-disposition=%7F"])
+def test_what_can_be_no_header_is_no_override(s3, wire, bucket, method, override):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"object")
+    reply = wire.send(method, f"/{bucket}/object?response-{override}")
+    assert reply.status == 400 and (method == "HEAD" or reply.code == "InvalidArgument")
 
 
 def test_a_right_content_md5_is_accepted(s3, bucket):

@@ -234,6 +234,49 @@ def test_an_archive_without_a_copy_says_which_folders_are_no_buckets(own, tmp_pa
         assert "are no buckets" not in own.log.read_text()[len(said) :], "where there are buckets, folders are meant to be none"
 
 
+def test_what_lies_in_a_folder_is_given_to_an_account_by_an_admin_and_not_taken(own, tmp_path):
+    with own:
+        taker, owner = own.add_account("taker"), own.add_account("owner")
+    file = tmp_path / "file"
+    file.write_text("moon")
+    assert own.run("put", str(file), "--to", "photos").returncode == 0
+    with own:
+        for account in (taker, owner):
+            with refused("BucketAlreadyExists", 409):
+                connect(own.server, account).create_bucket(Bucket="photos")
+        connect(own.server, taker).create_bucket(Bucket="photos-of-mine")
+        connect(own.server, own.account).create_bucket(Bucket="photos")
+        with refused("AccessDenied", 403):
+            connect(own.server, owner).get_object(Bucket="photos", Key="file")
+    assert own.run("accounts", "give-bucket", "photos", "owner").returncode == 0
+    with own:
+        assert connect(own.server, owner).get_object(Bucket="photos", Key="file")["Body"].read() == b"moon"
+        with refused("BucketAlreadyExists", 409):
+            connect(own.server, taker).create_bucket(Bucket="photos")
+        assert "photos" not in [bucket["Name"] for bucket in connect(own.server, own.account).list_buckets()["Buckets"]]
+    for arguments, expected in ((("papers", "owner"), "no bucket called papers"), (("photos", "nobody"), "no account called nobody")):
+        ran = own.run("accounts", "give-bucket", *arguments)
+        assert ran.returncode == 1 and expected in ran.stderr, ran
+
+
+def test_a_lost_locked_bucket_is_not_taken_by_another_account(own):
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+        put = client.put_object(Bucket="locked", Key="key", Body=b"kept", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=UNTIL)
+        client.delete_object(Bucket="locked", Key="key")
+    with own:
+        own.kill()
+        lose(own, "service.db")
+        own.start("--without-copy")
+        taker = own.add_account("taker")
+        with refused("BucketAlreadyExists", 409):
+            connect(own.server, taker).create_bucket(Bucket="locked")
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+        assert client.get_object(Bucket="locked", Key="key", VersionId=put["VersionId"])["Body"].read() == b"kept"
+
+
 def test_the_copy_is_text_without_secrets_that_nobody_puts_or_removes_by_accident(own, tmp_path):
     with own:
         connect(own.server, own.account).create_bucket(Bucket="photos")

@@ -273,8 +273,20 @@ pub(crate) enum Accounts {
     Revoke(AccessKey),
     /// Say how much an account may have restored
     Quota(AccountQuota),
+    /// Make a bucket another account's, with all that is in it
+    GiveBucket(GiveBucket),
     /// List accounts, the keys that work, and quotas of their own
     List,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GiveBucket {
+    /// The bucket's name
+    #[arg(value_name = "BUCKET")]
+    pub(crate) bucket: String,
+    /// The account's name
+    #[arg(value_name = "NAME")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]

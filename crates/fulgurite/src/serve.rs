@@ -185,10 +185,11 @@ fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
     let more = if folders.len() > FOLDERS { ", and more" } else { "" };
     folders.truncate(FOLDERS);
     eprintln!(
-        "note: these folders of the archive are no buckets: {}{more}. Making a bucket of that name (`aws s3 mb s3://{}`) makes what is in the folder its \
-         objects. If versions were kept there before, switch versioning on before anything is put.",
+        "note: these folders of the archive are no buckets: {1}{more}. When an admin makes a bucket of that name (`aws s3 mb s3://{0}`), what is in the folder \
+         becomes its objects; `fulgurite accounts give-bucket {0} NAME` then gives it to another account. If versions were kept there before, switch \
+         versioning on before anything is put.",
+        folders[0],
         folders.join(", "),
-        folders[0]
     );
     Ok(())
 }
@@ -252,6 +253,10 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
             let own = OwnQuota { open: quota.open, bytes_a_day: quota.gib_a_day.map(|gib| gib.saturating_mul(GIB)) };
             state.set_quota(&quota.name, own)?;
             session.say(&format!("{}: {}", quota.name, show_quota(own)));
+        }
+        Accounts::GiveBucket(give) => {
+            state.give_bucket(&give.bucket, &give.name)?;
+            session.say(&format!("The bucket {} is {}'s.", give.bucket, give.name));
         }
         Accounts::List => {
             let (all, quotas) = (state.accounts()?, state.quotas()?);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::dto::{PostObjectInput, PutObjectTaggingInput, Tag};
@@ -16,6 +16,20 @@ use crate::gateway::Gateway;
 use crate::policy::{Answer, Facts, Policy, Question, parameter};
 use crate::state::{Bucket, State, now_ms};
 use crate::tags;
+
+/// Whose the bucket of a request is, as far as the client knows.
+pub(crate) const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
+/// Whose the bucket is that is copied from.
+pub(crate) const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
+/// Headers of an answer that a reader may choose.
+const OVERRIDES: [&str; 6] = [
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+];
 
 /// Finds the secrets that requests are signed with.
 #[derive(Clone)]
@@ -67,7 +81,7 @@ impl S3Access for Gate {
                 let found = state.bucket(name).map_err(state_failed)?;
                 match found {
                     Some(bucket) => {
-                        check_owner(state, &bucket, context.headers())?;
+                        check_owner(state, &bucket, context.headers(), EXPECTED_OWNER)?;
                         // Of these, the keys are not known yet; they are asked for one by one.
                         if operation != "DeleteObjects" {
                             self.check_policy(&bucket, &caller, key.as_deref(), context)?;
@@ -78,6 +92,9 @@ impl S3Access for Gate {
                     None => return Err(no_such_bucket()),
                 }
             }
+        }
+        if matches!(operation, "GetObject" | "HeadObject") {
+            check_overrides(context.uri().query(), caller.account.is_none())?;
         }
         if takes_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
             return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
@@ -134,9 +151,24 @@ impl Gate {
     }
 }
 
-/// Whether a bucket is of who the client says it is.
-pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap) -> S3Result<()> {
-    let Some(expected) = headers.get("x-amz-expected-bucket-owner") else { return Ok(()) };
+/// Whether the headers that a reader wants in the answer can be ones. A stranger gets none: what he reads can't be made to look like something else.
+fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
+    for pair in query.unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(name) = tags::decode(name).filter(|name| OVERRIDES.contains(&name.as_str())) else { continue };
+        if is_anonymous {
+            return Err(s3_error!(InvalidRequest, "Request specific response headers cannot be used for anonymous GET requests."));
+        }
+        if tags::decode(value).is_none_or(|value| HeaderValue::from_str(&value).is_err()) {
+            return Err(s3_error!(InvalidArgument, "The value of {name} can't be that of a header."));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a bucket is of who the client says it is, in this header.
+pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap, header: &str) -> S3Result<()> {
+    let Some(expected) = headers.get(header) else { return Ok(()) };
     let owner = state.account(&bucket.owner).map_err(state_failed)?;
     let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
     if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }

@@ -2,7 +2,6 @@
 
 use fulgurite_archive::catalogue::{After, Versions};
 use fulgurite_archive::reserved::is_reserved;
-use fulgurite_domain::{ObjectName, VersionId};
 use s3s::validation::NameValidation;
 
 use crate::names::BucketNames;
@@ -40,8 +39,7 @@ pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateEr
                 break;
             }
         }
-        // Behind all that is in the folder: the byte after the slash.
-        after = Some(After { name: ObjectName([folder, b"0"].concat()), version: i64::MAX as u64, id: VersionId([0xff; 16]) });
+        after = After::prefix(&[folder, b"/"].concat());
     }
     Ok(found)
 }

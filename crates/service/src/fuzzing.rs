@@ -12,7 +12,7 @@ use crate::checksums::Claims;
 use crate::policy::{Answer, Facts, Network, Origin, Policy, Question, like};
 use crate::receive::length_of;
 use crate::s3::copy::parse_range;
-use crate::s3::list::{decode_token, encode_token};
+use crate::s3::pages::{decode_token, encode_token};
 use crate::s3::retrieve;
 use crate::settings::Settings;
 use crate::signatures::{is_form, is_of_signature, refuse};

@@ -20,9 +20,17 @@ pub(crate) fn object_name(bucket: &str, key: &str) -> ObjectName {
     ObjectName(name)
 }
 
-/// The key of an object in a bucket. Bytes that aren't UTF-8, which the command line can put, are replaced: S3 can't say them.
-pub(crate) fn key_of(bucket: &str, name: &ObjectName) -> String {
-    String::from_utf8_lossy(&name.0[(bucket.len() + 1).min(name.0.len())..]).into_owned()
+/// The key of an object in a bucket; none if its bytes are no UTF-8, which the command line can put and S3 can't say.
+pub(crate) fn key_of<'a>(bucket: &str, name: &'a ObjectName) -> Option<&'a str> {
+    str::from_utf8(&name.0[(bucket.len() + 1).min(name.0.len())..]).ok()
+}
+
+/// The shortest bytes that no UTF-8 begins with and a name does, which is none: behind all names that begin with them, keys go on. A name that only
+/// lacks its end may be the beginning of keys; with a zero it isn't.
+pub(crate) fn unreadable_start(name: &[u8]) -> Vec<u8> {
+    let valid = str::from_utf8(name).map_or_else(|error| error.valid_up_to(), str::len);
+    let is_wrong = |end: &usize| str::from_utf8(&name[valid..*end]).is_err_and(|error| error.error_len().is_some());
+    (valid..=name.len()).find(is_wrong).map_or_else(|| [name, &[0]].concat(), |end| name[..end].to_vec())
 }
 
 /// The names that buckets may have: AWS's rules, with what it keeps to itself.
@@ -104,6 +112,20 @@ impl Buckets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_text_begins_with_is_found_in_a_name() {
+        for (name, start) in [
+            (b"a\xff/f1".as_slice(), b"a\xff".as_slice()),
+            (b"M\x80ller/old", b"M\x80"),
+            (b"a\xc3(b", b"a\xc3("),
+            (b"a\xe2\x82(b", b"a\xe2\x82("),
+            (b"a\xe2\x82", b"a\xe2\x82\0"),
+            (b"\xed\xa0\x80", b"\xed\xa0"),
+        ] {
+            assert_eq!(unreadable_start(name), start, "{name:?}");
+        }
+    }
 
     #[tokio::test]
     async fn a_name_is_held_by_one_and_forgotten_when_nobody_does() {

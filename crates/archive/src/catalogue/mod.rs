@@ -280,6 +280,22 @@ impl After {
     pub fn row(row: &VersionRow) -> Self {
         Self { name: row.record.name.clone(), version: row.record.version, id: row.id }
     }
+
+    /// Behind all names that start with these bytes; none if nothing can be behind them.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Option<Self> {
+        let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+        let mut end = prefix[..=last].to_vec();
+        end[last] += 1;
+        Some(Self::before(ObjectName(end)))
+    }
+
+    /// Before all versions of a name, and behind the names before it.
+    #[must_use]
+    pub fn before(name: ObjectName) -> Self {
+        // Higher than the number of any version.
+        Self { name, version: u64::MAX, id: VersionId([0xff; 16]) }
+    }
 }
 
 /// What can go wrong in the catalogue.

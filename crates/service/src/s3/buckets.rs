@@ -43,6 +43,13 @@ impl Gateway {
             return Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid: this is {}", self.region));
         }
         let locks = input.object_lock_enabled_for_bucket.unwrap_or(false);
+        // What lies in a folder that is no bucket is nobody's yet: the command line put it, or it is left of a bucket whose row was lost.
+        if !account.admin && self.state.bucket(&input.bucket).map_err(state_failed)?.is_none() && self.has_any(&input.bucket)? {
+            return Err(s3_error!(
+                BucketAlreadyExists,
+                "The requested bucket name is not available: the archive has a folder of that name, which only an admin can make a bucket."
+            ));
+        }
         if !self.state.add_bucket(&input.bucket, &account.name, locks).map_err(state_failed)? {
             let bucket = self.bucket(&input.bucket)?;
             if bucket.owner != account.name {
@@ -68,9 +75,7 @@ impl Gateway {
         let name = request.input.bucket;
         let _alone = self.buckets.take(&name).await;
         let bucket = self.bucket(&name)?;
-        let prefix = object_name(&bucket.name, "").0;
-        let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
-        if !any.is_empty() {
+        if self.has_any(&bucket.name)? {
             let message = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
             return Err(s3_error!(BucketNotEmpty, "{message}"));
         }
@@ -82,6 +87,13 @@ impl Gateway {
             return Err(no_such_bucket());
         }
         Ok(S3Response::with_status(DeleteBucketOutput {}, http::StatusCode::NO_CONTENT))
+    }
+
+    /// Whether any version lies where the objects of a bucket do.
+    fn has_any(&self, bucket: &str) -> S3Result<bool> {
+        let prefix = object_name(bucket, "").0;
+        let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
+        Ok(!any.is_empty())
     }
 
     pub(crate) fn list_buckets(&self, request: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {

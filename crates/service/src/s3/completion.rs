@@ -1,6 +1,7 @@
 //! Completing an upload in parts: the parts that a client names, and what it says of them.
 
 use base64_simd::STANDARD;
+use fulgurite_digest::Md5;
 use s3s::dto::{CompleteMultipartUploadInput, CompletedPart};
 use s3s::{S3Result, s3_error};
 
@@ -18,6 +19,28 @@ pub(super) fn part_sums(parts: &[Part]) -> Vec<u8> {
 /// The checksum of parts' checksums.
 pub(super) fn composite(algorithm: Algorithm, part_sums: &[u8], parts: usize) -> Sum {
     Sum { algorithm, value: format!("{}-{parts}", algorithm.of(part_sums)) }
+}
+
+/// The ETag of an object that was uploaded in parts with these digests.
+pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String {
+    let (mut whole, mut count) = (Md5::new(), 0);
+    for md5 in md5s {
+        whole.update(&md5);
+        count += 1;
+    }
+    format!("{}-{count}", hex(&whole.finish()))
+}
+
+/// The ETag of an object of the parts that a client names; none if one of them can't be a part.
+pub(super) fn named_etag(given: &[CompletedPart]) -> Option<String> {
+    let md5s: Option<Vec<[u8; 16]>> = given
+        .iter()
+        .map(|part| {
+            let md5 = u128::from_str_radix(part.e_tag.as_ref()?.value(), 16).ok()?.to_be_bytes();
+            (hex(&md5) == part.e_tag.as_ref()?.value()).then_some(md5)
+        })
+        .collect();
+    md5s.map(etag_of_parts)
 }
 
 /// Whether the whole has the checksum that the client says, if it says one.

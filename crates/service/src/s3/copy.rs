@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
+use http::HeaderMap;
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
@@ -12,6 +13,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::caller::Caller;
 use crate::checksums::{Algorithm, Claims, Sum, set_sum};
 use crate::conditions::Conditions;
@@ -54,7 +56,7 @@ struct Source {
 }
 
 impl Gateway {
-    fn source(&self, caller: Option<&Caller>, source: &CopySource, conditions: &Conditions) -> S3Result<Source> {
+    fn source(&self, caller: Option<&Caller>, source: &CopySource, headers: &HeaderMap, conditions: &Conditions) -> S3Result<Source> {
         let CopySource::Bucket { bucket, key, version_id } = source else {
             return Err(s3_error!(NotImplemented, "Copies are from buckets of this archive."));
         };
@@ -62,6 +64,7 @@ impl Gateway {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
         }
         let from = self.bucket(bucket)?;
+        check_owner(&self.state, &from, headers, EXPECTED_SOURCE_OWNER)?;
         self.may_read(caller, &from, key, version_id.as_deref())?;
         let find = || {
             let version = self.find(bucket, key, version_id.as_deref()).map_err(|error| match error.code() {
@@ -146,7 +149,7 @@ impl Gateway {
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
-        let mut source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
+        let mut source = self.source(caller.as_ref(), &input.copy_source, &request.headers, &conditions)?;
         // The framework doesn't know these of copies yet.
         let condition = |name| {
             let value = request.headers.get(name)?;
@@ -253,7 +256,7 @@ impl Gateway {
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
-        let mut source = self.source(caller.as_ref(), &input.copy_source, &conditions)?;
+        let mut source = self.source(caller.as_ref(), &input.copy_source, &request.headers, &conditions)?;
         let size = source.version.size();
         let range = match &input.copy_source_range {
             None => 0..size,

@@ -1,7 +1,7 @@
-//! Listings: pages of keys in byte order, with those under one prefix drawn together.
+//! Lists of objects and versions: what a client asks for, and what it is told of each.
 
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
-use fulgurite_domain::{ObjectName, VersionId};
+use fulgurite_domain::VersionId;
 use s3s::dto::{
     ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType, ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput,
     ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion, ObjectVersionStorageClass,
@@ -11,98 +11,32 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::errors::written;
-use crate::failures::{catalogue_failed, state_failed};
+use crate::failures::state_failed;
 use crate::gateway::Gateway;
-use crate::names::{key_of, object_name};
+use crate::names::object_name;
+use crate::s3::pages::{Entry, PASSED_MAX, Token, Wanted, behind_key, decode_token, encode_token};
 use crate::state::Bucket;
 use crate::tags::encode_text;
 use crate::version::{Version, timestamp};
 
 /// The most entries of a page.
 const PAGE_MAX: usize = 1_000;
-/// Rows asked of the catalogue at once where many of them may be drawn together.
-const ROWS: usize = 64;
-
-/// An entry of a listing.
-enum Entry {
-    Row(Box<VersionRow>),
-    Prefix(String),
-}
-
 /// How the objects of a listing are shown.
 struct Shown<'a> {
-    bucket: &'a Bucket,
     encoding: Encoding,
     owner: Option<&'a Owner>,
     /// With the state of restores.
     restores: bool,
 }
 
-/// A page.
-struct Page {
-    entries: Vec<Entry>,
-    truncated: bool,
-}
-
-/// What a page is of.
-struct Wanted<'a> {
-    bucket: &'a str,
-    prefix: &'a str,
-    delimiter: Option<&'a str>,
-    versions: Versions,
-    limit: usize,
-}
-
 impl Gateway {
-    /// A page behind `after`. Each costs as much as it has entries: what is drawn together is passed over by one search.
-    fn page(&self, wanted: &Wanted<'_>, mut after: Option<After>) -> S3Result<Page> {
-        let Wanted { bucket, prefix, delimiter, versions, limit } = *wanted;
-        let mut entries = Vec::new();
-        if limit == 0 {
-            return Ok(Page { entries, truncated: false });
-        }
-        let full_prefix = object_name(bucket, prefix).0;
-        loop {
-            let rows = if delimiter.is_some() { ROWS.min(limit + 1) } else { limit + 1 - entries.len() };
-            let page = self.archive.reading().list(&full_prefix, versions, after.as_ref(), rows).map_err(catalogue_failed)?;
-            let is_last = page.len() < rows;
-            let mut skipped = false;
-            for row in page {
-                let key = key_of(bucket, &row.record.name);
-                let under = delimiter.and_then(|delimiter| {
-                    let at = key.get(prefix.len()..)?.find(delimiter)?;
-                    Some(key[..prefix.len() + at + delimiter.len()].to_owned())
-                });
-                if entries.len() == limit {
-                    return Ok(Page { entries, truncated: true });
-                }
-                match under {
-                    None => {
-                        after = Some(After::row(&row));
-                        entries.push(Entry::Row(Box::new(row)));
-                    }
-                    Some(under) => {
-                        after = Some(behind_prefix(bucket, &under));
-                        entries.push(Entry::Prefix(under));
-                        // The rest of the page may be under it too.
-                        skipped = true;
-                        break;
-                    }
-                }
-            }
-            if is_last && !skipped {
-                return Ok(Page { entries, truncated: false });
-            }
-        }
-    }
-
     fn owner(&self, bucket: &Bucket) -> S3Result<Owner> {
         let account = self.state.account(&bucket.owner).map_err(state_failed)?;
         Ok(Owner { display_name: Some(bucket.owner.clone()), id: account.map(|account| account.id.clone()) })
     }
 
-    fn object(&self, row: VersionRow, shown: &Shown<'_>) -> S3Result<Object> {
-        let key = shown.encoding.of(&key_of(&shown.bucket.name, &row.record.name));
+    fn object(&self, key: &str, row: VersionRow, shown: &Shown<'_>) -> S3Result<Object> {
+        let key = shown.encoding.of(key);
         let version = Version::new(row);
         Ok(Object {
             checksum_algorithm: algorithms(&version),
@@ -141,14 +75,15 @@ impl Gateway {
             delimiter: delimiter.as_deref(),
             versions: Versions::Newest,
             limit: limit.min(PAGE_MAX),
+            passes: usize::MAX,
         };
-        let after = input.marker.as_deref().filter(|marker| !marker.is_empty()).map(|marker| behind_key(&wanted, marker));
+        let after = input.marker.as_deref().filter(|marker| !marker.is_empty()).and_then(|marker| behind_key(&wanted, marker));
         let page = self.page(&wanted, after)?;
         let owner = self.owner(&bucket)?;
-        let next = page.truncated.then(|| page.entries.last().map(|entry| entry.key(&bucket.name))).flatten();
+        let next = page.truncated.then(|| page.entries.last().map(|entry| entry.key().to_owned())).flatten();
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { bucket: &bucket, encoding, owner: Some(&owner), restores };
-        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(row, &shown))?;
+        let shown = Shown { encoding, owner: Some(&owner), restores };
+        let (contents, prefixes) = split(page.entries, encoding, |key, row| self.object(key, row, &shown))?;
         let output = ListObjectsOutput {
             name: Some(bucket.name.clone()),
             // Unlike in the other lists, this one stays as it is.
@@ -179,23 +114,29 @@ impl Gateway {
             delimiter: delimiter.as_deref(),
             versions: Versions::Newest,
             limit: limit.min(PAGE_MAX),
+            passes: PASSED_MAX,
         };
         let from = match &input.continuation_token {
             Some(token) => {
                 Some(decode_token(token).ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))?)
             }
-            None => input.start_after.clone().filter(|key| !key.is_empty()),
+            None => input.start_after.clone().filter(|key| !key.is_empty()).map(Token::Key),
         };
-        let page = self.page(&wanted, from.map(|key| behind_key(&wanted, &key)))?;
+        let after = from.and_then(|from| match from {
+            Token::Key(key) => behind_key(&wanted, &key),
+            Token::Passed(start) => After::prefix(&[object_name(&bucket.name, "").0, start].concat()),
+        });
+        let page = self.page(&wanted, after)?;
         let owner = match input.fetch_owner {
             Some(true) => Some(self.owner(&bucket)?),
             _ => None,
         };
-        let next = page.truncated.then(|| page.entries.last().map(|entry| encode_token(&entry.key(&bucket.name)))).flatten();
+        let last = page.entries.last().map(|entry| Token::Key(entry.key().to_owned())).filter(|_| page.truncated);
+        let next = page.passed.map(Token::Passed).or(last).map(|token| encode_token(&token));
         let count = page.entries.len();
         let restores = wants_restores(input.optional_object_attributes.as_deref());
-        let shown = Shown { bucket: &bucket, encoding, owner: owner.as_ref(), restores };
-        let (contents, prefixes) = split(page.entries, encoding, |row| self.object(row, &shown))?;
+        let shown = Shown { encoding, owner: owner.as_ref(), restores };
+        let (contents, prefixes) = split(page.entries, encoding, |key, row| self.object(key, row, &shown))?;
         let output = ListObjectsV2Output {
             name: Some(bucket.name.clone()),
             prefix: Some(encoding.of(&prefix)),
@@ -226,6 +167,7 @@ impl Gateway {
             delimiter: delimiter.as_deref(),
             versions: Versions::All,
             limit: limit.min(PAGE_MAX),
+            passes: usize::MAX,
         };
         let key_marker = input.key_marker.clone().filter(|key| !key.is_empty());
         let version_marker = input.version_id_marker.clone().filter(|id| !id.is_empty());
@@ -234,14 +176,14 @@ impl Gateway {
                 return Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker."));
             }
             (None, None) => None,
-            (Some(key), None) => Some(behind_key(&wanted, key)),
+            (Some(key), None) => behind_key(&wanted, key),
             (Some(key), Some(id)) => match self.by_id(&bucket.name, key, id)? {
                 Some(version) => Some(After::row(&version.row)),
                 // It was removed since: what is older than it is behind it.
-                None => Some(match id.parse() {
-                    Ok(id) => self.behind_removed(&bucket.name, key, id)?,
+                None => match id.parse() {
+                    Ok(id) => Some(self.behind_removed(&bucket.name, key, id)?),
                     Err(_) => behind_key(&wanted, key),
-                }),
+                },
             },
         };
         // The first of a name's versions is the newest, unless the page before ended within the name.
@@ -257,8 +199,7 @@ impl Gateway {
                     next = Some((under.clone(), None));
                     prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
                 }
-                Entry::Row(row) => {
-                    let key = key_of(&bucket.name, &row.record.name);
+                Entry::Row(key, row) => {
                     let version = Version::new(*row);
                     let is_latest = last_key.as_ref() != Some(&key);
                     last_key = Some(key.clone());
@@ -321,7 +262,7 @@ impl Gateway {
     fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
         let name = object_name(bucket, key);
         let newer = self.versions(&name)?.into_iter().rfind(|row| row.id > id);
-        Ok(newer.map_or_else(|| After { name: name.clone(), version: u64::MAX, id: VersionId([0xff; 16]) }, |row| After::row(&row)))
+        Ok(newer.map_or_else(|| After::before(name), |row| After::row(&row)))
     }
 }
 
@@ -337,22 +278,13 @@ fn algorithms(version: &Version) -> Option<Vec<ChecksumAlgorithm>> {
     (!names.is_empty()).then_some(names)
 }
 
-impl Entry {
-    fn key(&self, bucket: &str) -> String {
-        match self {
-            Self::Row(row) => key_of(bucket, &row.record.name),
-            Self::Prefix(prefix) => prefix.clone(),
-        }
-    }
-}
-
 type Split = (Vec<Object>, Vec<CommonPrefix>);
 
-fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(VersionRow) -> S3Result<Object>) -> S3Result<Split> {
+fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(&str, VersionRow) -> S3Result<Object>) -> S3Result<Split> {
     let (mut contents, mut prefixes) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry {
-            Entry::Row(row) => contents.push(object(*row)?),
+            Entry::Row(key, row) => contents.push(object(&key, *row)?),
             Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(encoding.of(&prefix)) }),
         }
     }
@@ -363,27 +295,6 @@ fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(VersionRow) ->
 fn wants_restores(asked: Option<&[OptionalObjectAttributes]>) -> bool {
     let mut names = asked.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
     names.any(|name| name.trim() == OptionalObjectAttributes::RESTORE_STATUS)
-}
-
-/// Behind all versions of a key, and behind all that is under it if it is a prefix that keys are drawn together by.
-fn behind_key(wanted: &Wanted<'_>, key: &str) -> After {
-    let is_under = wanted.delimiter.is_some_and(|delimiter| {
-        key.strip_prefix(wanted.prefix)
-            .and_then(|rest| rest.find(delimiter))
-            .is_some_and(|at| wanted.prefix.len() + at + delimiter.len() == key.len())
-    });
-    if is_under {
-        behind_prefix(wanted.bucket, key)
-    } else {
-        After { name: object_name(wanted.bucket, key), version: 0, id: VersionId([0; 16]) }
-    }
-}
-
-/// Behind all keys with this prefix: no UTF-8 has the byte 255.
-fn behind_prefix(bucket: &str, prefix: &str) -> After {
-    let ObjectName(mut name) = object_name(bucket, prefix);
-    name.push(0xff);
-    After { name: ObjectName(name), version: 0, id: VersionId([0; 16]) }
 }
 
 pub(crate) fn limit_of(max_keys: Option<i32>) -> S3Result<usize> {
@@ -414,16 +325,4 @@ impl Encoding {
             Self::Url => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
         }
     }
-}
-
-/// Stands at the beginning of tokens, so that what isn't one is told from them.
-const TOKEN: &str = "behind:";
-
-pub(crate) fn encode_token(key: &str) -> String {
-    base64_simd::URL_SAFE_NO_PAD.encode_to_string(format!("{TOKEN}{key}").as_bytes())
-}
-
-pub(crate) fn decode_token(token: &str) -> Option<String> {
-    let text = String::from_utf8(base64_simd::URL_SAFE_NO_PAD.decode_to_vec(token.as_bytes()).ok()?).ok()?;
-    text.strip_prefix(TOKEN).map(str::to_owned)
 }

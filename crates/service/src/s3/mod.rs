@@ -11,6 +11,7 @@ pub(crate) mod list;
 mod locks;
 mod multipart;
 mod multipart_lists;
+pub(crate) mod pages;
 mod public_access;
 pub(crate) mod put;
 mod restore;

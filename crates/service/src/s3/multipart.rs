@@ -1,6 +1,5 @@
 //! Uploads in parts.
 
-use fulgurite_digest::Md5;
 use fulgurite_domain::ObjectName;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
@@ -15,7 +14,7 @@ use crate::encryption::{asked, customer_key, said};
 use crate::failures::{failed, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::receive::length_of;
-use crate::s3::completion::{check_claim, check_named, choose, composite, part_sums};
+use crate::s3::completion::{check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
 use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl};
 use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::version::{attribute, encode_sizes};
@@ -228,14 +227,16 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    /// A client that didn't hear that its upload is complete asks again.
+    /// A client that didn't hear that its upload is complete asks again. One that names other parts is not told that they are the object.
     fn completed_before(
         &self,
         bucket: &Bucket,
         input: &CompleteMultipartUploadInput,
     ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
         let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
-        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str());
+        let named = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).and_then(named_etag);
+        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
+            && named.is_some_and(|etag| etag == version.etag().value());
         Ok(is_of_it.then(|| {
             let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
             let stored = Stored { etag: version.etag(), version_id };
@@ -281,9 +282,7 @@ impl Gateway {
         reading.await.map_err(|error| failed("reading parts", &error))?.map_err(|error| failed("reading a part", &error))?;
 
         let mut attributes = upload.attributes.clone();
-        let mut md5 = Md5::new();
-        parts.iter().for_each(|part| md5.update(&part.md5));
-        attributes.set(attribute::ETAG, format!("{}-{}", hex(&md5.finish()), parts.len()));
+        attributes.set(attribute::ETAG, etag_of_parts(parts.iter().map(|part| part.md5)));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
         attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
         let part_sums = part_sums(&parts);

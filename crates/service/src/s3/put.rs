@@ -110,12 +110,7 @@ impl Described<'_> {
                 attributes.set(attribute::RETENTION_MODE, mode.name());
                 attributes.set(attribute::RETENTION_UNTIL, ms_of(until).to_string());
             }
-            (None, None) => {
-                if let Some(default) = bucket.retention.filter(|_| bucket.object_lock) {
-                    attributes.set(attribute::RETENTION_MODE, default.mode.name());
-                    attributes.set(attribute::RETENTION_UNTIL, now_ms().saturating_add(default.period_ms()).to_string());
-                }
-            }
+            (None, None) => put_default_retention(bucket, attributes),
             _ => {
                 return Err(s3_error!(
                     InvalidArgument,
@@ -129,6 +124,16 @@ impl Described<'_> {
             Some(_) => return Err(s3_error!(InvalidArgument, "Legal Hold must be either of 'ON' or 'OFF'")),
         }
         Ok(())
+    }
+}
+
+/// Gives an object the retention that its bucket has for those without one of their own.
+fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) {
+    if let Some(default) = bucket.retention.filter(|_| bucket.object_lock)
+        && attributes.text(attribute::RETENTION_MODE).is_none()
+    {
+        attributes.set(attribute::RETENTION_MODE, default.mode.name());
+        attributes.set(attribute::RETENTION_UNTIL, now_ms().saturating_add(default.period_ms()).to_string());
     }
 }
 
@@ -260,6 +265,7 @@ impl Gateway {
         let shared = self.buckets.share(&bucket.name).await;
         // The bucket may have been changed, or removed, while the content came.
         let bucket = self.bucket(&bucket.name)?;
+        put_default_retention(&bucket, &mut attributes);
         let replaced = self.replaced(&bucket, &name, false)?;
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");

@@ -34,7 +34,7 @@ pub(crate) use result::entry_name;
 
 use batch::{AHEAD, Batch, Item, Out, Outcome};
 
-use crate::access::check_owner;
+use crate::access::{EXPECTED_OWNER, check_owner};
 use crate::address::Addresses;
 use crate::caller::{Caller, Peer, origin};
 use crate::checksums::Claims;
@@ -77,7 +77,7 @@ impl Retrieve {
         let peer = request.extensions.get::<Peer>().copied();
         let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
         let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
-        check_owner(&self.gateway.state, &bucket, &request.headers)?;
+        check_owner(&self.gateway.state, &bucket, &request.headers, EXPECTED_OWNER)?;
         let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length_of(announced, &request.headers)?;
         if length > LIST_BYTES_MAX {

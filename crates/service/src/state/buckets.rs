@@ -104,7 +104,7 @@ impl PublicAccess {
 pub struct Bucket {
     /// Its name.
     pub name: String,
-    /// Name of the account that made it.
+    /// Name of the account that has it: the one that made it, or was given it.
     pub owner: String,
     /// When, milliseconds since 1970.
     pub created_ms: i64,
@@ -192,6 +192,25 @@ impl State {
         });
         self.forget(|kept| drop(kept.buckets.remove(name)));
         changed
+    }
+
+    /// Makes a bucket another account's.
+    ///
+    /// # Errors
+    /// [`StateError::NoBucket`], [`StateError::NoAccount`], or what the engine says.
+    pub fn give_bucket(&self, name: &str, owner: &str) -> Result<(), StateError> {
+        let given = self.change("give a bucket to an account", |connection| {
+            if !connection.prepare_cached("SELECT 1 FROM account WHERE name = ?1")?.exists([owner])? {
+                return Ok(None);
+            }
+            Ok(Some(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1))
+        });
+        self.forget(|kept| drop(kept.buckets.remove(name)));
+        match given? {
+            Some(true) => Ok(()),
+            Some(false) => Err(StateError::NoBucket { name: name.to_owned() }),
+            None => Err(StateError::NoAccount { name: owner.to_owned() }),
+        }
     }
 
     /// Removes a bucket, with what is left of uploads in parts. `false` if there was none.

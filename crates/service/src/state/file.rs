@@ -31,7 +31,7 @@ pub(super) fn is_there(path: &Path) -> bool {
 
 /// Opens the file of an archive, and makes it if there is none.
 pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
+    let told = |action| move |source| StateError::of_engine(path, action, source);
     if !path.exists() {
         use std::os::unix::fs::OpenOptionsExt;
         // Wrapped secrets and names stand in it.
@@ -66,7 +66,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
 
 /// Opens the file of an archive to read it, as it was when a transaction begins; it may be of an older schema.
 pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
-    let told = |action| move |source| StateError::Engine { path: path.to_owned(), action, source };
+    let told = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(told("open it"))?;
     prepare(&connection).map_err(told("prepare it"))?;
@@ -103,7 +103,7 @@ fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite
 
 /// Makes sure that the file is of this archive, in a schema that this program knows.
 fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
-    let found = version(connection).map_err(|source| StateError::Engine { path: path.to_owned(), action: "read it", source })?;
+    let found = version(connection).map_err(|source| StateError::of_engine(path, "read it", source))?;
     match found {
         1..=SCHEMA => check_owner(connection, path, archive),
         found if found > SCHEMA => Err(StateError::Newer { path: path.to_owned(), found }),
@@ -112,7 +112,7 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(),
 }
 
 fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
-    let told = |source| StateError::Engine { path: path.to_owned(), action: "read it", source };
+    let told = |source| StateError::of_engine(path, "read it", source);
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told)?;
     if application != APPLICATION {
         return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
@@ -129,6 +129,23 @@ fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_cut_is_damaged_and_the_error_says_what_to_do() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, archive) = (folder.path().join("service.db"), ArchiveId([7; 16]));
+        drop(open(&path, archive).expect("made"));
+        let whole = std::fs::read(&path).expect("read");
+        for length in [100, 4_096, whole.len() / 2, whole.len() - 4_096] {
+            std::fs::write(&path, &whole[..length]).expect("written");
+            let error = open(&path, archive).expect_err("it is cut");
+            assert!(matches!(error, StateError::Damaged { .. }), "{length} bytes: {error}");
+            assert!(error.to_string().contains("move it away"), "{error}");
+        }
+        std::fs::write(&path, b"no database at all, and longer than a header of one would be, so that it is read: 100 bytes.........")
+            .expect("written");
+        assert!(matches!(open(&path, archive), Err(StateError::Damaged { .. })));
+    }
 
     #[test]
     fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_has() {

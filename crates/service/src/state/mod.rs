@@ -18,7 +18,7 @@ mod uploads;
 mod versions;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 
 pub use accounts::{Account, AccountKey, NewKey};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
@@ -128,6 +128,12 @@ pub enum StateError {
         /// The name.
         name: String,
     },
+    /// There is no such bucket.
+    #[error("there is no bucket called {name}")]
+    NoBucket {
+        /// The name.
+        name: String,
+    },
     /// There is no such key.
     #[error("there is no access key {id} that works; `fulgurite accounts list` shows those that are")]
     NoKey {
@@ -140,6 +146,18 @@ pub enum StateError {
         /// The name.
         name: String,
     },
+}
+
+impl StateError {
+    /// What the engine says of a file: that it is damaged, or what failed.
+    fn of_engine(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
+        match source.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Damaged { path: path.to_owned(), found: format!("could not {action}: {source}") }
+            }
+            _ => Self::Engine { path: path.to_owned(), action, source },
+        }
+    }
 }
 
 /// What is kept in memory.
@@ -210,7 +228,7 @@ impl State {
 
     fn told(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
         let path = self.path.clone();
-        move |source| StateError::Engine { path: path.clone(), action, source }
+        move |source| StateError::of_engine(&path, action, source)
     }
 
     /// Looks something up in memory, and in the file where it isn't there.

@@ -93,7 +93,7 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
     let path = archive.home().join(FILE);
     let fresh = with_suffix(&path, ".recovering");
     let not_made = |source| StateError::NotMade { path: path.clone(), source };
-    let told = |source| StateError::Engine { path: fresh.clone(), action: "make it", source };
+    let told = |source| StateError::of_engine(&fresh, "make it", source);
     remove_database(&fresh).map_err(not_made)?;
     let made = (|| {
         let mut connection = file::open(&fresh, archive.id())?;

@@ -114,7 +114,7 @@ impl Said {
     /// What the engine says.
     pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
         let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
-        said(connection, id).map_err(|source| StateError::Engine { path: self.path.clone(), action: "look a version up", source })
+        said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look a version up", source))
     }
 }
 

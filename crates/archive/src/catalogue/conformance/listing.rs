@@ -56,6 +56,26 @@ pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place:
     assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
 }
 
+pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn Place) {
+    let mut catalogue = place.open();
+    put_odd_names(&mut *catalogue);
+    for passed in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"`", b"@"]) {
+        let behind: Vec<&[u8]> = ODD_NAMES.into_iter().filter(|name| *name > passed && !name.starts_with(passed)).collect();
+        let Some(after) = After::prefix(passed) else {
+            assert!(behind.is_empty(), "{passed:?}");
+            continue;
+        };
+        for page in [1, 3, 100] {
+            let newest = catalogue.list(b"", Versions::Newest, Some(&after), page).expect("listed");
+            let expected: Vec<_> = behind.iter().map(|name| (name.to_vec(), 3)).take(page).collect();
+            assert_eq!(names(&newest), expected, "behind {passed:?}, {page} a page");
+            let all = catalogue.list(b"", Versions::All, Some(&after), page).expect("listed");
+            let expected: Vec<_> = behind.iter().flat_map(|name| [3, 2, 1].map(|number| (name.to_vec(), number))).take(page).collect();
+            assert_eq!(names(&all), expected, "behind {passed:?}, {page} a page");
+        }
+    }
+}
+
 pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn Place) {
     let mut catalogue = place.open();
     let mut put: Vec<_> = (1..=10_000).map(|number| version("m", number, number, 1)).collect();

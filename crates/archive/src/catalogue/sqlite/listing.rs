@@ -135,6 +135,7 @@ fn run(
     }
     if let Some(after) = after
         && versions == Versions::All
+        && !is_before(after)
         && after.name.0.starts_with(prefix)
     {
         let mut statement = connection.prepare_cached(&format!(
@@ -151,6 +152,7 @@ fn run(
     }
 
     let mut from = match after {
+        Some(after) if after.name.0.as_slice() >= prefix && is_before(after) => after.name.0.clone(),
         Some(after) if after.name.0.as_slice() >= prefix => behind(&after.name.0),
         _ => prefix.to_vec(),
     };
@@ -181,6 +183,11 @@ fn run(
         }
         return Ok(found);
     }
+}
+
+/// Whether all versions of the name are still to come.
+fn is_before(after: &After) -> bool {
+    after.version == u64::MAX
 }
 
 /// The smallest name after this one.
