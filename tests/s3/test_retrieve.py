@@ -284,6 +284,15 @@ def test_a_batch_is_asked_of_a_bucket_that_is_there(wire, server, bucket, bucket
     assert refusal(server, bucket, body, **other) == (403, "AccessDenied")
 
 
+def test_the_name_of_the_operation_may_be_encoded(wire, bucket, s3):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    body = b'{"objects": ["a"]}'
+    for query, canonical in (("%72etrieve", "retrieve="), ("retriev%65=", "retrieve="), ("retrieve=1", "retrieve=1")):
+        sealed = wire.seal("POST", f"/{bucket}?{canonical}", {}, "UNSIGNED-PAYLOAD", wire.signer())
+        reply = wire.send("POST", f"/{bucket}?{query}", sealed, body, anonymous=True)
+        assert reply.status == 200 and unpack(reply.body).content == {"objects/a": b"a"}, query
+
+
 def test_a_batch_goes_by_a_presigned_address_too(wire, bucket, s3):
     s3.put_object(Bucket=bucket, Key="a", Body=b"a")
     target = wire.signer().presign("POST", f"/{bucket}?retrieve", wire.host, 60)

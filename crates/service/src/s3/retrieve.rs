@@ -41,6 +41,7 @@ use crate::checksums::Claims;
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
 use crate::names::BucketNames;
+use crate::policy::has_parameter;
 use crate::receive::length_of;
 use crate::signatures::is_form;
 
@@ -67,8 +68,7 @@ pub(crate) struct Retrieve {
 
 impl Retrieve {
     pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-        let mut parameters = uri.query().unwrap_or_default().split('&');
-        *method == Method::POST && !is_form(method, headers) && parameters.any(|pair| matches!(pair, "retrieve" | "retrieve="))
+        *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), "retrieve")
     }
 
     pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
