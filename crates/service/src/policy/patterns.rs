@@ -1,11 +1,12 @@
 //! Patterns of text, and networks.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Whether text is like a pattern, where `*` is any text and `?` any character.
 ///
 /// What stands before the first star and behind the last can be in one place only. What stands between two is looked for from where the piece before
-/// it was found first: if it fits at all, it fits behind there. So pieces without `?` cost no more than the text is long, whatever the pattern is.
+/// it was found first: if it fits at all, it fits behind there. So a pattern costs little more than the text is long, whatever it is.
 pub(crate) fn like(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return after(pattern, text) == Some("") };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -22,13 +23,15 @@ pub(crate) fn like(pattern: &str, text: &str) -> bool {
 /// What follows a piece that text begins with.
 fn after<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
-    piece.chars().all(|wanted| rest.next().is_some_and(|found| wanted == '?' || wanted == found)).then(|| rest.as_str())
+    let is_there = piece.chars().all(|wanted| rest.next().is_some_and(|found| wanted == '?' || wanted == found));
+    is_there.then_some(rest.as_str())
 }
 
 /// What stands before a piece that text ends with.
 fn before<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
-    piece.chars().rev().all(|wanted| rest.next_back().is_some_and(|found| wanted == '?' || wanted == found)).then(|| rest.as_str())
+    let is_there = piece.chars().rev().all(|wanted| rest.next_back().is_some_and(|found| wanted == '?' || wanted == found));
+    is_there.then_some(rest.as_str())
 }
 
 /// What follows the first place where a piece stands in text.
@@ -36,7 +39,28 @@ fn behind<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     if !piece.contains('?') {
         return text.find(piece).map(|at| &text[at + piece.len()..]);
     }
-    text.char_indices().find_map(|(at, _)| after(piece, &text[at..]))
+    // A bit for each beginning of the piece says whether the text so far ends with it (Shift-And): 64 of them are held against a character at once.
+    let length = piece.chars().count();
+    let (words, last) = (length.div_ceil(64), length - 1);
+    let mut any = vec![0u64; words];
+    piece.chars().enumerate().filter(|(_, wanted)| *wanted == '?').for_each(|(at, _)| any[at / 64] |= 1 << (at % 64));
+    let mut places: HashMap<char, Vec<u64>> = HashMap::new();
+    for (at, wanted) in piece.chars().enumerate() {
+        places.entry(wanted).or_insert_with(|| any.clone())[at / 64] |= 1 << (at % 64);
+    }
+    let mut ends = vec![0u64; words];
+    for (at, found) in text.char_indices() {
+        let mut carry = 1;
+        for (ends, fits) in ends.iter_mut().zip(places.get(&found).unwrap_or(&any)) {
+            let longer = (*ends << 1 | carry) & fits;
+            carry = *ends >> 63;
+            *ends = longer;
+        }
+        if ends[last / 64] >> (last % 64) & 1 == 1 {
+            return Some(&text[at + found.len_utf8()..]);
+        }
+    }
+    None
 }
 
 /// Addresses with the same first bits.
@@ -114,6 +138,23 @@ mod tests {
             assert!(!like(&pattern, &text));
         }
         assert!(like(&format!("*{piece}*{piece}*"), &text));
+        let (text, piece) = ("aü".repeat(10_000), "a?".repeat(5_000));
+        assert!(!like(&format!("*{piece}b*"), &text) && !like(&format!("*{piece}?*{piece}*"), &text));
+        for (pattern, fits) in
+            [("*{}*", true), ("*ü{}*ü", true), ("*{}*{}*", true), ("*{}a*{}*", false), ("*?{}*", true), ("*{}aa*", false)]
+        {
+            assert_eq!(like(&pattern.replace("{}", &piece), &text), fits, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_all_lengths_are_found_where_they_are_first() {
+        for length in 2..200 {
+            let piece: String = ('a'..='z').cycle().take(length - 1).chain(['?']).collect();
+            let text = format!("-{}+{}=", &piece[..length - 1], &piece[..length - 1]);
+            assert_eq!(behind(&piece, &text), Some(&text[length + 1..]), "{length}");
+            assert_eq!(behind(&format!("z{piece}z"), &text), None, "{length}");
+        }
     }
 
     #[test]
