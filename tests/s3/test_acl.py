@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from wire import refused
+from wire import refused, status
 
 
 @pytest.fixture
@@ -167,3 +169,21 @@ def test_nobody_else_reads_a_list(alt, which):
 def test_the_owner_of_the_bucket_is_that_of_its_objects(s3, which):
     listing = s3.list_objects_v2(Bucket=which["Bucket"], FetchOwner=True)
     assert listing["Contents"][0]["Owner"]["ID"] == owner(s3)
+
+
+def test_a_policy_lets_others_see_and_set_the_ownership(s3, alt, bucket):
+    second = {"CanonicalUser": alt.list_buckets()["Owner"]["ID"]}
+    owners = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+
+    def allow(action: str) -> None:
+        one = {"Effect": "Allow", "Principal": second, "Action": action, "Resource": f"arn:aws:s3:::{bucket}"}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [one]}))
+
+    allow("s3:GetBucketOwnershipControls")
+    assert alt.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"] == owners
+    with refused("AccessDenied", 403):
+        alt.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=owners)
+    allow("s3:PutBucketOwnershipControls")
+    assert status(alt.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=owners)) == 200
+    with refused("AccessDenied", 403):
+        alt.get_bucket_ownership_controls(Bucket=bucket)

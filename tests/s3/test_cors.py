@@ -66,6 +66,17 @@ def test_a_bucket_has_a_hundred_rules_at_most(s3, bucket):
             put(s3, bucket, *[RULE] * many)
 
 
+def test_rules_are_64_kib_long_at_most(s3, bucket):
+    put(s3, bucket, RULE)
+    for origin in ("https://" + "a" * (64 << 10), "https://" + "a" * 1_500_000):
+        with refused("MaxMessageLengthExceeded", 400):
+            put(s3, bucket, RULE | {"AllowedOrigins": [origin]})
+    assert s3.get_bucket_cors(Bucket=bucket)["CORSRules"] == [RULE]
+    long = RULE | {"AllowedOrigins": ["https://" + "a" * 60_000]}
+    put(s3, bucket, long)
+    assert s3.get_bucket_cors(Bucket=bucket)["CORSRules"] == [long]
+
+
 def test_nobody_else_sees_or_changes_rules(s3, alt, bucket):
     put(s3, bucket, RULE)
     for call in (lambda: alt.get_bucket_cors(Bucket=bucket), lambda: put(alt, bucket, RULE), lambda: alt.delete_bucket_cors(Bucket=bucket)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from digests import content_md5
@@ -185,3 +187,24 @@ def test_a_batch_with_a_wrong_digest_is_refused(s3, wire, bucket):
     reply = send(wire, bucket, body, **{"Content-MD5": content_md5(b"another")})
     assert (reply.status, reply.code) == (400, "BadDigest")
     assert keys(s3, bucket) == ["a"]
+
+
+def test_a_batch_without_its_digest_or_with_a_wrong_one_deletes_nothing_however_it_is_spelt(s3, wire, bucket):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    body = b"<Delete><Object><Key>a</Key></Object></Delete>"
+    for query, canonical in (("delete", "delete="), ("%64elete", "delete="), ("delete=1", "delete=1"), ("delet%65=1", "delete=1")):
+
+        def send(payload: str, query: str = query, canonical: str = canonical, **fields: str):
+            sealed = wire.seal("POST", f"/{bucket}?{canonical}", fields, payload, wire.signer())
+            return wire.send("POST", f"/{bucket}?{query}", sealed, body, anonymous=True)
+
+        right, wrong = hashlib.sha256(body).hexdigest(), hashlib.sha256(b"other").hexdigest()
+        assert (send(right).status, send(right).code) == (400, "InvalidRequest"), query
+        digest = {"Content-MD5": content_md5(body)}
+        reply = send(wrong, **digest)
+        assert (reply.status, reply.code) == (400, "XAmzContentSHA256Mismatch"), query
+        assert s3.get_object(Bucket=bucket, Key="a")["Body"].read() == b"a"
+        assert send(right, **digest).status == 200, query
+        with refused("NoSuchKey", 404):
+            s3.get_object(Bucket=bucket, Key="a")
+        s3.put_object(Bucket=bucket, Key="a", Body=b"a")

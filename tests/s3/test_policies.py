@@ -187,6 +187,16 @@ def test_a_batch_deletes_what_is_allowed_and_says_what_is_not(s3, filled):
     assert content(s3, filled, "private/a") == b"private/a"
 
 
+def test_a_batch_is_deleted_soon_whatever_the_patterns_are(s3, bucket):
+    """Where each key is held against each pattern at every place of both, this takes minutes."""
+    patterns = [f"arn:aws:s3:::{bucket}/*{'a' * 440}b{end}" for end in ("", "*")] * 19
+    one = statement(bucket, "Deny", "*", "s3:DeleteObject") | {"Resource": patterns}
+    put(s3, bucket, one)
+    keys = ["a" * 1_000 + f"{index:04}" for index in range(1_000)]
+    answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+    assert [entry["Key"] for entry in answer["Deleted"]] == keys and "Errors" not in answer
+
+
 @pytest.mark.parametrize("action", ["s3:Get*", "s3:*", "*", "s3:GetObjec?", "s3:getobject"])
 def test_actions_have_wildcards_and_no_case(s3, anonymous, filled, action):
     put(s3, filled, statement(filled, "Allow", "*", action))

@@ -28,7 +28,7 @@ from digests import checksum, content_md5
 from serving import START_S, Serving, connect
 from test_keys import ODD
 from test_storage_classes import restore, wait
-from wire import ANSWER_S, Account, Server
+from wire import ANSWER_S, Account, Server, Wire
 
 pytestmark = pytest.mark.skipif("S3_ENDPOINT" in os.environ, reason="no other server has it")
 XATTR = "SCHILY.xattr.user.fulgurite."
@@ -176,8 +176,7 @@ def test_what_is_archived_is_refused_before_its_restore(server, s3, bucket):
 def test_each_object_asks_for_its_own_right(server, s3, alt, versioned):
     ids = {key: s3.put_object(Bucket=versioned, Key=key, Body=key.encode())["VersionId"] for key in ("public/a", "private/a")}
     everything = ["public/a", "private/a", "public/missing", {"key": "public/a", "version_id": ids["public/a"]}]
-    nothing = retrieve(server, versioned, everything, server.alt)
-    assert nothing.content == {} and {line["code"] for line in nothing.result["objects"]} == {"AccessDenied"}
+    assert refusal(server, versioned, b'{"objects": ["public/a"]}', server.alt) == (403, "AccessDenied"), "no policy can let it in"
 
     def allow(*actions: str, effect: str = "Allow") -> None:
         second = {"CanonicalUser": alt.list_buckets()["Owner"]["ID"]}
@@ -189,6 +188,8 @@ def test_each_object_asks_for_its_own_right(server, s3, alt, versioned):
         return [line.get("code") for line in retrieve(server, versioned, everything, account).result["objects"]]
 
     denied = "AccessDenied"
+    allow("s3:PutObject")
+    assert codes(server.alt) == [denied] * 4
     allow("s3:GetObject")
     assert codes(server.alt) == [None, denied, denied, denied], "whoever may not list is not told what is missing"
     allow("s3:GetObject", "s3:ListBucket")
@@ -282,6 +283,15 @@ def test_a_batch_is_asked_of_a_bucket_that_is_there(wire, server, bucket, bucket
     assert wire.send("POST", "/?retrieve", body=body).code == "MethodNotAllowed"
     other = {"x-amz-expected-bucket-owner": "0" * 64}
     assert refusal(server, bucket, body, **other) == (403, "AccessDenied")
+
+
+def test_the_name_of_the_operation_may_be_encoded(wire, bucket, s3):
+    s3.put_object(Bucket=bucket, Key="a", Body=b"a")
+    body = b'{"objects": ["a"]}'
+    for query, canonical in (("%72etrieve", "retrieve="), ("retriev%65=", "retrieve="), ("retrieve=1", "retrieve=1")):
+        sealed = wire.seal("POST", f"/{bucket}?{canonical}", {}, "UNSIGNED-PAYLOAD", wire.signer())
+        reply = wire.send("POST", f"/{bucket}?{query}", sealed, body, anonymous=True)
+        assert reply.status == 200 and unpack(reply.body).content == {"objects/a": b"a"}, query
 
 
 def test_a_batch_goes_by_a_presigned_address_too(wire, bucket, s3):
@@ -388,27 +398,45 @@ def test_short_batches_and_reads_go_on_beside_long_ones_that_nobody_reads(runnin
         answer.close()
 
 
-def test_batches_beyond_the_memory_of_all_are_told_to_come_back(running, wire):
-    client = connect(running.server, running.account)
-    client.create_bucket(Bucket="photos")
+def announce(server: Server, bucket: str, length: int, begin: bytes = b"") -> tuple[http.client.HTTPConnection, bytes]:
+    """Says how long a list will be, waits for the first answer, and sends what it begins with."""
+    wire = Wire(server)
+    fields = {"Host": wire.host, "Content-Length": str(length), "Expect": "100-continue"}
+    sealed = wire.seal("POST", f"/{bucket}?retrieve", fields, "UNSIGNED-PAYLOAD", wire.signer())
+    connection = http.client.HTTPConnection(wire.host, timeout=ANSWER_S)
+    connection.connect()
+    head = f"POST /{bucket}?retrieve HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sealed.items()) + "\r\n"
+    connection.sock.sendall(head.encode())
+    answer = connection.sock.recv(2000)
+    if answer.startswith(b"HTTP/1.1 100"):
+        connection.sock.sendall(begin)
+    return connection, answer
+
+
+def test_lists_that_are_announced_and_do_not_come_take_no_memory_from_others(running):
+    connect(running.server, running.account).create_bucket(Bucket="photos")
+    held = [announce(running.server, "photos", 16 << 20, b"{") for _ in range(12)]
+    assert all(answer.startswith(b"HTTP/1.1 100") for _, answer in held)
+    assert retrieve(running.server, "photos", ["missing"] * 100_000).result["failed"] == 100_000
+    for connection, _ in held:
+        connection.close()
+
+
+def test_batches_beyond_the_memory_of_all_are_told_to_come_back(running):
+    connect(running.server, running.account).create_bucket(Bucket="photos")
     length = 16 << 20
-    wire = type(wire)(running.server)
-    held = []
-    for _ in range(3):
-        fields = {"Host": wire.host, "Content-Length": str(length), "Expect": "100-continue"}
-        sealed = wire.seal("POST", "/photos?retrieve", fields, "UNSIGNED-PAYLOAD", wire.signer())
-        connection = http.client.HTTPConnection(wire.host, timeout=ANSWER_S)
-        connection.connect()
-        head = "POST /photos?retrieve HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sealed.items()) + "\r\n"
-        connection.sock.sendall(head.encode())
-        # It is asked for when the list has its share of the memory.
-        assert connection.sock.recv(1000).startswith(b"HTTP/1.1 100")
-        held.append(connection)
-    fields = {"Content-Length": str(length)}
-    reply = wire.send("POST", "/photos?retrieve", fields, payload="UNSIGNED-PAYLOAD")
-    assert (reply.status, reply.code, reply.headers["retry-after"]) == (503, "SlowDown", "5")
+    # All but the last byte of each.
+    held = [announce(running.server, "photos", length, b" " * (length - 1)) for _ in range(4)]
+    end = time.monotonic() + ANSWER_S
+    while True:
+        connection, answer = announce(running.server, "photos", length)
+        connection.close()
+        if not answer.startswith(b"HTTP/1.1 100"):
+            break
+        assert time.monotonic() < end, "the lists that have come hold memory"
+    assert answer.startswith(b"HTTP/1.1 503") and b"retry-after: 5" in answer and b"SlowDown" in answer
     assert retrieve(running.server, "photos", []).result["retrieved"] == 0, "there is room for short lists"
-    for connection in held:
+    for connection, _ in held:
         connection.close()
     end = time.monotonic() + ANSWER_S
     while (answer := ask(running.server, "photos", b'{"objects": []}' + b" " * (length - 15))).status == 503:

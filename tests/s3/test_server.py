@@ -185,6 +185,9 @@ def test_a_bucket_may_stand_before_the_domain_of_the_settings(own):
         host = {"Host": "photos.s3.example.org"}
         assert wire.send("PUT", "/a/key", host, b"body").status == 200
         assert wire.send("GET", "/photos/a/key", {"Host": "s3.example.org"}).body == b"body"
+        for name in ("photos.s3.example.org:80", "photos.s3.example.org:8333", "PHOTOS.S3.Example.ORG"):
+            assert wire.send("GET", "/a/key", {"Host": name}).body == b"body", name
+        assert wire.send("GET", "/photos/a/key", {"Host": "S3.example.org:8333"}).body == b"body"
         assert client.get_object(Bucket="photos", Key="a/key")["Body"].read() == b"body"
         form = client.generate_presigned_post("photos", "b/key")["fields"]
         content, kind = encode_multipart_formdata([*form.items(), ("file", ("name", b"from a form"))])

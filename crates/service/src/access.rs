@@ -367,6 +367,8 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
         "GetBucketReplication" => "s3:GetReplicationConfiguration",
         "GetBucketWebsite" => "s3:GetBucketWebsite",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" | "DeleteBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
         "GetBucketAcl" => "s3:GetBucketAcl",
         "PutBucketAcl" => "s3:PutBucketAcl",
         "DeleteBucket" => "s3:DeleteBucket",

@@ -3,26 +3,61 @@
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, Uri, header};
-use s3s::host::{S3Host, SingleDomain};
+use s3s::host::{S3Host, SingleDomain, VirtualHost};
+use s3s::{S3Result, s3_error};
 
 use crate::tags;
+
+/// A domain whose subdomains are buckets. Names of hosts have no case, and a port says nothing of the bucket.
+#[derive(Debug, Clone)]
+pub(crate) struct Domain(String);
+
+impl Domain {
+    /// The domain of this name, with a port or without; none if it can't be one.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        SingleDomain::new(name).ok().map(|_| Self(without_port(name).to_ascii_lowercase()))
+    }
+}
+
+impl S3Host for Domain {
+    fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
+        let known = VirtualHost::new(self.0.as_str());
+        let host = without_port(host).to_ascii_lowercase();
+        if host == self.0 {
+            return Ok(known);
+        }
+        if let Some(bucket) = host.strip_suffix(&self.0).and_then(|rest| rest.strip_suffix('.')) {
+            return Ok(known.with_bucket(bucket.to_owned()));
+        }
+        // Another name that leads here is a bucket's own.
+        SingleDomain::new(&host).map_err(|_| s3_error!(InvalidRequest, "Invalid host header"))?;
+        Ok(VirtualHost::new(host.clone()).with_bucket(host))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
 
 /// Where buckets are addressed.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     /// The domain whose names below are buckets.
-    domain: Option<(String, SingleDomain)>,
+    domain: Option<Domain>,
 }
 
 impl Addresses {
     /// Addresses below a domain, if there is one, and by paths.
-    pub(crate) fn new(domain: Option<(String, SingleDomain)>) -> Self {
+    pub(crate) fn new(domain: Option<Domain>) -> Self {
         Self { domain }
     }
 
     /// The domain of the settings.
     pub(crate) fn domain(&self) -> Option<&str> {
-        self.domain.as_ref().map(|(domain, _)| domain.as_str())
+        self.domain.as_ref().map(|Domain(name)| name.as_str())
     }
 
     /// The bucket of a request, and its key, which is empty where it is to the bucket itself.
@@ -32,7 +67,7 @@ impl Addresses {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let is_address = host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
         let of_host = match &self.domain {
-            Some((_, domain)) if !is_address => domain.parse_host_header(host).ok()?.bucket().map(str::to_owned),
+            Some(domain) if !is_address => domain.parse_host_header(host).ok()?.bucket().map(str::to_owned),
             _ => None,
         };
         match of_host {
@@ -55,8 +90,7 @@ mod tests {
     fn a_bucket_stands_in_the_path_or_before_the_domain() {
         let find = |domain: Option<&str>, host: &str, path: &str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
-            Addresses::new(domain.map(|name| (name.to_owned(), SingleDomain::new(name).expect("a domain"))))
-                .find(&path.parse().expect("a URI"), &headers)
+            Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).find(&path.parse().expect("a URI"), &headers)
         };
         let pair = |bucket: &str, key: &str| Some((bucket.to_owned(), key.to_owned()));
         for domain in [None, Some("example.org")] {
@@ -65,6 +99,14 @@ mod tests {
             assert_eq!(find(domain, "example.org", "/"), None);
         }
         assert_eq!(find(Some("example.org"), "b.example.org", "/k/x"), pair("b", "k/x"));
+        for domain in ["example.org", "example.org:8333", "Example.ORG"] {
+            for host in ["b.example.org", "b.example.org:80", "b.example.org:8333", "B.EXAMPLE.org"] {
+                assert_eq!(find(Some(domain), host, "/k"), pair("b", "k"), "{domain} {host}");
+            }
+            assert_eq!(find(Some(domain), "EXAMPLE.org:80", "/b/k"), pair("b", "k"));
+            assert_eq!(find(Some(domain), "photos.elsewhere:80", "/k"), pair("photos.elsewhere", "k"));
+        }
+        assert!(["", "a..b", "a b", "a:b"].iter().all(|wrong| Domain::new(wrong).is_none()));
         assert_eq!(find(None, "b.example.org", "/k/x"), pair("k", "x"));
     }
 }

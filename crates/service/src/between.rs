@@ -22,6 +22,7 @@ use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, TrailingHead
 
 use crate::caller::Signed;
 use crate::checksums::{Claims, Sums};
+use crate::policy::has_parameter;
 use crate::receive::unreadable;
 use crate::signatures::{is_form, is_of_signature};
 
@@ -82,8 +83,7 @@ impl Between {
 }
 
 fn has_body(uri: &Uri) -> bool {
-    let mut names = uri.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
-    names.any(|name| BODIES.contains(&name))
+    BODIES.iter().any(|name| has_parameter(uri.query(), name))
 }
 
 pub(crate) fn pass_over(headers: &mut HeaderMap) {
@@ -163,10 +163,9 @@ struct Checked {
 impl Checked {
     fn new(request: &mut S3Request<Body>, wrong: Arc<Mutex<Option<S3Error>>>) -> S3Result<Self> {
         let claims = Claims::of(&request.headers)?;
-        let deletes = request.uri.query().unwrap_or_default().split('&').any(|pair| pair == "delete" || pair == "delete=");
         Ok(Self {
             body: std::mem::take(&mut request.input),
-            is_bare: deletes && claims.are_none(),
+            is_bare: request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none(),
             summing: Some((claims.begin(None), Md5::new())),
             trailers: request.trailing_headers.take(),
             wrong,
@@ -231,6 +230,14 @@ mod tests {
             assert_eq!(mended(range), Some(None), "{range}");
         }
         assert_eq!(mended("bytes=3-99999999999999999999"), Some(Some(format!("bytes=3-{}", i64::MAX))));
+    }
+
+    #[test]
+    fn what_an_operation_is_called_by_may_be_encoded_and_may_have_a_value() {
+        for (query, has) in [("delete", true), ("%64elete", true), ("delete=1", true), ("a=b&dele%74e=", true), ("prefix=delete", false)] {
+            assert_eq!(has_body(&format!("/b?{query}").parse().expect("a URI")), has, "{query}");
+        }
+        assert!(!has_body(&Uri::from_static("/delete")));
     }
 
     #[test]

@@ -21,6 +21,8 @@ use crate::state::State;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// The most rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
+/// The most that they may be together as they are kept, as with AWS.
+pub(crate) const RULES_BYTES_MAX: usize = 64 << 10;
 
 /// A rule, as it is kept, also in the copy that lies in the archive: what is added here makes another format of it (docs/service-copy.md).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,8 +50,9 @@ pub(crate) struct Body {
     /// It may end before.
     or_less: bool,
     received: u64,
-    /// KiB of memory for content on its way in, over all requests.
+    /// KiB of memory that all requests of its kind share, and how few are too few for the next of them.
     memory: Arc<Semaphore>,
+    scarce_kib: usize,
     /// How long the client was waited for since so many bytes had come.
     waited: Duration,
     since: u64,
@@ -59,7 +60,13 @@ pub(crate) struct Body {
 
 impl Body {
     fn new(stream: Option<StreamingBlob>, expected: u64, memory: Arc<Semaphore>) -> Self {
-        Self { stream, expected, or_less: false, received: 0, memory, waited: Duration::ZERO, since: 0 }
+        let scarce_kib = RECORD_CONTENT >> 10;
+        Self { stream, expected, or_less: false, received: 0, memory, scarce_kib, waited: Duration::ZERO, since: 0 }
+    }
+
+    /// It takes of other memory, of which fewer than `scarce_kib` are too few for the next.
+    pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
+        Self { memory, scarce_kib, ..self }
     }
 
     /// It ends by itself, before that many bytes.
@@ -71,7 +78,7 @@ impl Body {
     pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return self.end() };
         let begun = Instant::now();
-        let is_scarce = || self.memory.available_permits() < RECORD_CONTENT >> 10;
+        let is_scarce = || self.memory.available_permits() < self.scarce_kib;
         let piece = loop {
             let piece = tokio::time::timeout(LOOK, stream.next()).await;
             let waiting = begun.elapsed();
@@ -201,6 +208,15 @@ mod tests {
         let error = receive(trickle(40, Duration::from_secs(2), &memory)).await.expect_err("too slow");
         assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
         assert_eq!(receive(trickle(10, Duration::from_secs(2), &memory)).await.expect("soon enough"), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whether_memory_is_scarce_is_asked_of_what_the_content_takes_from() {
+        let (elsewhere, own) = (Arc::new(Semaphore::new(4 << 10)), Arc::new(Semaphore::new(99)));
+        let body = || trickle(40, Duration::from_secs(2), &elsewhere);
+        let error = receive(body().of_memory(own.clone(), 100)).await.expect_err("too slow");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(receive(body().of_memory(own, 99)).await.expect("all of it"), 40);
     }
 
     #[tokio::test(start_paused = true)]

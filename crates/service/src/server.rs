@@ -15,14 +15,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use s3s::S3Result;
 use s3s::config::{S3Config, StaticConfigProvider};
-use s3s::host::SingleDomain;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::access::{Gate, Signatures};
-use crate::address::Addresses;
+use crate::address::{Addresses, Domain};
 use crate::background;
 use crate::between::Between;
 use crate::caller::Peer;
@@ -104,7 +103,7 @@ impl Server {
             tracing::warn!(%error, "files of parts that no upload knows can't be removed");
         }
         let checked = operations(&gateway, &state, &settings)?.build();
-        let addresses = Arc::new(Addresses::new(settings.domain.clone().zip(host(&settings)?)));
+        let addresses = Arc::new(Addresses::new(host(&settings)?));
         let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
         let mut service = operations(&gateway, &state, &settings)?;
         service.set_route(Routes { retrieve, between: Between(checked.clone()) });
@@ -215,8 +214,8 @@ pub(crate) fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &
 }
 
 /// The domain whose subdomains are buckets.
-fn host(settings: &Settings) -> Result<Option<SingleDomain>, ServeError> {
-    let read = |domain: &String| SingleDomain::new(domain).map_err(|_| ServeError::Domain { domain: domain.clone() });
+fn host(settings: &Settings) -> Result<Option<Domain>, ServeError> {
+    let read = |domain: &String| Domain::new(domain).ok_or_else(|| ServeError::Domain { domain: domain.clone() });
     settings.domain.as_ref().map(read).transpose()
 }
 

@@ -20,7 +20,7 @@ listen = "127.0.0.1:9000"
 # The region that clients have to name.
 region = "us-east-1"
 
-# A domain whose subdomains are buckets: with "s3.example.org", bucket.s3.example.org is a bucket. Without it, buckets are the first part of paths.
+# A domain whose subdomains are buckets: with "s3.example.org", bucket.s3.example.org is a bucket, on any port. Without it, buckets are the first part of paths.
 # domain = "s3.example.org"
 
 # Connections at once; more have to wait.

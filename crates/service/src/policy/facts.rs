@@ -62,6 +62,12 @@ pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     crate::tags::decode(value)
 }
 
+/// Whether a query has a parameter, with a value or none. Its name may be encoded.
+pub(crate) fn has_parameter(query: Option<&str>, name: &str) -> bool {
+    let mut names = query.unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
+    names.any(|found| found == name || (found.contains('%') && crate::tags::decode(found).as_deref() == Some(name)))
+}
+
 /// The value of a tag.
 pub(super) fn tag(tags: &[Tag], name: &str) -> Option<String> {
     tags.iter().find(|tag| tag.key.as_deref() == Some(name)).map(|tag| tag.value.clone().unwrap_or_default())

@@ -11,7 +11,7 @@ mod facts;
 mod given;
 mod patterns;
 
-pub(crate) use facts::{Facts, Origin, parameter};
+pub(crate) use facts::{Facts, Origin, has_parameter, parameter};
 
 use crate::state::Account;
 use actions::{is_action, knows_existing_tags};

@@ -1,27 +1,66 @@
 //! Patterns of text, and networks.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Whether text is like a pattern, where `*` is any text and `?` any character.
+///
+/// What stands before the first star and behind the last can be in one place only. What stands between two is looked for from where the piece before
+/// it was found first: if it fits at all, it fits behind there. So a pattern costs little more than the text is long, whatever it is.
 pub(crate) fn like(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // Where to go on if what follows the last star doesn't fit: one character further.
-    let mut retry = None;
-    while t < text.len() {
-        if p < pattern.len() && pattern[p] == '*' {
-            retry = Some((p, t));
-            p += 1;
-        } else if p < pattern.len() && (pattern[p] == '?' || pattern[p] == text[t]) {
-            (p, t) = (p + 1, t + 1);
-        } else if let Some((star, from)) = retry {
-            retry = Some((star, from + 1));
-            (p, t) = (star + 1, from + 1);
-        } else {
-            return false;
+    let Some((head, rest)) = pattern.split_once('*') else { return after(pattern, text) == Some("") };
+    let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(mut text) = after(head, text).and_then(|text| before(tail, text)) else { return false };
+    middle.split('*').all(|piece| match behind(piece, text) {
+        Some(rest) => {
+            text = rest;
+            true
+        }
+        None => false,
+    })
+}
+
+/// What follows a piece that text begins with.
+fn after<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+    let mut rest = text.chars();
+    let is_there = piece.chars().all(|wanted| rest.next().is_some_and(|found| wanted == '?' || wanted == found));
+    is_there.then_some(rest.as_str())
+}
+
+/// What stands before a piece that text ends with.
+fn before<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+    let mut rest = text.chars();
+    let is_there = piece.chars().rev().all(|wanted| rest.next_back().is_some_and(|found| wanted == '?' || wanted == found));
+    is_there.then_some(rest.as_str())
+}
+
+/// What follows the first place where a piece stands in text.
+fn behind<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
+    if !piece.contains('?') {
+        return text.find(piece).map(|at| &text[at + piece.len()..]);
+    }
+    // A bit for each beginning of the piece says whether the text so far ends with it (Shift-And): 64 of them are held against a character at once.
+    let length = piece.chars().count();
+    let (words, last) = (length.div_ceil(64), length - 1);
+    let mut any = vec![0u64; words];
+    piece.chars().enumerate().filter(|(_, wanted)| *wanted == '?').for_each(|(at, _)| any[at / 64] |= 1 << (at % 64));
+    let mut places: HashMap<char, Vec<u64>> = HashMap::new();
+    for (at, wanted) in piece.chars().enumerate() {
+        places.entry(wanted).or_insert_with(|| any.clone())[at / 64] |= 1 << (at % 64);
+    }
+    let mut ends = vec![0u64; words];
+    for (at, found) in text.char_indices() {
+        let mut carry = 1;
+        for (ends, fits) in ends.iter_mut().zip(places.get(&found).unwrap_or(&any)) {
+            let longer = (*ends << 1 | carry) & fits;
+            carry = *ends >> 63;
+            *ends = longer;
+        }
+        if ends[last / 64] >> (last % 64) & 1 == 1 {
+            return Some(&text[at + found.len_utf8()..]);
         }
     }
-    pattern[p..].iter().all(|c| *c == '*')
+    None
 }
 
 /// Addresses with the same first bits.
@@ -69,8 +108,52 @@ mod tests {
             ("a?c", "ac", false),
             ("*a*b*", "xxaxxbxx", true),
             ("*a*b", "xxaxxbxx", false),
+            ("", "", true),
+            ("", "a", false),
+            ("a", "ab", false),
+            ("ab*ba", "aba", false),
+            ("ab*ba", "abba", true),
+            ("**", "a", true),
+            ("*ab*ab*", "abab", true),
+            ("*ab*ab*", "aba", false),
+            ("*?*?*", "a", false),
+            ("*?b*c", "babc", true),
+            ("*?b*c", "bc", false),
+            ("?", "ü", true),
+            ("??", "ü", false),
+            ("*?é*", "日é", true),
+            ("?*?", "日", false),
+            ("?*?", "日本", true),
+            ("日*?*語", "日本語", true),
+            ("日*?*語", "日語", false),
         ] {
             assert_eq!(like(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_long_piece_that_almost_fits_everywhere_is_looked_for_once() {
+        let (text, piece) = ("a".repeat(1_000_000), "a".repeat(500_000));
+        for pattern in [format!("*{piece}b"), format!("*{piece}b*"), format!("b{piece}*"), format!("*{piece}*{piece}b*")] {
+            assert!(!like(&pattern, &text));
+        }
+        assert!(like(&format!("*{piece}*{piece}*"), &text));
+        let (text, piece) = ("aü".repeat(10_000), "a?".repeat(5_000));
+        assert!(!like(&format!("*{piece}b*"), &text) && !like(&format!("*{piece}?*{piece}*"), &text));
+        for (pattern, fits) in
+            [("*{}*", true), ("*ü{}*ü", true), ("*{}*{}*", true), ("*{}a*{}*", false), ("*?{}*", true), ("*{}aa*", false)]
+        {
+            assert_eq!(like(&pattern.replace("{}", &piece), &text), fits, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_all_lengths_are_found_where_they_are_first() {
+        for length in 2..200 {
+            let piece: String = ('a'..='z').cycle().take(length - 1).chain(['?']).collect();
+            let text = format!("-{}+{}=", &piece[..length - 1], &piece[..length - 1]);
+            assert_eq!(behind(&piece, &text), Some(&text[length + 1..]), "{length}");
+            assert_eq!(behind(&format!("z{piece}z"), &text), None, "{length}");
         }
     }
 

@@ -6,7 +6,8 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::cors::{RULES_MAX, Rule, encode, parse};
+use crate::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse};
+use crate::failures::custom;
 use crate::gateway::Gateway;
 
 impl Gateway {
@@ -25,7 +26,13 @@ impl Gateway {
             return Err(s3_error!(MalformedXML, "A CORS configuration has 1 to {RULES_MAX} rules."));
         }
         rules.iter().try_for_each(Rule::check)?;
-        self.change(&input.bucket, |bucket| bucket.cors = Some(encode(&rules)))?;
+        let rules = encode(&rules);
+        // Every preflight reads them, and each copy of the service's state that is ever put holds them.
+        if rules.len() > RULES_BYTES_MAX {
+            let message = "Your request was too large: a CORS configuration has up to 64 KB.";
+            return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
+        }
+        self.change(&input.bucket, |bucket| bucket.cors = Some(rules))?;
         Ok(S3Response::new(PutBucketCorsOutput {}))
     }
 

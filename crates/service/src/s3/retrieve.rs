@@ -23,9 +23,9 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use s3s::dto::StreamingBlob;
 use s3s::validation::NameValidation;
-use s3s::{Body, S3Request, S3Response, S3Result, StdError, s3_error};
+use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 pub(crate) use asked::parse;
 use asked::{AskedError, OBJECTS_MAX};
@@ -41,22 +41,61 @@ use crate::checksums::Claims;
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
 use crate::names::BucketNames;
+use crate::policy::has_parameter;
 use crate::receive::length_of;
 use crate::signatures::is_form;
 
 /// The longest list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
 /// What a batch holds beside its list: an object, pieces on their way to the client, and what its reader has read ahead.
-const READING_KIB: u64 = 3 << 10;
+const READING_KIB: u32 = 3 << 10;
 /// What is held for each object beside its key: where it lies, and what became of it.
 const OBJECT_BYTES: u64 = 320;
 /// The shortest entry of a list: two quotation marks and a comma.
 const ENTRY_BYTES_MIN: u64 = 3;
 
-/// What a batch holds that has a list of so many bytes: the list, its keys, and what is known of each.
-fn share_kib(length: u64) -> u32 {
+/// What a list of so many bytes holds: itself, its keys, and what is known of each.
+fn list_kib(length: u64) -> u32 {
     let objects = (length / ENTRY_BYTES_MIN).min(OBJECTS_MAX as u64);
-    (READING_KIB + (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10)) as u32
+    (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32
+}
+
+/// A list on its way in, with its share of the memory of all batches. The share grows with what has come: what is only announced takes nothing.
+struct List {
+    bytes: Vec<u8>,
+    length: usize,
+    memory: Arc<Semaphore>,
+    share: OwnedSemaphorePermit,
+}
+
+impl List {
+    /// A list that is said to be so long.
+    fn new(length: u64, memory: Arc<Semaphore>) -> S3Result<Self> {
+        let share = take(&memory, 0)?;
+        Ok(Self { bytes: Vec::new(), length: length as usize, memory, share })
+    }
+
+    /// Takes a piece; no more come than were announced.
+    fn push(&mut self, piece: &[u8]) -> S3Result<()> {
+        let (had, has) = (self.bytes.len(), self.bytes.len() + piece.len());
+        self.share.merge(take(&self.memory, list_kib(has as u64) - list_kib(had as u64))?);
+        if self.bytes.capacity() < has {
+            // Twice as much each time, but no more than will come.
+            self.bytes.reserve_exact((2 * has).min(self.length).max(has) - had);
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+/// A share of the memory of all batches. To wait for it would let a long list hold up the short ones behind it.
+fn take(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
+    let share = memory.clone().try_acquire_many_owned(kib);
+    share.map_err(|_| too_many())
+}
+
+fn too_many() -> S3Error {
+    busy("Too many batches are under way. Try again when some of them have ended.", 5)
 }
 
 /// Answers batches.
@@ -67,8 +106,7 @@ pub(crate) struct Retrieve {
 
 impl Retrieve {
     pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-        let mut parameters = uri.query().unwrap_or_default().split('&');
-        *method == Method::POST && !is_form(method, headers) && parameters.any(|pair| matches!(pair, "retrieve" | "retrieve="))
+        *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), "retrieve")
     }
 
     pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
@@ -78,24 +116,35 @@ impl Retrieve {
         let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
         let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
         check_owner(&self.gateway.state, &bucket, &request.headers, EXPECTED_OWNER)?;
+        // Whom no policy can let in is told so before a list is taken.
+        if bucket.policy.is_none() && !key.account.admin && key.account.name != bucket.owner {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
         let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length_of(announced, &request.headers)?;
         if length > LIST_BYTES_MAX {
             return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
         }
-        let share = self.gateway.batches.clone().try_acquire_many_owned(share_kib(length));
-        // To wait would let a long list hold up the short ones behind it.
-        let share = share.map_err(|_| busy("Too many batches are under way. Try again when some of them have ended.", 5))?;
+        let memory = &self.gateway.batches;
+        if memory.available_permits() < READING_KIB as usize + list_kib(length) as usize {
+            return Err(too_many());
+        }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
         let trailers = request.trailing_headers.take();
-        let mut receiving = self.gateway.body(Some(StreamingBlob::from(request.input)), length);
-        let mut list = Vec::with_capacity(length as usize);
+        // Where the longest list would be refused, none may come slowly.
+        let mut receiving = self
+            .gateway
+            .body(Some(StreamingBlob::from(request.input)), length)
+            .of_memory(memory.clone(), READING_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
+        let mut list = List::new(length, memory.clone())?;
         while let Some(piece) = receiving.next().await? {
             sums.update(&piece);
             md5.update(&piece);
-            list.extend_from_slice(&piece);
+            list.push(&piece)?;
         }
         sums.end(md5.finish(), trailers.as_ref())?;
+        let List { bytes: list, mut share, .. } = list;
+        share.merge(take(memory, READING_KIB)?);
         let wanted = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
             AskedError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
             AskedError::Json(_) => {
@@ -175,6 +224,23 @@ mod tests {
 
     #[test]
     fn two_of_the_longest_lists_and_many_short_ones_fit_into_the_memory_of_all() {
-        assert!(2 * share_kib(LIST_BYTES_MAX) + 30 * share_kib(10 << 10) <= BATCHES_KIB as u32);
+        let share = |length| READING_KIB + list_kib(length);
+        assert!(2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= BATCHES_KIB as u32);
+    }
+
+    #[test]
+    fn a_list_holds_what_has_come_and_not_what_was_announced() {
+        let memory = Arc::new(Semaphore::new(1 << 10));
+        let mut list = List::new(LIST_BYTES_MAX, memory.clone()).expect("it takes nothing yet");
+        list.push(b"[").expect("memory");
+        assert!(memory.available_permits() > 1_020);
+        for _ in 0..1_000 {
+            list.push(b"123456789").expect("memory");
+        }
+        assert_eq!(list.bytes.len(), 9_001);
+        assert_eq!((1 << 10) - memory.available_permits(), list_kib(9_001) as usize);
+        assert_eq!(list.push(&[b' '; 16 << 10]).expect_err("too much").code(), &s3s::S3ErrorCode::SlowDown);
+        drop(list);
+        assert_eq!(memory.available_permits(), 1 << 10);
     }
 }

@@ -29,8 +29,9 @@ use super::{
 pub const COPY_NAME: &str = ".fulgurite/service.jsonl";
 /// The format that this program writes; it reads those before, too.
 const FORMAT: u64 = 1;
-/// The longest line: a policy has 20 KiB, and so have the tags of a bucket; in JSON and URLs they are longer.
-const LINE_BYTES_MAX: usize = 1 << 20;
+/// The longest line. Now a bucket has some 400 KiB at most: 20 KiB of policy and 64 KiB of rules for pages, twice that in JSON, and 50 tags in URLs'
+/// encoding. But rules had no limit of their own once, and were as long as a body with XML.
+const LINE_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are handed on together.
 const PIECE_BYTES: usize = 1 << 20;
 const WHAT: &str = "Copy of what the S3 service of this archive knows beside its objects: accounts (without keys), buckets, and what was said of versions after \
@@ -66,6 +67,14 @@ pub enum CopyError {
     Newer {
         /// Its format.
         found: u64,
+    },
+    /// What would be a line that no reader takes.
+    #[error("{what} would be a line of {bytes} bytes, and readers take {LINE_BYTES_MAX}")]
+    TooLong {
+        /// What it says something of.
+        what: String,
+        /// How long it would be.
+        bytes: usize,
     },
     /// A copy of another archive's state.
     #[error("it is of archive {found}, and this is archive {expected}")]
@@ -105,6 +114,19 @@ enum Line {
     Bucket(CopiedBucket),
     Version(CopiedVersion),
     End(Counts),
+}
+
+impl Line {
+    /// What it says something of.
+    fn what(&self) -> String {
+        match self {
+            Self::Head(_) => "the head".to_owned(),
+            Self::Account(account) => format!("account {:?}", account.name),
+            Self::Bucket(bucket) => format!("bucket {:?}", bucket.name),
+            Self::Version(version) => format!("version {}", version.id),
+            Self::End(_) => "the end".to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -406,7 +428,13 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn put(&mut self, line: &Line) -> Result<(), CopyError> {
+        let begin = self.gathered.len();
         serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
+        let bytes = self.gathered.len() - begin;
+        // A copy that can't be read would take the place of one that can.
+        if bytes > LINE_BYTES_MAX {
+            return Err(CopyError::TooLong { what: line.what(), bytes });
+        }
         self.gathered.write_all(b"\n")?;
         if self.gathered.len() >= PIECE_BYTES { self.end() } else { Ok(()) }
     }
@@ -435,16 +463,20 @@ impl<'a> Reader<'a> {
     /// Takes the next bytes.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
-            self.begun.extend_from_slice(&bytes[..at]);
+            self.gather(&bytes[..at])?;
             bytes = &bytes[at + 1..];
             let line = std::mem::take(&mut self.begun);
             self.take(&line)?;
         }
-        self.begun.extend_from_slice(bytes);
-        if self.begun.len() > LINE_BYTES_MAX {
+        self.gather(bytes)
+    }
+
+    fn gather(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
+        if self.begun.len() + bytes.len() > LINE_BYTES_MAX {
             self.line += 1;
             return Err(self.wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
         }
+        self.begun.extend_from_slice(bytes);
         Ok(())
     }
 

@@ -227,3 +227,32 @@ fn many_rows_are_written_piece_by_piece() {
     assert!(pieces.len() > 3, "{pieces:?}");
     assert!(pieces.iter().all(|&bytes| bytes <= PIECE_BYTES + LINE_BYTES_MAX), "{pieces:?}");
 }
+
+/// A bucket with rules for pages that are so long.
+fn with_rules(bytes: usize) -> (tempfile::TempDir, Connection) {
+    let (folder, connection) = empty();
+    connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', '1', 0, 0)", []).expect("an account");
+    let plain = r#"{"name":"b","owner":"ada","created_ms":0,"versioning":"never","object_lock":false}"#;
+    let plain: CopiedBucket = serde_json::from_str(plain).expect("a bucket");
+    let rules = Bucket { name: "long".into(), owner: "ada".into(), cors: Some("x".repeat(bytes)), ..plain.into() };
+    buckets::insert(&connection, &rules).expect("a bucket");
+    (folder, connection)
+}
+
+#[test]
+fn what_is_longer_than_a_reader_takes_makes_no_copy_and_all_else_can_be_read() {
+    let text = |connection: &Connection| {
+        let mut text = Vec::new();
+        write(connection, ARCHIVE, &mut |piece| {
+            text.extend(piece);
+            Ok(())
+        })
+        .map(|_| text)
+    };
+    let (_folder, connection) = with_rules(LINE_BYTES_MAX - 1_000);
+    let copy = text(&connection).expect("a copy");
+    assert_eq!(read_back(&copy, 1 << 20).expect("it can be read").1.buckets, 1);
+    let (_folder, connection) = with_rules(LINE_BYTES_MAX);
+    let error = text(&connection).expect_err("too long");
+    assert!(matches!(&error, CopyError::TooLong { what, .. } if what == "bucket \"long\""), "{error}");
+}
