@@ -74,6 +74,10 @@ pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
             // A path is that of whoever sends the form, with slashes of either kind.
             let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
             for value in fields.0.values_mut().filter(|value| value.contains(FILE_NAME)) {
+                // Few bytes could become many.
+                if value.matches(FILE_NAME).count() * name.len() > FIELDS_BYTES_MAX {
+                    return Err(too_long());
+                }
                 *value = value.replace(FILE_NAME, name);
             }
             let file = File { body: source.body, buffer: source.buffer, delimiter, received: 0, least: 0, most: u64::MAX, rest: None };
@@ -85,6 +89,10 @@ pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
             return Err(s3_error!(InvalidArgument, "The form has more than one field named '{}'.", part.name));
         }
     }
+}
+
+fn too_long() -> S3Error {
+    s3_error!(MaxPostPreDataLengthExceededError, "Your POST request fields preceding the upload file were too large.")
 }
 
 fn malformed() -> S3Error {
@@ -149,10 +157,7 @@ impl Source {
         loop {
             let found = find(&self.buffer, pattern);
             if self.taken + found.unwrap_or(self.buffer.len()) > FIELDS_BYTES_MAX {
-                return Err(s3_error!(
-                    MaxPostPreDataLengthExceededError,
-                    "Your POST request fields preceding the upload file were too large."
-                ));
+                return Err(too_long());
             }
             if let Some(at) = found {
                 let before = self.buffer.split_to(at);
@@ -312,7 +317,12 @@ mod tests {
             assert_eq!(form.file.collect().await.is_ok(), fits, "{least} to {most}");
         }
         let long = FORM.replace("user/", &"x".repeat(FIELDS_BYTES_MAX));
-        assert_eq!(read(in_pieces(&long, 1 << 10), "b").await.expect_err("too long").code().as_str(), "MaxPostPreDataLengthExceededError");
+        let longer_than_sent =
+            FORM.replace("user/", &FILE_NAME.repeat(500)).replace("dir", &"d".repeat(100)).replace("a ", &"a".repeat(5_000));
+        for form in [long, longer_than_sent] {
+            let error = read(in_pieces(&form, 1 << 10), "b").await.expect_err("too long");
+            assert_eq!(error.code().as_str(), "MaxPostPreDataLengthExceededError");
+        }
     }
 
     #[tokio::test]
