@@ -35,7 +35,7 @@ import struct
 import sys
 import tempfile
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -627,13 +627,21 @@ class Keys:
         try:
             with open(path, "rb") as file:
                 text = file.read()
-            if text.startswith(b"FULGKEYS"):
+            blocks = list(key_blocks(text))
+            if blocks or text.startswith(b"FULGKEYS"):
                 if passphrase_path is None:
                     raise Refused(f"{path}: these keys are sealed; give their passphrase with --passphrase-file.")
                 with open(passphrase_path, "rb") as file:
                     # One line end at the end is the editor's, not the passphrase's.
                     passphrase = file.read().removesuffix(b"\n").removesuffix(b"\r")
-                text = cls._unseal(path, text, passphrase)
+                if blocks:
+                    head, frames, lost = join_key_blocks(path, blocks)
+                    text = cls._unseal(path, head + frames, passphrase)
+                    if lost:
+                        say(f"{path}: {lost} of its blocks are damaged or missing and were corrected. Make a new copy of the keys.")
+                else:
+                    cls._check_version(path, text)
+                    text = cls._unseal(path, text, passphrase)
         except OSError as error:
             raise Refused(f"{path}: can't be read: {error.strerror}.") from None
         title = re.match(rb"fulgurite-keys ([0-9]+)\n", text)
@@ -651,10 +659,15 @@ class Keys:
         raise Refused(f"{path}: the keys are not whole, or were changed: the last line does not agree. Use another copy.")
 
     @staticmethod
-    def _unseal(path: str, sealed: bytes, passphrase: bytes) -> bytes:
+    def _check_version(path: str, sealed: bytes) -> None:
         if len(sealed) >= 12 and int.from_bytes(sealed[8:12], "little") > FORMAT_VERSION:
             version = int.from_bytes(sealed[8:12], "little")
-            raise Refused(f"{path}: these keys are of format version {version}; this reader knows version 1.")
+            if version == KEY_BLOCKS_VERSION:
+                raise Refused(f"{path}: the keys are damaged beyond correction: not one block of the file is left. Use another copy.")
+            raise Refused(f"{path}: these keys are of format version {version}; this reader knows versions 1 and 2.")
+
+    @staticmethod
+    def _unseal(path: str, sealed: bytes, passphrase: bytes) -> bytes:
         if len(sealed) < 37:
             raise Refused(f"{path}: the sealed keys are cut short.")
         version, log_n, r, p, salt = struct.unpack_from("<IBII16s", sealed, 8)
@@ -672,6 +685,100 @@ class Keys:
             except Lost:
                 raise Refused(f"{path}: the keys don't open: the passphrase is wrong, or the file was changed.") from None
         return text
+
+
+KEY_BLOCKS_VERSION = 2
+KEY_BLOCK_BYTES, KEY_PAYLOAD_BYTES, KEY_HEAD_BYTES = 1_024, 960, 37
+
+
+@dataclass(frozen=True)
+class KeySection:
+    """How the blocks of one section of a sealed key export form groups."""
+
+    information: int  # n
+
+    @property
+    def groups(self) -> int:  # g
+        return -(-self.information // 160)
+
+    @property
+    def group_information(self) -> int:  # k
+        return -(-self.information // self.groups)
+
+    @property
+    def group_redundancy(self) -> int:  # r
+        return 8 + -(-7 * self.group_information // 20)
+
+    @property
+    def blocks(self) -> int:
+        return self.information + self.groups * self.group_redundancy
+
+
+def key_blocks(data: bytes) -> Iterator[bytes]:
+    """The good blocks in a file, wherever they are."""
+    magic = b"FULGKEYS" + KEY_BLOCKS_VERSION.to_bytes(4, "little")
+    at = data.find(magic)
+    while at >= 0:
+        block = data[at : at + KEY_BLOCK_BYTES]
+        good = len(block) == KEY_BLOCK_BYTES and crc64(block[:-8]) == int.from_bytes(block[-8:], "little")
+        if good:
+            _, number, information, length = struct.unpack_from("<IIII", block, 40)
+            good = 1 <= information <= 10_240 and number < KeySection(information).blocks
+            good = good and -(-length // KEY_PAYLOAD_BYTES) == information
+        if good:
+            yield block
+        at = data.find(magic, at + (KEY_BLOCK_BYTES if good else 1))
+
+
+def join_key_blocks(path: str, blocks: list[bytes]) -> tuple[bytes, bytes, int]:
+    """The head that the blocks agree on, the sealed frames, and how many blocks are lost."""
+    head, _ = Counter(block[:KEY_HEAD_BYTES] for block in blocks).most_common(1)[0]
+    sections: dict[int, list[tuple[tuple[int, int], int, bytes]]] = defaultdict(list)
+    for block in blocks:
+        if block[:KEY_HEAD_BYTES] == head:
+            section, number, information, length = struct.unpack_from("<IIII", block, 40)
+            sections[section].append(((information, length), number, block[56:-8]))
+    frames, lost = b"", 0
+    for expected, (section, found) in enumerate(sorted(sections.items())):
+        if section != expected:
+            raise Refused(f"{path}: the keys are damaged beyond correction: all of section {expected} is lost. Use another copy.")
+        ((information, length), _) = Counter(sizes for sizes, _, _ in found).most_common(1)[0]
+        shape = KeySection(information)
+        payloads = {number: payload for sizes, number, payload in found if sizes == (information, length)}
+        lost += shape.blocks - len(payloads)
+        for group in range(shape.groups):
+            correct_key_group(path, shape, group, payloads)
+        frames += b"".join(payloads[number] for number in range(information))[:length]
+    return head, frames, lost
+
+
+def correct_key_group(path: str, shape: KeySection, group: int, payloads: dict[int, bytes]) -> None:
+    """Adds the information blocks of a group that are lost."""
+    information = {position: position * shape.groups + group for position in range(shape.group_information)}
+    information = {position: number for position, number in information.items() if number < shape.information}
+    members = [number for number in range(shape.information, shape.blocks) if number % shape.groups == group]
+    missing = [position for position, number in information.items() if number not in payloads]
+    redundancy = {row: number for row, number in enumerate(members) if number in payloads}
+    rows = list(redundancy)[: len(missing)]
+    if len(rows) < len(missing):
+        gone = len(missing) + shape.group_redundancy - len(redundancy)
+        raise Refused(
+            f"{path}: the keys are damaged beyond correction: {gone} blocks of group {group} are lost, and "
+            f"{shape.group_redundancy} can be given back. Use another copy."
+        )
+    if not missing:
+        return
+    solver = Solver(track_code(shape.group_information, shape.group_redundancy), KEY_PAYLOAD_BYTES, missing, rows)
+    for position in range(shape.group_information):
+        if position not in missing:
+            number = information.get(position)
+            solver.add_information(position, bytes(KEY_PAYLOAD_BYTES) if number is None else payloads[number])
+    for row in rows:
+        solver.add_redundancy(row, payloads[redundancy[row]])
+    solved = solver.solve()
+    assert solved is not None, "every symbol was added"
+    for position, payload in zip(missing, solved):
+        payloads[information[position]] = payload
 
 
 # ---------------------------------------------------------------------------------------------------- platter and set

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The golden files of format version 1, read by `read_platter.py` as anyone would run it: whole and damaged.
+"""The golden files of format version 1, and sealed keys of version 2, read by `read_platter.py` as anyone would run it: whole and damaged.
 
 They were written once and stay as they are. The segment, which is no business of `read_platter.py`, is walked here.
 
@@ -93,6 +93,16 @@ class Whole(Golden):
         passphrase = self.folder / "passphrase"
         passphrase.write_text(EXPECTED["passphrase"])
         self.assert_all_back(self.platters(), "--keys", str(GOLDEN / "keys.sealed"), "--passphrase-file", str(passphrase))
+
+    def test_sealed_keys_of_version_2_open_whole_and_damaged(self) -> None:
+        passphrase = self.folder / "passphrase"
+        passphrase.write_text(EXPECTED["passphrase"])
+        keys = (GOLDEN.parent / "v2" / "keys.sealed").read_bytes()
+        damaged = self.folder / "keys"
+        for content in (keys, keys[: 2 * 1_024], bytes(8 * 1_024) + keys[8 * 1_024 :], b"a line\n" + keys[1_500:]):
+            damaged.write_bytes(content)
+            err = self.assert_all_back(self.platters(), "--keys", str(damaged), "--passphrase-file", str(passphrase))
+            self.assertEqual("were corrected" in err, content != keys)
 
     def test_ls_lists_what_is_expected(self) -> None:
         done = self.run_reader("ls", *self.platters(), "--keys", str(GOLDEN / "keys.txt"), "--json")

@@ -358,6 +358,44 @@ def sealed_keys(text: bytes, passphrase: bytes) -> bytes:
     return sealed
 
 
+def gf_multiply(a: int, b: int) -> int:
+    product = 0
+    while b:
+        if b & 1:
+            product ^= a
+        a, b = a << 1 ^ (0x11D if a & 0x80 else 0), b >> 1
+    return product
+
+
+def gf_inverse(a: int) -> int:
+    return next(b for b in range(1, 256) if gf_multiply(a, b) == 1)
+
+
+def in_key_blocks(sealed: bytes) -> bytes:
+    """A sealed export of version 1, whose frames are at most one section, in the blocks of version 2."""
+    head, frames = b"FULGKEYS" + struct.pack("<I", 2) + sealed[12:37], sealed[37:]
+    n = -(-len(frames) // 960)
+    g = -(-n // 160)
+    k = -(-n // g)
+    r = 8 + -(-7 * k // 20)
+    payloads = [frames[at : at + 960].ljust(960, b"\0") for at in range(0, len(frames), 960)]
+    for t in range(r * g):
+        group, row = (n + t) % g, t // g
+        total = bytearray(960)
+        for c in range(k):
+            number = c * g + group
+            factor = gf_inverse((k + row) ^ c)
+            products = bytes(gf_multiply(factor, x) for x in range(256))
+            if number < n:
+                total = bytearray(a ^ b for a, b in zip(total, payloads[number].translate(products)))
+        payloads.append(bytes(total))
+    out = b""
+    for number, payload in enumerate(payloads):
+        block = head + bytes(3) + struct.pack("<IIII", 0, number, n, len(frames)) + payload
+        out += block + crc64(block).to_bytes(8, "little")
+    return out
+
+
 # ------------------------------------------------------------------------------------------------ what is on the platters
 
 A = Shape(s=1_024, i_t=6, r_t=3, g_i=3, g_r=1, n=16, i_p=3, r_p=2)
@@ -963,10 +1001,56 @@ class KeyFiles(PlatterTest):
             self.assertIn("not whole", err)
 
     def test_keys_of_a_later_version_are_refused_with_a_sentence(self) -> None:
-        for later in (b"fulgurite-keys 2\nsomething else\n", b"FULGKEYS\2\0\0\0", b"FULGKEYS\2\0\0\0" + bytes(99)):
+        for later, version in (
+            (b"fulgurite-keys 2\nsomething else\n", 2), (b"FULGKEYS\3\0\0\0", 3), (b"FULGKEYS\3\0\0\0" + bytes(99), 3)
+        ):
             status, _, err = self.extract(self.platters([0]), "--keys", self.file("later", later), "--passphrase-file", self.keys)
             self.assertEqual(status, 2)
-            self.assertIn("are of format version 2", err)
+            self.assertIn(f"are of format version {version}", err)
+
+    def test_sealed_keys_in_blocks_survive_damage_up_to_their_redundancy(self) -> None:
+        # Two groups, the second one a block short.
+        many = [LETTER, SEALED_LINK, *(Thing(b"x%d" % n, key=LETTER.key) for n in range(1_348))]
+        good = in_key_blocks(sealed_keys(exported_keys(many), b"correct horse"))
+        n = int.from_bytes(good[48:52], "little")
+        self.assertTrue(160 < n < 320 and n % 2 == 1, n)
+        k = -(-n // 2)
+        r = 8 + -(-7 * k // 20)
+        passphrase = self.file("passphrase", b"correct horse\n")
+
+        def opened(data: bytes) -> tuple[int, str]:
+            status, output, err = self.extract(
+                self.platters(), "--keys", self.file("blocks", data), "--passphrase-file", passphrase, "--name", "sealed"
+            )
+            if status == 0:
+                self.assert_there(output, LETTER)
+            return status, err
+
+        status, err = opened(good)
+        self.assertEqual(status, 0, err)
+        self.assertNotIn("corrected", err)
+        burst = (2 * r - 1) * 1_024 + 1
+        for at in (0, 777, 150 * 1_024 + 1, len(good) - burst):
+            status, err = opened(good[:at] + bytes(burst) + good[at + burst :])
+            self.assertEqual(status, 0, err)
+            self.assertIn(f"{2 * r} of its blocks are damaged or missing and were corrected", err)
+            status, err = opened(good[:at] + good[at + burst :])
+            self.assertEqual(status, 0, err)
+        status, err = opened(good[:100] + b"x" + good[100:] + b"behind")
+        self.assertEqual(status, 0, err)
+        scattered = bytearray(good)
+        for group in range(2):
+            for t in range(r):
+                scattered[(t * 4 + group) * 1_024 + 3 * t] ^= 1
+        status, err = opened(bytes(scattered))
+        self.assertEqual(status, 0, err)
+        scattered[r * 4 * 1_024 + 5] ^= 1
+        status, err = opened(bytes(scattered))
+        self.assertEqual(status, 2)
+        self.assertIn(f"{r + 1} blocks of group 0 are lost, and {r} can be given back", err)
+        status, err = opened(good[:12])
+        self.assertEqual(status, 2)
+        self.assertIn("not one block", err)
 
     def test_a_key_file_that_asks_scrypt_for_more_than_the_format_allows_is_refused(self) -> None:
         good = sealed_keys(exported_keys([LETTER]), b"p")

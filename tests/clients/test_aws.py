@@ -102,6 +102,17 @@ def test_an_object_in_parts_is_copied_within_the_server(aws, s3, bucket, tmp_pat
     assert stored(bucket) == {"one": content, "two": content}
 
 
+@pytest.mark.parametrize("algorithm", ["SHA256", "CRC32", "SHA1"])
+def test_an_object_in_parts_is_copied_with_a_checksum(aws, bucket, tmp_path, stored, algorithm):
+    content = random.Random(3).randbytes(IN_PARTS)
+    checked = ("--checksum-algorithm", algorithm, "--no-progress")
+    aws("s3", "cp", write(tmp_path / "file", content), f"s3://{bucket}/one", *checked)
+    aws("s3", "cp", f"s3://{bucket}/one", f"s3://{bucket}/two", *checked)
+    assert stored(bucket) == {"one": content, "two": content}
+    aws("s3", "cp", f"s3://{bucket}/two", tmp_path / "down", "--checksum-mode", "ENABLED", "--no-progress")
+    assert (tmp_path / "down").read_bytes() == content
+
+
 def test_a_summary_counts_objects_and_bytes(aws, s3, bucket, tree):
     for name, content in files(tree).items():
         s3.put_object(Bucket=bucket, Key=name, Body=content)

@@ -1,6 +1,7 @@
 """The checksums S3 knows, computed bit by bit from their definitions, so that no library of the client is their only witness.
 
-CRC-32C and CRC-64/NVME are in no standard library. Tables make them fast enough for a few megabytes.
+CRC-32C and CRC-64/NVME are in no standard library. Tables make them fast enough for a few megabytes. xxHash is its author's C code, which no client
+has in it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import functools
 import hashlib
 import zlib
 
+import xxhash
+
 # Reflected polynomials: RFC 3720, appendix B.4, and NVM Express NVM Command Set 1.0, section 5.2.1.3.4.
 CASTAGNOLI = 0x82F63B78
 NVME = 0x9A6C9329AC4BC9B5
 
-ALGORITHMS = ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"]
+ALGORITHMS = ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256", "SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"]
 
 
 @functools.cache
@@ -48,6 +51,16 @@ def raw(algorithm: str, data: bytes) -> bytes:
             return hashlib.sha1(data).digest()
         case "SHA256":
             return hashlib.sha256(data).digest()
+        case "SHA512":
+            return hashlib.sha512(data).digest()
+        case "MD5":
+            return hashlib.md5(data).digest()
+        case "XXHASH64":
+            return xxhash.xxh64(data).digest()
+        case "XXHASH3":
+            return xxhash.xxh3_64(data).digest()
+        case "XXHASH128":
+            return xxhash.xxh3_128(data).digest()
     raise ValueError(algorithm)
 
 

@@ -131,3 +131,18 @@ def test_what_there_is_none_of_is_told_by_its_own_name(s3, bucket, bucket_name, 
 def test_nobody_else_is_told(alt, bucket, call):
     with refused("AccessDenied", 403):
         getattr(alt, call)(Bucket=bucket)
+
+
+def test_a_bucket_gets_the_tags_that_it_is_made_with(s3, make_bucket, wire, bucket_name):
+    tags = [{"Key": "project", "Value": "a b"}, {"Key": "stage", "Value": ""}]
+    bucket = make_bucket(CreateBucketConfiguration={"Tags": tags})
+    assert s3.get_bucket_tagging(Bucket=bucket)["TagSet"] == tags
+    plain = make_bucket()
+    with refused("NoSuchTagSet", 404):
+        s3.get_bucket_tagging(Bucket=plain)
+    twice = "<Tag><Key>k</Key><Value>v</Value></Tag>" * 2
+    body = f"<CreateBucketConfiguration><Tags>{twice}</Tags></CreateBucketConfiguration>".encode()
+    reply = wire.send("PUT", f"/{bucket_name}", {}, body)
+    assert (reply.status, reply.code) == (400, "InvalidTag")
+    with refused("404", 404):
+        s3.head_bucket(Bucket=bucket_name)

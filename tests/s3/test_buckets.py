@@ -234,3 +234,9 @@ def test_a_bucket_that_is_not_there_is_named_as_the_reason(s3, bucket_name, call
 def test_a_bucket_whose_owner_is_another_than_expected_is_left_alone(s3, bucket, call):
     with refused({"AccessDenied", "403"}, 403):
         getattr(s3, call)(Bucket=bucket, ExpectedBucketOwner="000000000000")
+
+
+@pytest.mark.parametrize("most", [0, -3, 10_001])
+def test_a_page_of_buckets_that_is_none_is_refused(wire, most):
+    reply = wire.send("GET", f"/?max-buckets={most}")
+    assert (reply.status, reply.code) == (400, "InvalidArgument")

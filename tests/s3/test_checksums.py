@@ -206,3 +206,10 @@ def test_an_encoding_of_the_client_stays_when_that_of_the_chunks_is_taken_off(s3
     fields = {"Content-Encoding": "gzip,aws-chunked"}
     assert wire.send_chunks(f"/{bucket}/object", CHUNKS, payload=UNSIGNED_CHUNKS_TRAILER, trailer=trailer, fields=fields).status == 200
     assert s3.head_object(Bucket=bucket, Key="object")["ContentEncoding"].rstrip(",") == "gzip"
+
+
+@pytest.mark.parametrize("name", ["x-amz-checksum-crc16", "x-amz-checksum-sha3-256", "x-amz-checksum-sha384"])
+def test_a_checksum_that_nobody_would_check_is_refused(wire, bucket, name):
+    reply = wire.send("PUT", f"/{bucket}/object", {name: "AAAA"}, BODY)
+    assert (reply.status, reply.code) == (400, "InvalidRequest")
+    assert wire.send("HEAD", f"/{bucket}/object").status == 404

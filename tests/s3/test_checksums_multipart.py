@@ -12,7 +12,7 @@ from wire import refused
 PART = 5 * 2**20
 PARTS = [random.Random(1).randbytes(PART), random.Random(2).randbytes(1000)]
 WHOLE = b"".join(PARTS)
-COMPOSITE = ["CRC32", "CRC32C", "SHA1", "SHA256"]
+COMPOSITE = ["CRC32", "CRC32C", "SHA1", "SHA256", "SHA512", "MD5", "XXHASH64", "XXHASH3", "XXHASH128"]
 FULL = ["CRC32", "CRC32C", "CRC64NVME"]
 
 
@@ -197,3 +197,10 @@ def test_a_wrong_checksum_of_the_whole_is_told_before_one_of_a_part_is_missed(s3
         upload.complete(ChecksumSHA256=composite("SHA256", PARTS))
     upload.done = named
     assert upload.complete(ChecksumSHA256=composite("SHA256", PARTS))["ChecksumSHA256"] == composite("SHA256", PARTS)
+
+
+def test_a_completion_of_another_kind_than_the_upload_is_refused(s3, bucket):
+    upload = filled(s3, bucket, "CRC32", "FULL_OBJECT")
+    with refused("InvalidRequest", 400):
+        upload.complete(ChecksumType="COMPOSITE")
+    assert upload.complete(ChecksumType="FULL_OBJECT")["ChecksumType"] == "FULL_OBJECT"

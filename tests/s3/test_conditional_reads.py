@@ -133,3 +133,36 @@ def test_a_condition_is_about_the_version_that_is_asked_for(s3, versioned):
         s3.get_object(Bucket=versioned, Key="object", IfMatch=first["ETag"])
     got = s3.get_object(Bucket=versioned, Key="object", IfMatch=first["ETag"], VersionId=first["VersionId"])
     assert got["Body"].read() == b"first"
+
+
+@CALLS
+@pytest.mark.parametrize("tags", [f"{OTHER}, {TAG}", f"{TAG},{OTHER}", f"unquoted_with.others, {TAG}"])
+def test_conditions_are_lists_of_tags(s3, bucket, modified, call, tags):
+    assert status(getattr(s3, call)(Bucket=bucket, Key="object", IfMatch=tags)) == 200
+    with refused("304", 304):
+        getattr(s3, call)(Bucket=bucket, Key="object", IfNoneMatch=tags)
+
+
+def test_a_list_of_other_tags_is_not_the_object(wire: Wire, bucket, modified):
+    for tags in (f'{OTHER}, "third"', "with_underline", "with.dot", '"with,comma"'):
+        assert wire.send("GET", f"/{bucket}/object", {"If-Match": tags}).code == "PreconditionFailed", tags
+        assert wire.send("GET", f"/{bucket}/object", {"If-None-Match": tags}).body == BODY, tags
+
+
+def test_a_range_is_sent_only_of_the_object_that_the_client_has_begun(wire: Wire, s3, bucket, modified):
+    """Otherwise a client that goes on with a download would join parts of two objects."""
+    date = modified.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    part = {"Range": "bytes=4-"}
+    for same in (TAG, date):
+        reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": same})
+        assert (reply.status, reply.body) == (206, BODY[4:]), same
+    earlier = (modified - timedelta(seconds=1)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    later = (modified + timedelta(days=1)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    for other in (OTHER, f"W/{TAG}", earlier, later, "yesterday", ""):
+        reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": other})
+        assert (reply.status, reply.body) == (200, BODY), other
+    s3.put_object(Bucket=bucket, Key="object", Body=b"something else")
+    reply = wire.send("GET", f"/{bucket}/object", part | {"If-Range": TAG})
+    assert (reply.status, reply.body) == (200, b"something else")
+    assert wire.send("GET", f"/{bucket}/object", {"Range": "bytes=99-", "If-Range": TAG}).status == 200
+    assert "content-range" not in wire.send("HEAD", f"/{bucket}/object", part | {"If-Range": TAG}).headers

@@ -188,3 +188,18 @@ def test_a_copy_makes_what_is_not_there_and_replaces_what_is_known(s3, bucket):
     with refused("PreconditionFailed", 412):
         s3.copy_object(Bucket=bucket, Key="object", CopySource=source, IfMatch=OTHER)
     s3.copy_object(Bucket=bucket, Key="object", CopySource=source, IfMatch=etag(b"source"))
+
+
+def test_conditions_of_writes_are_lists_of_tags(s3, bucket, wire):
+    tag = s3.put_object(Bucket=bucket, Key="object", Body=b"first")["ETag"]
+    target = f"/{bucket}/object"
+    assert wire.send("PUT", target, {"If-Match": '"other", "more"'}, b"second").code == "PreconditionFailed"
+    assert wire.send("PUT", target, {"If-None-Match": f'"other", {tag}'}, b"second").code == "PreconditionFailed"
+    assert wire.send("DELETE", target, {"If-Match": '"other", "more"'}).code == "PreconditionFailed"
+    assert wire.send("GET", target).body == b"first"
+    assert wire.send("PUT", target, {"If-Match": f'"other", {tag}'}, b"second").status == 200
+    copy = {"x-amz-copy-source": target, "x-amz-copy-source-if-match": f'{tag}, "other"'}
+    assert wire.send("PUT", f"/{bucket}/copy", copy).code == "PreconditionFailed"
+    new = s3.head_object(Bucket=bucket, Key="object")["ETag"]
+    assert wire.send("PUT", f"/{bucket}/copy", copy | {"x-amz-copy-source-if-match": f'{tag}, {new}'}).status == 200
+    assert wire.send("DELETE", target, {"If-Match": f'"other", {new}'}).status == 204

@@ -350,3 +350,22 @@ def test_requests_in_one_go_are_answered_in_turn(wire, target):
         while piece := connection.recv(65_536):
             answer += piece
     assert answer.count(b"HTTP/1.1 200") == 3 and answer.count(b"kept") == 3
+
+
+def test_an_answer_that_comes_before_the_end_of_the_body_is_not_lost(s3, wire, bucket):
+    """The client sends on for a while. If its connection were reset meanwhile, it would see an error and no 412."""
+    s3.put_object(Bucket=bucket, Key="object", Body=b"kept")
+    body = bytes(2 * 2**20)
+    for _ in range(30):
+        reply = wire.send("PUT", f"/{bucket}/object", {"If-None-Match": "*"}, body, payload=UNSIGNED)
+        assert (reply.status, reply.code) == (412, "PreconditionFailed")
+    assert wire.send("GET", f"/{bucket}/object").body == b"kept"
+
+
+def test_a_client_that_waits_to_send_is_answered_before_it_does(s3, wire, bucket):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"kept")
+    fields = {"If-None-Match": "*", "Expect": "100-continue", "Content-Length": "1000000"}
+    sealed = wire.seal("PUT", f"/{bucket}/object", fields, UNSIGNED, wire.signer())
+    head = f"PUT /{bucket}/object HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sealed.items()) + "\r\n"
+    reply = wire.exchange(head.encode(), method="PUT")
+    assert (reply.status, reply.code) == (412, "PreconditionFailed")

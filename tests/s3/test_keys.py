@@ -156,3 +156,16 @@ def test_a_key_in_a_copy_source_is_decoded_once(s3, wire, bucket):
     reply = wire.send("PUT", f"/{bucket}/copy", {"x-amz-copy-source": f"/{bucket}/{encode('a%2Fb')}"})
     assert reply.status == 200
     assert s3.get_object(Bucket=bucket, Key="copy")["Body"].read() == b"escaped"
+
+
+def test_keys_with_control_characters_are_listed(s3, wire, bucket):
+    """As references to their numbers, as AWS writes them; and encoded, as boto3 asks for them."""
+    keys = ["a\x01b", "c\x1f", "d\re"]
+    for key in keys:
+        assert wire.send("PUT", f"/{bucket}/{encode(key)}", {}, b"body").status == 200
+    for call, field in ((s3.list_objects_v2, "Contents"), (s3.list_objects, "Contents"), (s3.list_object_versions, "Versions")):
+        assert [entry["Key"] for entry in call(Bucket=bucket)[field]] == keys
+    body = wire.send("GET", f"/{bucket}?list-type=2").body
+    assert [reference in body for reference in (b"a&#x1;b", b"c&#x1f;", b"d&#xd;e")] == [True] * 3
+    for key in keys:
+        assert wire.send("DELETE", f"/{bucket}/{encode(key)}").status == 204

@@ -298,3 +298,9 @@ def test_names_that_are_no_text_are_left_out_and_hide_no_keys(own, tmp_path, cal
                     truncated.append(page["IsTruncated"])
                 assert sorted(found) == sorted(expected), (delimiter, size)
                 assert truncated[-1] is False
+
+
+def test_a_page_is_never_said_to_be_larger_than_it_can_be(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"")
+    for call in (s3.list_objects_v2, s3.list_objects, s3.list_object_versions):
+        assert call(Bucket=bucket, MaxKeys=5000)["MaxKeys"] == 1000

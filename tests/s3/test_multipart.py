@@ -327,3 +327,11 @@ def test_many_small_parts_are_refused_and_many_large_ones_accepted(s3, bucket, u
         large.put(number, part)
     assert large.complete()["ETag"] == multipart_etag(parts)
     assert s3.get_object(Bucket=bucket, Key="object", Range=f"bytes={11 * PART - 1}-{11 * PART}")["Body"].read() == b"\x0a\x0b"
+
+
+def test_the_location_of_a_completed_upload_is_a_url(s3, server, bucket):
+    which = {"Bucket": bucket, "Key": "a folder/object"}
+    upload = s3.create_multipart_upload(**which)["UploadId"]
+    part = s3.upload_part(**which, UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
+    answer = s3.complete_multipart_upload(**which, UploadId=upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]})
+    assert answer["Location"] == f"{server.endpoint}/{bucket}/a%20folder/object"

@@ -272,3 +272,32 @@ def test_a_version_number_that_is_none_is_refused(s3, bucket):
     s3.put_object(Bucket=bucket, Key="object", Body=b"object")
     with refused("InvalidArgument", 400):
         s3.get_object(Bucket=bucket, Key="object", VersionId="no-version-looks-like-this")
+
+
+@pytest.mark.parametrize("expires", ["0", "-1", "never", "Mon, 02 Jan 2035 03:04:05 GMT", "Tue, 02 Jan 2035 03:04:05 GMT"])
+def test_expires_comes_back_as_it_was_sent(s3, wire, bucket, expires):
+    """A number, words, even a date with the wrong day of the week."""
+    assert wire.send("PUT", f"/{bucket}/object", {"Expires": expires}, b"body").status == 200
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource=f"{bucket}/object")
+    begun = wire.send("POST", f"/{bucket}/parts?uploads", {"Expires": expires})
+    upload = begun.body.split(b"<UploadId>")[1].split(b"</UploadId>")[0].decode()
+    part = s3.upload_part(Bucket=bucket, Key="parts", UploadId=upload, PartNumber=1, Body=b"body")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part}]}
+    s3.complete_multipart_upload(Bucket=bucket, Key="parts", UploadId=upload, MultipartUpload=parts)
+    for key in ("object", "copy", "parts"):
+        for method in ("GET", "HEAD"):
+            assert wire.send(method, f"/{bucket}/{key}").headers["expires"] == expires, (method, key)
+
+
+@pytest.mark.parametrize("encoding", ["deflate, gzip", "deflate,gzip", "gzip"])
+def test_an_encoding_comes_back_as_it_was_sent(s3, bucket, encoding):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"body", ContentEncoding=encoding)
+    assert s3.head_object(Bucket=bucket, Key="object")["ContentEncoding"] == encoding
+
+
+def test_metadata_in_several_headers_are_joined(s3, wire, bucket):
+    signed = wire.seal("PUT", f"/{bucket}/object", {"Content-Length": "4", "x-amz-meta-k": "one,two"}, UNSIGNED, wire.signer())
+    lines = "".join(f"{name}: {value}\r\n" for name, value in signed.items()).replace("x-amz-meta-k: one,two", "x-amz-meta-k: one\r\nx-amz-meta-k: two")
+    reply = wire.exchange(f"PUT /{bucket}/object HTTP/1.1\r\n{lines}Connection: close\r\n\r\nbody".encode(), method="PUT")
+    assert reply.status == 200, reply.body
+    assert s3.head_object(Bucket=bucket, Key="object")["Metadata"] == {"k": "one,two"}

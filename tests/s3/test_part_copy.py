@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from digests import etag, multipart_etag
+from digests import ALGORITHMS, checksum, composite, etag, multipart_etag
 from wire import refused
 
 PART = 5 * 2**20
@@ -126,3 +126,26 @@ def test_nobody_copies_parts_of_what_he_may_not_read(alt, source, make_bucket):
     upload = which | {"UploadId": alt.create_multipart_upload(**which)["UploadId"]}
     with refused("AccessDenied", 403):
         alt.upload_part_copy(**upload, PartNumber=1, CopySource=source)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_copied_part_comes_with_its_checksum(s3, bucket, source, algorithm):
+    """Without it, the CLI can't copy what has more than 8 MiB with a checksum of its choice."""
+    which = {"Bucket": bucket, "Key": "object"}
+    which["UploadId"] = s3.create_multipart_upload(**which, ChecksumAlgorithm=algorithm)["UploadId"]
+    name, parts, pieces = f"Checksum{algorithm}", [], [BODY[:PART], BODY[PART:]]
+    for number, (first, piece) in enumerate(zip((0, PART), pieces), 1):
+        asked = f"bytes={first}-{first + len(piece) - 1}"
+        part = s3.upload_part_copy(**which, PartNumber=number, CopySource=source, CopySourceRange=asked)["CopyPartResult"]
+        assert part[name] == checksum(algorithm, piece)
+        parts.append({"PartNumber": number, "ETag": part["ETag"], name: part[name]})
+    listed = s3.list_parts(**which)
+    assert [part[name] for part in listed["Parts"]] == [part[name] for part in parts]
+    expected = checksum(algorithm, BODY) if algorithm == "CRC64NVME" else composite(algorithm, pieces)
+    wrong = parts[:1] + [parts[1] | {name: parts[0][name]}]
+    with refused("InvalidPart", 400):
+        s3.complete_multipart_upload(**which, MultipartUpload={"Parts": wrong})
+    assert s3.complete_multipart_upload(**which, MultipartUpload={"Parts": parts})[name] == expected
+    attributes = s3.get_object_attributes(Bucket=bucket, Key="object", ObjectAttributes=["Checksum", "ObjectParts"])
+    assert attributes["Checksum"][name].split("-")[0] == expected.split("-")[0]
+    assert [part[name] for part in attributes["ObjectParts"]["Parts"]] == [part[name] for part in parts]

@@ -74,6 +74,10 @@ BAD = {
     "effect": {"Statement": [GOOD | {"Effect": "Perhaps"}]},
     "action": {"Statement": [GOOD | {"Action": "s3:FlyToTheMoon"}]},
     "other bucket": {"Statement": [GOOD | {"Resource": "arn:aws:s3:::other/*"}]},
+    "empty principal": {"Statement": [GOOD | {"Principal": {"AWS": ""}}]},
+    "no principals": {"Statement": [GOOD | {"Principal": {"AWS": []}}]},
+    "no actions": {"Statement": [GOOD | {"Action": []}]},
+    "no resources": {"Statement": [GOOD | {"Resource": []}]},
     "condition": {"Statement": [GOOD | {"Condition": {"StringIsh": {"s3:prefix": "a"}}}]},
 } | {
     f"no {missing}": {"Statement": [{name: value for name, value in GOOD.items() if name != missing}]}

@@ -358,3 +358,26 @@ def test_a_bucket_for_one_account_is_not_public(s3, bucket, second):
     put(s3, bucket, statement(bucket, "Allow", second, "s3:GetObject"))
     assert not s3.get_bucket_policy_status(Bucket=bucket)["PolicyStatus"]["IsPublic"]
     assert status(s3.delete_bucket_policy(Bucket=bucket)) == 204
+
+
+@pytest.mark.parametrize("query", ["prefix=sec%", "prefix=sec%zz", "prefix=sec%ff", "%70refix=sec%"])
+def test_a_prefix_that_cant_be_decoded_gets_past_no_denial(s3, wire, bucket, query):
+    s3.put_object(Bucket=bucket, Key="secret", Body=b"secret")
+    denied = {"StringLike": {"s3:prefix": "sec*"}}
+    put(s3, bucket, statement(bucket, "Deny", "*", "s3:ListBucket", None, Condition=denied))
+    reply = wire.send("GET", f"/{bucket}?{query}")
+    assert reply.status in (400, 403) and b"secret" not in reply.body
+    assert wire.send("GET", f"/{bucket}?prefix=sec").status == 403
+    assert wire.send("GET", f"/{bucket}?prefix=other").status == 200
+
+
+def test_a_header_beyond_ascii_gets_past_no_denial(s3, anonymous, wire, bucket):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"body")
+    both = [
+        statement(bucket, "Allow", "*", "s3:GetObject"),
+        statement(bucket, "Deny", "*", "s3:GetObject", Condition={"StringLike": {"aws:Referer": "*"}}),
+    ]
+    put(s3, bucket, *both)
+    assert wire.send("GET", f"/{bucket}/object", anonymous=True).status == 200
+    head = f"GET /{bucket}/object HTTP/1.1\r\nHost: {wire.host}\r\nReferer: http://\xe9/\r\nConnection: close\r\n\r\n"
+    assert wire.exchange(head.encode("latin-1")).status == 403

@@ -170,3 +170,17 @@ def test_a_range_and_a_part_number_are_not_asked_for_together(s3, bucket, key):
 def test_a_part_number_out_of_its_range_is_refused(wire, s3, bucket, key, number):
     reply = wire.send("GET", f"/{bucket}/{key}?partNumber={number}")
     assert (reply.status, reply.code) == (400, "InvalidArgument")
+
+
+@pytest.mark.parametrize("asked", ["bytes=-1", "bytes=0-", "bytes=0-0", "bytes=-0"])
+def test_an_empty_object_has_no_range(s3, bucket, asked):
+    s3.put_object(Bucket=bucket, Key="empty", Body=b"")
+    with refused("InvalidRange", 416):
+        s3.get_object(Bucket=bucket, Key="empty", Range=asked)
+
+
+def test_the_first_part_of_an_empty_object_is_all_of_it(s3, bucket):
+    s3.put_object(Bucket=bucket, Key="empty", Body=b"")
+    for call in (s3.get_object, s3.head_object):
+        answer = call(Bucket=bucket, Key="empty", PartNumber=1)
+        assert (status(answer), answer["ContentLength"]) == (200, 0) and "ContentRange" not in answer

@@ -46,6 +46,16 @@ def test_figures_are_for_who_has_the_token(own):
         assert own.get("/-/metrics", Authorization="Bearer open sesame")[0] == 200
 
 
+def test_figures_without_a_token_are_for_this_machine_and_for_no_proxy_on_it(own):
+    with own:
+        assert own.get("/-/metrics")[0] == 200
+        port = own.server.endpoint.rsplit(":", 1)[1]
+        assert own.get("/-/metrics", Host=f"localhost:{port}")[0] == 200
+        assert own.get("/-/metrics", Host="s3.example.org")[0] == 403
+        assert own.get("/-/metrics", **{"X-Forwarded-For": "192.0.2.1"})[0] == 403
+        assert own.get("/-/health", Host="s3.example.org")[0] == 200
+
+
 def test_a_setting_that_is_none_is_named(own):
     with own:
         pass
@@ -189,6 +199,13 @@ def test_a_bucket_may_stand_before_the_domain_of_the_settings(own):
             assert wire.send("GET", "/a/key", {"Host": name}).body == b"body", name
         assert wire.send("GET", "/photos/a/key", {"Host": "S3.example.org:8333"}).body == b"body"
         assert client.get_object(Bucket="photos", Key="a/key")["Body"].read() == b"body"
+        for key in ("/-/health", "/-/ready", "/-/metrics"):
+            assert wire.send("GET", key, host).code == "NoSuchKey"
+            assert wire.send("PUT", key, host, b"an object").status == 200
+            assert wire.send("GET", key, host).body == b"an object"
+            assert client.get_object(Bucket="photos", Key=key[1:])["Body"].read() == b"an object"
+        for name in ("s3.example.org", "health.internal", wire.host):
+            assert wire.send("GET", "/-/health", {"Host": name}, anonymous=True).body == b"ok\n"
         form = client.generate_presigned_post("photos", "b/key")["fields"]
         content, kind = encode_multipart_formdata([*form.items(), ("file", ("name", b"from a form"))])
         assert wire.send("POST", "/", host | {"Content-Type": kind}, content, anonymous=True).status == 204

@@ -2,7 +2,7 @@
 //! quick part of it that compiles nothing.
 //!
 //! ```text
-//! cargo xtask test        [check] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests] -> [docs] -> [python] -> [s3] -> [clients]     stops at the first that fails
+//! cargo xtask test        [check] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests] -> [docs] -> [python] -> [release] -> [readme] -> [s3] -> [attacks] -> [clients]     stops at the first that fails
 //!                            |
 //! cargo xtask check       arrows, names, licences, sizes, links, toolchain, leftovers       all of them, then the verdict
 //!                            |

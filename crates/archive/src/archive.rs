@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use fulgurite_domain::{ArchiveId, SetShape, VersionId};
 use fulgurite_format::{KeyTextError, MasterKey};
@@ -20,22 +21,25 @@ use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, Sqli
 use crate::chance::random;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::pool::{Open, Pool, Reading};
-use crate::settings::{self, Settings, SettingsError};
+use crate::settings::{self, Settings, SettingsError, StagingSettings};
 use crate::staging::{Staging, StagingError};
-use crate::store::{FolderStore, PlatterStore, StoreError};
+use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
+use crate::unread::Unread;
+use crate::unwritable::{hold_still, is_unwritable};
 use crate::volume::{FolderVolume, Volume};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
 /// File of the key store.
 pub const KEYS_FILE: &str = "keys.db";
-const LOCK_FILE: &str = "lock";
+pub(crate) const LOCK_FILE: &str = "lock";
 
 /// What can go wrong with an archive.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// No archive in that folder.
-    #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes one", file = settings::FILE)]
+    #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes a new archive; `fulgurite attach` brings one back from its \
+         stores and a copy of its keys", file = settings::FILE)]
     NotAnArchive {
         /// The folder.
         path: PathBuf,
@@ -48,7 +52,8 @@ pub enum ArchiveError {
     },
     /// There is part of an archive, without settings.
     #[error(
-        "{path} is there, and no settings beside it: part of an archive that lost its settings, or of one whose making was cut short. Move it away if nothing needs it"
+        "{path} is there, and no settings beside it: part of an archive that lost its settings, or of one whose making was cut short. \
+         `fulgurite attach` brings an archive back from its stores, and uses this file. Move it away if nothing needs it"
     )]
     Leftover {
         /// The file.
@@ -149,6 +154,16 @@ pub enum ArchiveError {
         /// The name.
         store: String,
     },
+    /// A store of this archive, at another path than the settings have.
+    #[error("{found} is store {store}, which the settings have at {place}; if it is to stay at {found}, change its path in the settings")]
+    Moved {
+        /// The store.
+        store: String,
+        /// Where the settings have it.
+        place: PathBuf,
+        /// Where it was found.
+        found: PathBuf,
+    },
     /// A store that has a platter of the set already.
     #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
     SharedStore {
@@ -162,6 +177,29 @@ pub enum ArchiveError {
     NotEmpty {
         /// The folder.
         place: PathBuf,
+    },
+    /// Stores that a rebuild can't look into.
+    #[error(
+        "the catalogue is left as it is, because what is on these stores would be missing from a new one: {}. Mount them and try again. \
+         If they are gone for good, `fulgurite catalogue rebuild --without-unseen` goes on with the others",
+        stores.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
+    )]
+    StoresUnseen {
+        /// The stores.
+        stores: Vec<crate::unread::AwayStore>,
+    },
+    /// The stores have platters that the catalogue should know.
+    #[error(
+        "{platters} platters on the stores are not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
+         Nothing was changed. `fulgurite catalogue rebuild` brings it up to date"
+    )]
+    UnknownPlatters {
+        /// How many.
+        platters: u64,
+        /// One of them.
+        first: fulgurite_domain::PlatterId,
+        /// The store it is on.
+        store: String,
     },
     /// Nowhere to write a platter anew.
     #[error(
@@ -182,7 +220,13 @@ pub enum ArchiveError {
     },
     /// Too much of a set is lost.
     #[error(transparent)]
-    BeyondRepair(crate::set_reader::BeyondRepair),
+    BeyondRepair(crate::unread::BeyondRepair),
+    /// Too much of a set can't be read now.
+    #[error(transparent)]
+    Unreachable(crate::unread::Unreachable),
+    /// The watcher said to stop.
+    #[error("stopped before it was done")]
+    Stopped,
     /// Something of the archive's own folder can't be read or written.
     #[error("{path}: {source}")]
     Io {
@@ -191,6 +235,15 @@ pub enum ArchiveError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+impl From<Unread> for ArchiveError {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Lost(lost) => Self::BeyondRepair(lost),
+            Unread::Unreachable(unreachable) => Self::Unreachable(unreachable),
+        }
+    }
 }
 
 impl ArchiveError {
@@ -240,7 +293,9 @@ pub struct Archive {
     rebuilding: Mutex<()>,
     /// Versions that the catalogue has forgotten, and whose keys are still there.
     forgotten: Mutex<Vec<VersionId>>,
-    /// Held while this process may change the archive.
+    /// Whether nothing can be written to catalogue and keys.
+    is_still: bool,
+    /// Held while this process may change the archive, or while nobody may.
     _lock: Option<File>,
 }
 
@@ -249,8 +304,10 @@ pub struct Archive {
 pub enum Access {
     /// Only read.
     Read,
-    /// Change it; nobody else can then.
+    /// Change it; nobody else can then. Refused where platters are on the stores that the catalogue doesn't know.
     Write,
+    /// Change what is known of platters and write them anew; nothing is put or removed. Nobody else can change it meanwhile.
+    Repair,
 }
 
 impl Archive {
@@ -316,27 +373,40 @@ impl Archive {
         let settings = read_settings(home)?;
         let lock = match access {
             Access::Read => None,
-            Access::Write => Some(lock(home)?),
+            Access::Write | Access::Repair => Some(lock(home)?),
         };
         let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
         let catalogue = home.join(CATALOGUE_FILE);
-        if !catalogue.exists() {
+        let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
+        if !is_there {
             return Err(CatalogueError::Damaged { found: format!("{} is not there", catalogue.display()) }.into());
         }
+        let id = settings.archive.id;
+        let (databases, still) = match open_databases(home, &catalogue, id) {
+            Err(error) if access == Access::Read && is_unwritable(&error) => match open_still(home, &catalogue, id) {
+                Some((databases, lock)) => (databases, Some(lock)),
+                None => return Err(error),
+            },
+            databases => (databases?, None),
+        };
         let parts = Parts {
-            catalogue: Box::new(SqliteCatalogue::open(&catalogue, settings.archive.id)?),
-            keys: Box::new(open_keys(home, settings.archive.id)?),
+            catalogue: Box::new(databases.0),
+            keys: Box::new(databases.1),
             master_key,
             staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
             stores: folder_stores(home, &settings),
-            readers: readers(home, settings.archive.id),
+            readers: if still.is_some() { Readers::default() } else { readers(home, id) },
             settings,
         };
         let mut archive = Self::assemble(home, parts);
-        archive._lock = lock;
+        archive.is_still = still.is_some();
+        archive._lock = lock.or(still);
         archive.check_master_key()?;
-        if access == Access::Write {
+        if access != Access::Read {
             archive.settle()?;
+        }
+        if access == Access::Write {
+            archive.refuse_strangers()?;
         }
         Ok(archive)
     }
@@ -363,10 +433,10 @@ impl Archive {
     /// Puts an archive together, without settling what a crash may have left: see [`settle`](Self::settle).
     #[must_use]
     pub fn assemble(home: &Path, parts: Parts) -> Self {
-        let segment_bytes = parts.settings.staging.segment_mib << 20;
+        let StagingSettings { segment_mib, limit_mib, .. } = parts.settings.staging;
         Self {
             home: home.to_owned(),
-            staging: Staging::new(parts.staging, parts.settings.archive.id, segment_bytes),
+            staging: Staging::new(parts.staging, parts.settings.archive.id, segment_mib << 20).limited(limit_mib.map(|mib| mib << 20)),
             settings: parts.settings,
             catalogue: Pool::new(parts.catalogue, parts.readers.catalogue),
             keys: Pool::new(parts.keys, parts.readers.keys),
@@ -374,6 +444,7 @@ impl Archive {
             stores: parts.stores,
             rebuilding: Mutex::new(()),
             forgotten: Mutex::new(Vec::new()),
+            is_still: false,
             _lock: None,
         }
     }
@@ -392,10 +463,7 @@ impl Archive {
             return Err(ArchiveError::SegmentMissing { segment });
         }
         // Before anything goes: the catalogue may be an old copy that never heard of what is staged now.
-        let unused: Vec<u64> = there.iter().copied().filter(|segment| used.binary_search(segment).is_err()).collect();
-        if !unused.is_empty() {
-            self.adopt_staged(&unused, &there)?;
-        }
+        self.adopt_staged(&there, &used)?;
         let sets = self.catalogue().sets()?;
         for set in sets.iter().filter(|set| set.state == SetState::Writing) {
             if self.drop_platters(&set.description)? {
@@ -428,6 +496,12 @@ impl Archive {
             store.remove(place.platter).map_err(store_error)?;
         }
         Ok(all)
+    }
+
+    /// Whether catalogue and keys are only read, because nothing can be written where they are.
+    #[must_use]
+    pub fn is_still(&self) -> bool {
+        self.is_still
     }
 
     /// The archive's folder.
@@ -534,9 +608,43 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
 pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
     let path = home.join(KEYS_FILE);
     if !path.exists() {
-        return Err(KeyStoreError::Damaged { found: format!("{} is not there", path.display()) });
+        return Err(KeyStoreError::Missing { path });
     }
     SqliteKeyStore::open(&path, archive)
+}
+
+type Databases = (SqliteCatalogue, SqliteKeyStore);
+
+fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<Databases, ArchiveError> {
+    Ok((SqliteCatalogue::open(catalogue, archive)?, open_keys(home, archive)?))
+}
+
+/// Opens catalogue and keys where nothing can be written, and holds the lock that keeps others from changing them. `None` if they can't be read
+/// like that: another process changes them, or a log that a crash has left would have to be brought into them first.
+fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, File)> {
+    let keys = home.join(KEYS_FILE);
+    let lock = hold_still(&home.join(LOCK_FILE))?;
+    let databases = (SqliteCatalogue::open_still(catalogue, archive).ok()?, SqliteKeyStore::open_still(&keys, archive).ok()?);
+    Some((databases, lock))
+}
+
+/// Waits for a catalogue that another process is just replacing. `false` if nobody does, or it takes too long.
+fn comes_back(home: &Path, catalogue: &Path) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let begun = Instant::now();
+    loop {
+        let is_held =
+            File::open(home.join(LOCK_FILE)).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)));
+        // Looked for after the lock: who held it may have been done in between.
+        if catalogue.exists() {
+            return true;
+        }
+        if !is_held || begun.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 fn readers(home: &Path, archive: ArchiveId) -> Readers {
@@ -550,31 +658,50 @@ fn readers(home: &Path, archive: ArchiveId) -> Readers {
 /// The stores of an archive in `home`.
 #[must_use]
 pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
-    let store = |store: &settings::StoreSettings| -> Arc<dyn PlatterStore> {
-        let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
-        Arc::new(FolderStore::new(store.name.clone(), settings.archive.id, volume))
-    };
-    settings.stores.iter().map(store).collect()
+    settings.stores.iter().map(|store| folder_store(home, settings.archive.id, store)).collect()
 }
 
-/// Gives the archive in `home` one more store: its folder is made and marked, and the settings name it from then on.
+fn folder_store(home: &Path, archive: ArchiveId, store: &settings::StoreSettings) -> Arc<dyn PlatterStore> {
+    let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
+    Arc::new(FolderStore::new(store.name.clone(), archive, volume))
+}
+
+/// Gives the archive in `home` one more store: its folder is made and marked, and the settings name it from then on. A folder that is marked as a store
+/// of this archive joins it under the name in its mark, and in the place of one that was absent when the archive was attached. Returns what the settings
+/// say of it.
 ///
 /// # Errors
 /// [`ArchiveError`]; the settings are as they were then.
-pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<(), ArchiveError> {
+pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<settings::StoreSettings, ArchiveError> {
     let file = home.join(settings::FILE);
-    read_settings(home)?;
+    let known = read_settings(home)?;
+    let archive = known.archive.id;
     let _lock = lock(home)?;
-    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
-    text.truncate(text.trim_end().len());
-    text.push_str("\n\n");
-    text.push_str(&store.to_toml());
-    let settings = Settings::parse(&text, &file)?;
+    let mut store = store.clone();
     let folder = home.join(&store.path);
+    let mark = FolderStore::mark_in(Arc::new(FolderVolume::new(folder.clone())))?;
+    let mark = mark.as_deref().and_then(Mark::parse).filter(|mark| mark.archive == archive);
+    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
+    let joins = mark.is_some();
+    if let Some(mark) = mark {
+        let there = known.stores.iter().find(|store| store.name == mark.name).map(|store| home.join(&store.path));
+        if let Some(place) = there.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
+            return Err(ArchiveError::Moved { store: mark.name, place, found: folder });
+        }
+        // Another name than that of a store in the same place, which is an error of its own.
+        if known.stores.iter().all(|store| store.name != mark.name) {
+            store.name = mark.name;
+        }
+    }
+    if !joins || !crate::attach::take_absent_place(&mut text, &store) {
+        text.truncate(text.trim_end().len());
+        text.push_str("\n\n");
+        text.push_str(&store.to_toml());
+    }
+    let settings = Settings::parse(&text, &file)?;
     std::fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
     check_places(home, &settings)?;
-    let added = folder_stores(home, &settings).pop().expect("it was just added");
-    match added.mark() {
+    match folder_store(home, archive, &store).mark() {
         Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
         marked => marked?,
     }
@@ -587,7 +714,8 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<(), Arc
         std::fs::rename(&fresh, &file)?;
         File::open(home)?.sync_all()
     };
-    write().map_err(ArchiveError::io(&file))
+    write().map_err(ArchiveError::io(&file))?;
+    Ok(store)
 }
 
 /// Marks the folder of a store anew, after its disk was replaced by an empty one. A scrub then writes its platters there.
@@ -616,7 +744,7 @@ pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
 }
 
 /// Refuses stores in one place, however that is written. Their folders must be there.
-fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
+pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
     for (i, store) in settings.stores.iter().enumerate() {
         let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();
         if settings.stores[..i].iter().any(|other| place(other).is_some_and(|path| Some(path) == place(store))) {

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use fulgurite_domain::{PlatterId, SetId};
-use fulgurite_glass::ReadDrive;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, PlatterPlace, SetDescription, SetRow};
-use crate::set_reader::{BeyondRepair, OpenSet, Repairs, SetReadError, SetReader, Source};
-use crate::store::{PlatterFile, PlatterStore};
+use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
+use crate::store::{PlatterFile, PlatterStore, StoreError};
+use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
 /// Sets whose platters one reader keeps open: files are few, and a reader may go through all sets of an archive.
 const SETS_OPEN: usize = 8;
@@ -20,6 +20,9 @@ pub enum ContentError {
     /// It is lost.
     #[error(transparent)]
     Lost(#[from] BeyondRepair),
+    /// It can't be read now.
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
     /// The catalogue failed, or does not know the platter.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -28,7 +31,8 @@ pub enum ContentError {
 impl From<SetReadError> for ContentError {
     fn from(error: SetReadError) -> Self {
         match error {
-            SetReadError::Lost(lost) => Self::Lost(lost),
+            SetReadError::Unread(Unread::Lost(lost)) => Self::Lost(lost),
+            SetReadError::Unread(Unread::Unreachable(unreachable)) => Self::Unreachable(unreachable),
             SetReadError::NoSuchPlace { platter, offset } => {
                 let found = format!("a file at byte {offset} of platter {platter}, beyond its content");
                 Self::Archive(CatalogueError::Damaged { found }.into())
@@ -37,25 +41,118 @@ impl From<SetReadError> for ContentError {
     }
 }
 
-impl Archive {
-    /// Opens the platters of a set that are there. A platter that no store has, as far as they can be used, is a platter that isn't there.
-    #[must_use]
-    pub fn open_set(&self, description: &SetDescription) -> OpenSet {
-        let open = |place: &PlatterPlace| {
-            let (_, file) = self.find_platter(place)?;
-            Some(ReadDrive::load(place.platter, description.geometry, Arc::new(Source(file))))
-        };
-        OpenSet { drives: description.platters.iter().map(open).collect(), description: description.clone() }
+/// A platter that was found.
+pub(crate) struct FoundPlatter {
+    /// The store whose disk it is on.
+    pub(crate) store: String,
+    pub(crate) file: Arc<dyn PlatterFile>,
+}
+
+/// The stores as they are now: those whose disks can be read, by the names that are on them, and those that are away.
+pub(crate) struct Disks {
+    there: Vec<(String, Arc<dyn PlatterStore>)>,
+    away: Vec<AwayStore>,
+}
+
+impl Disks {
+    /// Whether the disk of a store can be read.
+    pub(crate) fn has(&self, store: &str) -> bool {
+        self.there.iter().any(|(name, _)| name == store)
+    }
+
+    /// The disks that can be read, by the names of the stores that they are.
+    pub(crate) fn there(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
+        self.there.iter().map(|(name, store)| (name.as_str(), store))
+    }
+
+    /// The stores whose disks can't be read.
+    pub(crate) fn all_away(&self) -> &[AwayStore] {
+        &self.away
+    }
+
+    fn away(&self, store: &str) -> Option<&AwayStore> {
+        self.away.iter().find(|away| away.store == store)
     }
 
     /// A platter on its store, or else on another one: people copy disks, and files between them.
-    pub(crate) fn find_platter(&self, place: &PlatterPlace) -> Option<(Arc<dyn PlatterStore>, Arc<dyn PlatterFile>)> {
-        let own = self.store(&place.store).into_iter();
-        own.chain(self.stores().iter().filter(|store| store.name() != place.store)).find_map(|store| {
-            store.check().ok()?;
-            let file = store.open(place.platter).ok()??;
-            Some((store.clone(), file))
-        })
+    pub(crate) fn find(&self, place: &PlatterPlace) -> Result<FoundPlatter, NoPlatter> {
+        let is_own = |entry: &&(String, Arc<dyn PlatterStore>)| entry.0 == place.store;
+        let (own, others) = (self.there.iter().filter(is_own), self.there.iter().filter(|entry| !is_own(entry)));
+        let mut refused = None;
+        for (name, store) in own.chain(others) {
+            match store.open(place.platter) {
+                Ok(Some(file)) => return Ok(FoundPlatter { store: name.clone(), file }),
+                Ok(None) => {}
+                Err(error) => drop(refused.get_or_insert(NoPlatter::Unreadable { store: name.clone(), why: error.to_string() })),
+            }
+        }
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
+        match self.away(&place.store) {
+            Some(AwayStore { store, hindrance: Hindrance::Absent, why }) => {
+                Err(NoPlatter::Absent { store: store.clone(), why: why.clone() })
+            }
+            Some(AwayStore { store, hindrance: Hindrance::Unreadable, why }) => {
+                Err(NoPlatter::Unreadable { store: store.clone(), why: why.clone() })
+            }
+            None => Err(NoPlatter::Missing { store: place.store.clone(), may_be_on: Vec::new() }),
+        }
+    }
+
+    /// Opens the platters of a set that can be read, and says of the others why not.
+    fn open(&self, description: &SetDescription) -> OpenSet {
+        let open = |place: &PlatterPlace| match self.find(place) {
+            Ok(found) => Presence::load(place.platter, description.geometry, found.file, &found.store),
+            Err(NoPlatter::Missing { store, .. }) => {
+                // No store has two platters of a set (I3).
+                let has_none = |away: &&AwayStore| description.platters.iter().all(|place| place.store != away.store);
+                let may_be_on = self.away.iter().filter(has_none).cloned().collect();
+                Presence::Gone(NoPlatter::Missing { store, may_be_on })
+            }
+            Err(why) => Presence::Gone(why),
+        };
+        OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
+    }
+}
+
+impl Archive {
+    /// Looks at every store.
+    pub(crate) fn disks(&self) -> Disks {
+        let mut disks = Disks { there: Vec::new(), away: Vec::new() };
+        for store in self.stores() {
+            match store.check() {
+                Ok(()) => disks.there.push((store.name().to_owned(), store.clone())),
+                Err(error) => {
+                    // Disks that changed places are still this archive's, and what is on them is marked as what it is.
+                    if let Some(name) = error.is_disk_of() {
+                        disks.there.push((name.to_owned(), store.clone()));
+                    }
+                    let hindrance = error.hindrance();
+                    let why = match error {
+                        StoreError::Io { source, .. } => source.to_string(),
+                        error => error.to_string(),
+                    };
+                    disks.away.push(AwayStore { store: store.name().to_owned(), hindrance, why });
+                }
+            }
+        }
+        // A store whose disk is in the place of another is there.
+        let Disks { there, away } = &mut disks;
+        away.retain(|away| there.iter().all(|(name, _)| *name != away.store));
+        disks
+    }
+
+    /// Opens the platters of a set that can be read, and says of the others why not.
+    #[must_use]
+    pub fn open_set(&self, description: &SetDescription) -> OpenSet {
+        self.disks().open(description)
+    }
+
+    /// Opens platters, and says which store each is on, or why it can't be read.
+    pub fn look_for<'a>(&self, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
+        let disks = self.disks();
+        places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
     }
 }
 
@@ -88,7 +185,7 @@ impl<'a> ContentReader<'a> {
     /// Fills `out` with the content of a platter from byte `offset` on.
     ///
     /// # Errors
-    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Archive`] if the catalogue doesn't know the platter, or speaks of a
+    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Unreachable`] if it can't be read now; [`ContentError::Archive`] if the catalogue doesn't know the platter, or speaks of a
     /// place that the platter doesn't have.
     pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ContentError> {
         if !self.sets.knows(platter) {

@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::PlatterId;
 use fulgurite_format::{Entry, FindHeaderError, FoundHeader, TableReader, find_header};
-use fulgurite_glass::{PlatterSource, ReadDrive, Rebuilt, Track};
+use fulgurite_glass::{PlatterSource, Rebuilt, Track};
 
 use crate::catalogue::{PlatterPlace, SetDescription};
 use crate::set_reader::{OpenSet, SetReader};
+use crate::unread::Presence;
 
 /// What was found in a platter file.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct Inspection {
     pub sectors: u64,
     /// Those that are lost.
     pub lost_sectors: u64,
+    /// Those of the lost that the system could not read, and that may be fine.
+    pub unreadable_sectors: u64,
     /// Tracks with lost sectors that their own code gives back.
     pub tracks_by_track: u32,
     /// Tracks that their own code does not give back.
@@ -76,15 +79,32 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     if !metadata.is_file() {
         return Err(io_error(io::Error::new(io::ErrorKind::InvalidInput, "not a file")));
     }
-    let found = find_header(metadata.len(), |offset, buffer| file.read_exact_at(buffer, offset))
-        .map_err(|source| InspectError::Header { path: path.to_owned(), source })?;
+    let mut refused = None;
+    let found = find_header(metadata.len(), |offset, buffer| {
+        let read = file.read_exact_at(buffer, offset);
+        if let Err(error) = &read
+            && error.kind() != io::ErrorKind::UnexpectedEof
+        {
+            refused.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
+        }
+        read
+    });
+    let found = match (found, refused) {
+        (Ok(found), _) => found,
+        // Of what could not be read, nothing is known.
+        (Err(_), Some(refused)) => return Err(io_error(refused)),
+        (Err(source), None) => return Err(InspectError::Header { path: path.to_owned(), source }),
+    };
     let header = &found.header;
     let geometry = header.geometry;
-    let drive = ReadDrive::load(header.platter, geometry, Arc::new(Source(file)));
+    let member = Presence::load(header.platter, geometry, Arc::new(Source(file)), "");
+    let Presence::There(loaded) = &member else { unreachable!("it was just loaded") };
+    let drive = &loaded.drive;
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
         sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
         lost_sectors: 0,
+        unreadable_sectors: 0,
         tracks_by_track: 0,
         lost_tracks: 0,
         tracks_by_group: 0,
@@ -115,7 +135,9 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
                 }
                 continue;
             }
-            match drive.read(physical, &mut track) {
+            let read = drive.read(physical, &mut track);
+            inspection.unreadable_sectors += loaded.unreadable_sectors(physical);
+            match read {
                 Ok(Rebuilt::Nothing) => {}
                 Ok(Rebuilt::ByTrack { sectors }) => {
                     inspection.lost_sectors += sectors as u64;
@@ -137,16 +159,16 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         }
     }
     if header.carries_information() {
-        inspection.entries = Some(read_entries(&found, drive, on_entry));
+        inspection.entries = Some(read_entries(&found, member, on_entry));
     }
     Ok(inspection)
 }
 
 /// Reads the file table of a single platter.
-fn read_entries(found: &FoundHeader, drive: ReadDrive, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
+fn read_entries(found: &FoundHeader, member: Presence, on_entry: &mut dyn FnMut(&Entry)) -> Result<u64, String> {
     let header = &found.header;
-    let mut drives: Vec<Option<ReadDrive>> = (0..header.shape.platters()).map(|_| None).collect();
-    drives[usize::from(header.position)] = Some(drive);
+    let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
+    members[usize::from(header.position)] = member;
     let place = |platter: PlatterId| PlatterPlace { platter, store: String::new() };
     let description = SetDescription {
         id: header.set,
@@ -157,7 +179,7 @@ fn read_entries(found: &FoundHeader, drive: ReadDrive, on_entry: &mut dyn FnMut(
     };
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
-    reader.introduce(Arc::new(OpenSet { description, drives }));
+    reader.introduce(Arc::new(OpenSet { description, members }));
     let content = Content { reader, platter: header.platter, at: header.member().table_offset };
     let mut table = TableReader::new(content, header.member().table_bytes).map_err(|error| error.to_string())?;
     let count = TableReader::count(&table);

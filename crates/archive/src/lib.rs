@@ -4,6 +4,8 @@
 //! [`PlatterStore`](store::PlatterStore)s. A put ends in staging and is acknowledged by the catalogue; a flush writes platter-sets
 //! over the stores and, when they are verified, releases what was staged; a get reads from either.
 
+mod as_text;
+mod attach;
 mod chance;
 mod clock;
 mod flush;
@@ -15,6 +17,7 @@ mod rebuild;
 mod remove;
 mod restore;
 mod scrub;
+mod survey;
 
 pub mod archive;
 pub mod catalogue;
@@ -28,16 +31,20 @@ pub mod set_reader;
 pub mod settings;
 pub mod staging;
 pub mod store;
+pub mod unread;
+mod unwritable;
 pub mod volume;
 pub mod watch;
 
 pub use archive::{Access, Archive, ArchiveError, Parts, Readers};
+pub use attach::{AttachError, AttachReport, IncompleteSet, Remains, ShapeFrom, attach};
 pub use flush::FlushReport;
-pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutReport, Source, Ticket, Upload};
+pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
 pub use pool::{Open, Reading};
-pub use rebuild::{NOWHERE, RebuildReport, rebuild_catalogue};
-pub use restore::{Existing, GetReport};
-pub use scrub::{PlatterFinding, ScrubReport};
+pub use rebuild::{NOWHERE, RebuildReport, UnknownPlatter, UnseenStores, rebuild_catalogue};
+pub use restore::{Existing, GetReport, file_name};
+pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport};
+pub use unwritable::is_unwritable;
 
 /// A name for a new archive.
 #[must_use]

@@ -15,7 +15,8 @@ use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::content::{ContentError, ContentReader};
 use crate::ingest::RECORD_FRAMES;
 use crate::place::{Place, reach};
-use crate::set_reader::{BeyondRepair, Repairs};
+use crate::set_reader::Repairs;
+use crate::unread::{BeyondRepair, Hindrance, Unreachable};
 use crate::volume::VolumeFile;
 
 /// Why an object can't be given back.
@@ -24,8 +25,11 @@ pub enum ReadError {
     /// Its bytes are lost.
     #[error(transparent)]
     Lost(#[from] BeyondRepair),
+    /// Its bytes can't be read now, and aren't known to be lost.
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
     /// Its key is not in the key store.
-    #[error("its key is not in the key store: destroyed by `rm`, or the key store is not the right one (`fulgurite keys import`)")]
+    #[error("no key: it is not in the key store. `rm` destroys keys; `fulgurite keys import` brings others back from a copy")]
     NoKey,
     /// Its key doesn't open with the master key.
     #[error("its key does not open with this master key; the master key is of another archive, or the key store is damaged")]
@@ -59,7 +63,19 @@ impl From<ContentError> for ReadError {
     fn from(error: ContentError) -> Self {
         match error {
             ContentError::Lost(lost) => Self::Lost(lost),
+            ContentError::Unreachable(unreachable) => Self::Unreachable(unreachable),
             ContentError::Archive(error) => Self::Archive(error),
+        }
+    }
+}
+
+impl ReadError {
+    /// What keeps the object from being read now, if it isn't known to be lost or damaged.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+            _ => None,
         }
     }
 }

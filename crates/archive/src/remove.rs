@@ -8,7 +8,8 @@ use fulgurite_domain::VersionId;
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{StagedTombstone, VersionKey, VersionRow};
+use crate::catalogue::{StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
+use crate::staging::{SegmentWriter, StagingError};
 
 impl Archive {
     /// Removes versions, for ever.
@@ -28,16 +29,34 @@ impl Archive {
         removed.and(released)
     }
 
+    /// Gives up versions that exist and can't be listed, for ever: they are removed like any other. Of a file table that can't be read, only the
+    /// mention goes, until the next rebuild.
+    ///
+    /// # Errors
+    /// What failed; before the catalogue's transaction nothing is given up.
+    pub fn give_up(&self, versions: &[UnlistedVersion]) -> Result<(), ArchiveError> {
+        let (tables, versions): (Vec<_>, Vec<_>) = versions.iter().partition(|version| version.why == Unlisted::UnreadableTable);
+        let tables: Vec<VersionId> = tables.into_iter().map(|table| table.id).collect();
+        self.catalogue().forget_unlisted(&tables, &[])?;
+        let ids: Vec<VersionId> =
+            versions.into_iter().filter(|version| version.why != Unlisted::UnseenStore).map(|version| version.id).collect();
+        let writing = self.staging().begin()?;
+        let mut writer = writing.writer();
+        let tombstones = stage_tombstones(&mut writer, &ids)?;
+        self.catalogue().forget_unlisted(&ids, &tombstones)?;
+        drop(writer);
+        drop(writing);
+        let removed = self.keys().destroy(&ids);
+        let released = self.release_segments();
+        Ok(removed?).and(released)
+    }
+
     /// Stages tombstones and takes the versions out of the catalogue.
     fn forget(&self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
         let writing = self.staging().begin()?;
         let mut writer = writing.writer();
-        let mut tombstones = Vec::with_capacity(versions.len());
-        for version in versions {
-            let place = writer.append(RecordKind::Tombstone, version.id, 0, false, &[])?;
-            tombstones.push(StagedTombstone { id: version.id, segment: place.segment });
-        }
-        writer.unsynced()?.sync()?;
+        let ids: Vec<VersionId> = versions.iter().map(|version| version.id).collect();
+        let tombstones = stage_tombstones(&mut writer, &ids)?;
         let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
         Ok(self.catalogue().commit_delete(&keys, &tombstones)?)
     }
@@ -67,4 +86,15 @@ impl Archive {
         self.keys().destroy(tombstones)?;
         self.release_segments()
     }
+}
+
+/// Stages tombstones, which survive a crash when it returns.
+fn stage_tombstones(writer: &mut SegmentWriter<'_>, ids: &[VersionId]) -> Result<Vec<StagedTombstone>, StagingError> {
+    let mut tombstones = Vec::with_capacity(ids.len());
+    for &id in ids {
+        let place = writer.append(RecordKind::Tombstone, id, 0, false, &[])?;
+        tombstones.push(StagedTombstone { id, segment: place.segment });
+    }
+    writer.unsynced()?.sync()?;
+    Ok(tombstones)
 }

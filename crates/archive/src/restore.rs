@@ -3,6 +3,9 @@
 //! A file appears under its name only when its SHA-256 is right. Names come from the archive, and archives come from anywhere: nothing is
 //! ever written outside of the folder that was asked for, not by `..`, not by an absolute name, not through a link.
 
+mod names;
+
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io;
@@ -14,13 +17,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fulgurite_domain::{Kind, ObjectName};
 
+use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, VersionRow, Versions};
 use crate::chance::random;
 use crate::object::{ObjectReader, ReadError};
 use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
-use crate::watch::{Trouble, Watcher};
+use crate::watch::{OutOfReach, Trouble, Watcher};
 
 /// Rows asked of the catalogue at once.
 const PAGE: usize = 256;
@@ -36,6 +40,10 @@ pub struct GetReport {
     pub bytes: u64,
     /// Objects that could not be restored.
     pub failed: u64,
+    /// Those of them that can't be read now, and aren't known to be lost.
+    pub out_of_reach: OutOfReach,
+    /// Objects among the restored ones that had to get another name; each was reported.
+    pub renamed: u64,
     /// What repair it took.
     pub repairs: Repairs,
 }
@@ -58,10 +66,10 @@ enum RestoreError {
     Io(#[from] io::Error),
     #[error("it is a deletion marker, and there is nothing to restore")]
     DeletionMarker,
-    #[error("its name would lead out of the folder")]
-    Name,
     #[error("{0} is there already (--force replaces it)")]
     Exists(PathBuf),
+    #[error("{0} is a folder, and no file takes its place")]
+    Folder(PathBuf),
     #[error("{0} is a symbolic link, and nothing is written through links")]
     Link(PathBuf),
 }
@@ -70,6 +78,9 @@ impl Archive {
     /// Restores all objects whose names start with `prefix` into `destination`, under their names without the first `strip` bytes: the
     /// newest versions, and nothing of names that are deleted. What can't be restored is reported to `watcher` and counted, and the rest goes on.
     /// Without a prefix it is everything but the [names that the archive keeps for itself](crate::reserved).
+    ///
+    /// Names that no file can have, and those that are a file's and a folder's at once, are
+    /// changed, and that is reported too.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -92,22 +103,32 @@ impl Archive {
                         let mut reader = ObjectReader::new(self);
                         loop {
                             let next = pages.lock().expect("no panic holds this lock").next(self, prefix)?;
-                            let Some(row) = next else { break };
-                            let relative = ObjectName(row.record.name.0[strip.min(row.record.name.0.len())..].to_vec());
-                            let restored = restore(&mut reader, &row, &relative, destination, existing, &mut |n| watcher.done(0, n));
+                            let Some((row, is_above)) = next else { break };
+                            let target = Target::of(self, &row, strip, is_above)?;
+                            let restored = restore(&mut reader, &row, &target, destination, existing, &mut |n| watcher.done(0, n));
                             let mut report = report.lock().expect("no panic holds this lock");
                             match restored {
                                 Ok(path) => {
                                     report.objects += 1;
                                     report.bytes += row.record.size;
-                                    if row.record.kind == Kind::Directory {
+                                    if let Some(why) = target.changed {
+                                        report.renamed += 1;
+                                        let (name, version) = (&row.record.name, row.record.version);
+                                        watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
+                                    }
+                                    if target.is_folder {
                                         directories.lock().expect("no panic holds this lock").push((path, row));
                                     }
                                 }
                                 Err(error) => {
                                     report.failed += 1;
+                                    let hindrance = match &error {
+                                        RestoreError::Read(error) => error.hindrance(),
+                                        _ => None,
+                                    };
+                                    hindrance.into_iter().for_each(|hindrance| report.out_of_reach.add(hindrance));
                                     let (name, version) = (&row.record.name, row.record.version);
-                                    watcher.trouble(Trouble::Lost { name, version, why: &error.to_string() });
+                                    watcher.trouble(Trouble::unread(name, version, hindrance, &error.to_string()));
                                 }
                             }
                             watcher.done(1, 0);
@@ -134,14 +155,21 @@ impl Archive {
         let mut reader = ObjectReader::new(self);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file name is expected"))?;
-        let name = ObjectName(name.as_bytes().to_vec());
-        match restore(&mut reader, version, &name, parent, existing, &mut |n| watcher.done(0, n)) {
+        let is_folder = version.record.kind == Kind::Directory;
+        let target = Target { components: vec![name.as_bytes().to_vec()], is_folder, changed: None };
+        match restore(&mut reader, version, &target, parent, existing, &mut |n| watcher.done(0, n)) {
             Ok(_) => Ok(reader.repairs()),
             Err(RestoreError::Read(error)) => Err(error),
             Err(RestoreError::Io(error)) => Err(ReadError::Sink(error)),
             Err(error) => Err(ReadError::Sink(io::Error::other(error.to_string()))),
         }
     }
+}
+
+/// The last part of an object's name, as a file can have it.
+#[must_use]
+pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
+    if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
 }
 
 /// The rows of a listing, fetched page by page.
@@ -152,10 +180,12 @@ struct Pages {
 }
 
 impl Pages {
-    fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<VersionRow>, ArchiveError> {
+    /// The next row, and whether there are objects below its name.
+    fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<(VersionRow, bool)>, ArchiveError> {
         loop {
             if let Some(row) = self.rows.find(|row| !prefix.is_empty() || !is_reserved(&row.record.name)) {
-                return Ok(Some(row));
+                let is_above = row.record.kind.has_content() && self.is_above(archive, &row.record.name)?;
+                return Ok(Some((row, is_above)));
             }
             if self.ended {
                 return Ok(None);
@@ -166,13 +196,26 @@ impl Pages {
             self.rows = page.into_iter();
         }
     }
+
+    /// Whether there are objects below a name, whose row was the last. They come later, but not
+    /// next: `a.txt` is before `a/b`.
+    fn is_above(&self, archive: &Archive, name: &ObjectName) -> Result<bool, ArchiveError> {
+        let below = [&name.0[..], b"/"].concat();
+        let rows = self.rows.as_slice();
+        let first = rows.partition_point(|row| row.record.name.0 < below);
+        match rows.get(first) {
+            Some(row) => Ok(row.record.name.0.starts_with(&below)),
+            None if self.ended => Ok(false),
+            None => Ok(!archive.reading().list(&below, Versions::Newest, None, 1)?.is_empty()),
+        }
+    }
 }
 
-/// Restores one version under `relative` in `root`, and says where.
+/// Restores one version to its target in `root`, and says where.
 fn restore(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,
-    relative: &ObjectName,
+    target: &Target,
     root: &Path,
     existing: Existing,
     progress: &mut dyn FnMut(u64),
@@ -180,19 +223,16 @@ fn restore(
     if version.record.kind == Kind::DeletionMarker {
         return Err(RestoreError::DeletionMarker);
     }
-    let (parent, name) = make_parents(root, relative)?;
-    let path = parent.join(name);
-    let there = fs::symlink_metadata(&path).ok();
-    if version.record.kind == Kind::Directory {
-        match there {
-            Some(metadata) if metadata.is_dir() => {}
-            Some(_) => return Err(RestoreError::Exists(path)),
-            None => make_directory(&path)?,
-        }
-        return Ok(path);
+    let folders = if target.is_folder { &target.components[..] } else { &target.components[..target.components.len() - 1] };
+    let parent = make_folders(root, folders, existing)?;
+    if target.is_folder {
+        return Ok(parent);
     }
-    if there.is_some_and(|metadata| existing == Existing::Keep || metadata.is_dir()) {
-        return Err(RestoreError::Exists(path));
+    let path = parent.join(OsStr::from_bytes(target.components.last().expect("a file has a name")));
+    match fs::symlink_metadata(&path) {
+        Ok(metadata) if metadata.is_dir() => return Err(RestoreError::Folder(path)),
+        Ok(_) if existing == Existing::Keep => return Err(RestoreError::Exists(path)),
+        _ => {}
     }
     let suffix: String = random::<6>().iter().map(|byte| format!("{byte:02x}")).collect();
     let part = parent.join(format!(".fulgurite-{suffix}.part"));
@@ -215,28 +255,31 @@ fn restore(
     made.map(|()| path)
 }
 
-/// Makes the directories above a name, one by one, and refuses those that aren't directories.
-fn make_parents<'n>(root: &Path, name: &'n ObjectName) -> Result<(PathBuf, &'n OsStr), RestoreError> {
-    let mut components = name.0.split(|&byte| byte == b'/').filter(|component| !component.is_empty() && *component != b".").peekable();
+/// Makes folders in each other, as far as they aren't there, and says where the last is. Nothing
+/// leads out of `root`: not a link either.
+fn make_folders(root: &Path, folders: &[Vec<u8>], existing: Existing) -> Result<PathBuf, RestoreError> {
     let mut path = root.to_owned();
-    while let Some(component) = components.next() {
-        if component == b".." || component.contains(&0) {
-            return Err(RestoreError::Name);
-        }
-        let component = OsStr::from_bytes(component);
-        if components.peek().is_none() {
-            return Ok((path, component));
-        }
-        path.push(component);
+    for folder in folders {
+        path.push(OsStr::from_bytes(folder));
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(metadata) if metadata.is_symlink() => return Err(RestoreError::Link(path)),
+            // Nothing that is restored now has the name of a folder. So it was there before.
+            Ok(_) if existing == Existing::Replace => {
+                // Another worker may have been faster: then it is a folder now, or nothing.
+                if let Err(error) = fs::remove_file(&path)
+                    && fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_dir())
+                {
+                    return Err(error.into());
+                }
+                make_directory(&path)?;
+            }
             Ok(_) => return Err(RestoreError::Exists(path)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => make_directory(&path)?,
             Err(error) => return Err(error.into()),
         }
     }
-    Err(RestoreError::Name)
+    Ok(path)
 }
 
 /// Makes a directory where nothing was a moment ago. Another worker may have been faster: then it has to be a directory that it made, and not

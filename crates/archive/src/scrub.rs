@@ -1,111 +1,55 @@
-//! Scrubbing: every platter is read in full, and what is damaged or gone is written anew from what the codes give back.
+//! Scrubbing: every platter is read in full, and what is damaged or missing is written anew from what the codes give back.
+//!
+//! What is absent or unreadable may be whole, so that it is left alone unless the operator says otherwise, and nothing on it is called lost.
 //!
 //! Platters are never patched (I2): a damaged one is replaced by an identical one, under the same identifier, when that is written and
 //! read back.
 
-use std::collections::{BTreeMap, HashSet};
+mod finding;
+mod one;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use fulgurite_format::{Header, find_header};
-use fulgurite_glass::{BlankPlatter, ReadDrive, Track, WriteDrive};
+use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
+use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, Health, SetDescription, SetState, VersionKey, VersionRow};
-use crate::clock::now_s;
+use crate::catalogue::{After, Extent, SetDescription, SetState, VersionRow};
+use crate::content::FoundPlatter;
 use crate::keystore::KeyStoreError;
 use crate::object::ObjectReader;
-use crate::set_reader::{OpenSet, Repairs, SetReader, Source};
+use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
-use crate::watch::{Trouble, Watcher};
+use crate::unread::{Loaded, Presence, Unread};
+use crate::watch::{OutOfReach, Trouble, Watcher, go_on};
+
+pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
 
 /// Rows asked of the catalogue at once.
 const PAGE: usize = 1_000;
 
-/// What was found on one platter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlatterFinding {
-    /// The platter.
-    pub platter: PlatterId,
-    /// Its position in the set.
-    pub position: u16,
-    /// The store it should be on.
-    pub store: String,
-    /// Whether it is not there at all.
-    pub missing: bool,
-    /// Another store that it is on.
-    pub elsewhere: Option<String>,
-    /// Lost sectors, group redundancy tracks included.
-    pub lost_sectors: u64,
-    /// Tracks that their own code can't rebuild, group redundancy tracks included.
-    pub lost_tracks: u32,
-    /// Copies of the header that are bad.
-    pub bad_headers: u32,
-    /// Lost information sectors of information tracks that their own code can't rebuild.
-    lost: BTreeMap<TrackIndex, Vec<u16>>,
-}
-
-impl PlatterFinding {
-    /// Of a platter that wasn't looked at yet.
-    fn new(set: &SetDescription, position: u16) -> Self {
-        let place = &set.platters[usize::from(position)];
-        Self {
-            platter: place.platter,
-            position,
-            store: place.store.clone(),
-            missing: true,
-            elsewhere: None,
-            lost_sectors: 0,
-            lost_tracks: 0,
-            bad_headers: 0,
-            lost: BTreeMap::new(),
-        }
-    }
-
-    /// Whether the platter is whole, and where it should be.
-    #[must_use]
-    pub fn is_sound(&self) -> bool {
-        !self.missing && self.elsewhere.is_none() && self.lost_sectors == 0 && self.bad_headers == 0
-    }
-}
-
-/// What a scrub found and did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ScrubReport {
-    /// Platters looked for.
-    pub platters: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Platters that are missing or damaged, as they were found.
-    pub unsound: Vec<PlatterFinding>,
-    /// Platters written anew.
-    pub rebuilt: u64,
-    /// Versions of which bytes are lost for good; each was reported.
-    pub lost_versions: u64,
-    /// Staged versions that were read.
-    pub staged_versions: u64,
-    /// What repair it took.
-    pub repairs: Repairs,
-    /// Those of the lost versions that are on several sets, each of which may have lost something of them.
-    lost_in_several_sets: HashSet<VersionKey>,
-}
-
-impl ScrubReport {
-    /// Whether no byte is lost.
-    #[must_use]
-    pub fn nothing_is_lost(&self) -> bool {
-        self.lost_versions == 0
-    }
-}
-
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, platters that aren't sound are written anew, onto their own store or, if
+    /// Reads all platters and all of staging. With `repair`, platters that are missing or damaged are written anew, onto their own store or, if
     /// that can't be used, onto one that has none of the set.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails. What is wrong with platters is in the report.
     pub fn scrub(&self, repair: bool, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
+        self.scrub_and_replace(repair.then(Replace::default), watcher)
+    }
+
+    /// [`scrub`](Self::scrub), where `repair` says which platters are written anew beside those that are missing or damaged.
+    ///
+    /// # Errors
+    /// As of [`scrub`](Self::scrub).
+    pub fn scrub_and_replace(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         let mut report = ScrubReport::default();
+        for error in self.stores().iter().filter_map(|store| store.check().err()) {
+            watcher.trouble(Trouble::Note { text: &error.to_string() });
+        }
         let sets = self.catalogue().sets()?;
         let sets: Vec<SetDescription> = sets.into_iter().filter(|set| set.state == SetState::Complete).map(|set| set.description).collect();
         for (index, set) in sets.iter().enumerate() {
@@ -115,7 +59,8 @@ impl Archive {
         }
         self.scrub_staging(&mut report, watcher)?;
         self.scrub_keys(&mut report, watcher)?;
-        self.name_strangers(watcher)?;
+        self.read_unlisted(&mut report, watcher)?;
+        self.read_strangers(&mut report, watcher)?;
         Ok(report)
     }
 
@@ -129,33 +74,18 @@ impl Archive {
             after = Some(After::row(last));
             for row in page.iter().filter(|row| row.sealed) {
                 let why = match self.keys().get(row.id) {
-                    Ok(None) => "its key is not there; `fulgurite keys import` brings keys back from a copy".to_owned(),
+                    Ok(None) => "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy".to_owned(),
                     Ok(Some(key)) if self.master_key().unwrap(&key).is_err() => "its key does not open with this master key".to_owned(),
                     Ok(Some(_)) => continue,
                     Err(error @ KeyStoreError::Damaged { .. }) => error.to_string(),
                     Err(error) => return Err(error.into()),
                 };
-                report_version(row, &why, report, watcher);
+                // Keys are destroyed after the catalogue has forgotten their versions.
+                if !self.is_gone(row)? {
+                    report_version(row, &why, report, watcher);
+                }
             }
         }
-    }
-
-    /// Names platters that are on a store and in no set of the catalogue. They are left alone: if the catalogue is an old copy, they hold what
-    /// was archived since.
-    fn name_strangers(&self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
-        let known: HashSet<PlatterId> = self.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
-        for store in self.stores().iter().filter(|store| store.check().is_ok()) {
-            let listed = store.list().unwrap_or_default();
-            for platter in listed.into_iter().filter(|platter| !known.contains(platter)) {
-                let text = format!(
-                    "platter {platter} on store {} is in no set of the catalogue: it is left of a set that was never finished, or the catalogue is \
-                     an old copy; `fulgurite catalogue rebuild` tells",
-                    store.name()
-                );
-                watcher.trouble(Trouble::Note { text: &text });
-            }
-        }
-        Ok(())
     }
 
     /// Writes a platter anew from its set, onto `store` or, without one, as [`scrub`](Self::scrub) chooses. Returns the store's name.
@@ -182,11 +112,19 @@ impl Archive {
         Ok(target.name().to_owned())
     }
 
-    fn scrub_set(&self, set: &SetDescription, repair: bool, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+    fn scrub_set(
+        &self,
+        set: &SetDescription,
+        repair: Option<Replace>,
+        report: &mut ScrubReport,
+        watcher: &dyn Watcher,
+    ) -> Result<(), ArchiveError> {
         let mut open = self.open_set(set);
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
             let finding = self.read_platter(&open, position, report, watcher);
+            // What was read of it until then says nothing of the rest.
+            go_on(watcher)?;
             self.record(&finding)?;
             findings.push(finding);
         }
@@ -194,15 +132,16 @@ impl Archive {
         report.platters += findings.len() as u64;
         report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(self.rebuilding(), self.threads());
-        if repair {
-            if findings.iter().any(|finding| !finding.is_sound()) {
+        if let Some(replace) = repair {
+            if findings.iter().any(|finding| replace.includes(finding)) {
                 watcher.stage("writing platters anew", None);
             }
+            report.left += findings.iter().filter(|finding| !finding.is_sound() && !replace.includes(finding)).count() as u64;
             // One platter repaired may be what another needs; so until nothing changes.
             let mut changed = true;
             while std::mem::take(&mut changed) {
                 for position in 0..set.shape.platters() {
-                    if findings[usize::from(position)].is_sound() {
+                    if !replace.includes(&findings[usize::from(position)]) {
                         continue;
                     }
                     let rebuilt = self
@@ -235,35 +174,44 @@ impl Archive {
     /// Reads a platter in full.
     fn read_platter(&self, set: &OpenSet, position: u16, report: &mut ScrubReport, watcher: &dyn Watcher) -> PlatterFinding {
         let mut finding = PlatterFinding::new(&set.description, position);
-        let Some(drive) = &set.drives[usize::from(position)] else {
-            watcher.done(0, set.description.geometry.file_bytes());
-            return finding;
-        };
-        Self::read_tracks(drive, &mut finding, report, watcher);
-        let place = &set.description.platters[usize::from(position)];
-        match self.find_platter(place) {
-            Some((store, file)) => {
-                finding.bad_headers = bad_headers(&*file, &set.description, position);
-                finding.elsewhere = (store.name() != place.store).then(|| store.name().to_owned());
+        let loaded = match &set.members[usize::from(position)] {
+            Presence::There(loaded) => loaded,
+            Presence::Gone(why) => {
+                finding.gone = Some(why.clone());
+                watcher.done(0, set.description.geometry.file_bytes());
+                return finding;
             }
-            None => finding.bad_headers = 3,
+        };
+        Self::read_tracks(loaded, &mut finding, report, watcher);
+        let place = &set.description.platters[usize::from(position)];
+        let disks = self.disks();
+        match disks.find(place) {
+            Ok(found) => {
+                read_headers(&*found.file, &set.description, &mut finding);
+                finding.elsewhere = (found.store != place.store).then_some(found.store);
+                finding.own_store_is_there = disks.has(&place.store) || self.store(&place.store).is_none();
+            }
+            // It went away while it was read.
+            Err(why) => finding.gone = Some(why),
         }
         finding
     }
 
-    /// Reads all tracks of a platter that is there.
-    fn read_tracks(drive: &ReadDrive, finding: &mut PlatterFinding, report: &mut ScrubReport, watcher: &dyn Watcher) {
-        finding.missing = false;
+    /// Reads all tracks of a platter that is there. If the watcher stops it, the finding is incomplete and must not be used.
+    fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, report: &mut ScrubReport, watcher: &dyn Watcher) {
+        let drive = &loaded.drive;
         let geometry = drive.geometry();
         let mut track = Track::new(geometry);
         for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
             for physical in group.information_tracks().chain(group.redundancy_tracks()) {
                 let read = drive.read(physical, &mut track);
+                let refused = loaded.unreadable_sectors(physical);
+                finding.unreadable += refused;
                 match read {
                     Ok(fulgurite_glass::Rebuilt::Nothing) => {}
-                    Ok(fulgurite_glass::Rebuilt::ByTrack { sectors }) => finding.lost_sectors += sectors as u64,
+                    Ok(fulgurite_glass::Rebuilt::ByTrack { sectors }) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
                     Err(lost) => {
-                        finding.lost_sectors += lost.sectors as u64;
+                        finding.lost_sectors += (lost.sectors as u64).saturating_sub(refused);
                         finding.lost_tracks += 1;
                         if physical.0 < group.physical.0 + group.information {
                             let index = TrackIndex(group.first.0 + (physical.0 - group.physical.0));
@@ -273,22 +221,24 @@ impl Archive {
                 }
                 report.bytes += geometry.track_stride() as u64;
                 watcher.done(0, geometry.track_stride() as u64);
+                if watcher.is_stopped() {
+                    return;
+                }
             }
         }
+        finding.why_unreadable = loaded.why_unreadable().map(str::to_owned);
     }
 
     fn record(&self, finding: &PlatterFinding) -> Result<(), ArchiveError> {
-        let health = Health {
-            verified: Some(now_s()),
-            // From its own store it is; nobody should count on another.
-            missing: finding.missing || finding.elsewhere.is_some(),
-            lost_sectors: finding.lost_sectors,
-            lost_tracks: finding.lost_tracks,
-        };
-        Ok(self.catalogue().record_health(finding.platter, health)?)
+        // Nothing can be written; who opened the archive like that knows.
+        match finding.health().filter(|_| !self.is_still()) {
+            Some(health) => Ok(self.catalogue().record_health(finding.platter, health)?),
+            // What is absent or unreadable says nothing new of itself.
+            None => Ok(()),
+        }
     }
 
-    /// Finds out which versions have lost bytes for good, and reports each.
+    /// Finds out which versions have lost bytes for good, and which can't be read now, and reports each.
     fn report_lost(
         &self,
         set: &OpenSet,
@@ -300,17 +250,18 @@ impl Archive {
         let shape = set.description.shape;
         let geometry = set.description.geometry;
         let sectors = usize::from(geometry.track_information);
-        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.missing {
-            true => sectors,
-            false => finding.lost.get(&track).map_or(0, Vec::len),
+        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.gone {
+            Some(_) => sectors,
+            None => finding.lost.get(&track).map_or(0, Vec::len),
         };
         let information = &findings[..usize::from(shape.information)];
-        if information.iter().all(|finding| !finding.missing && finding.lost.is_empty()) {
+        if information.iter().all(|finding| finding.gone.is_none() && finding.lost.is_empty()) {
             return Ok(());
         }
         watcher.stage("looking for what is lost", None);
-        // Lost sectors of the content, by position and track.
-        let mut lost: BTreeMap<(u16, TrackIndex), Vec<u16>> = BTreeMap::new();
+        // Sectors of the content that are lost, and such that can't be read now.
+        let (mut lost, mut out_of_reach) = (ContentSectors::new(geometry), ContentSectors::new(geometry));
+        let mut reason = None;
         let mut track = Track::new(geometry);
         for index in (0..geometry.information_tracks).map(TrackIndex) {
             let all: usize = findings.iter().map(|finding| lost_at(finding, index)).sum();
@@ -319,28 +270,27 @@ impl Archive {
                 continue;
             }
             for finding in information.iter().filter(|finding| lost_at(finding, index) > 0) {
-                if reader.track(set, finding.position, index, &mut track).is_err() {
-                    let gone = (0..geometry.track_information).filter(|&sector| track.is_lost(sector)).collect();
-                    lost.insert((finding.position, index), gone);
+                let Err(unread) = reader.track(set, finding.position, index, &mut track) else { continue };
+                let member = &set.members[usize::from(finding.position)];
+                let not_had = (0..geometry.track_information).filter(|&sector| track.is_lost(sector));
+                let may_be_fine = |sector: &u16| match &unread {
+                    Unread::Lost(_) => member.may_have(geometry.physical(index), *sector),
+                    Unread::Unreachable(_) => true,
+                };
+                let (fine, gone): (Vec<u16>, Vec<u16>) = not_had.partition(may_be_fine);
+                lost.insert(finding.platter, index, gone);
+                out_of_reach.insert(finding.platter, index, fine);
+                if let Unread::Unreachable(unreachable) = unread {
+                    reason.get_or_insert(unreachable);
                 }
             }
         }
-        let positions: Vec<u16> = lost.keys().map(|(position, _)| *position).collect();
         let platters: Vec<PlatterId> = set.description.platters.iter().map(|place| place.platter).collect();
-        let affected: Vec<PlatterId> =
-            (0..shape.information).filter(|position| positions.contains(position)).map(|p| platters[usize::from(p)]).collect();
+        let affected: Vec<PlatterId> = lost.platters().union(&out_of_reach.platters()).copied().collect();
         if affected.is_empty() {
             return Ok(());
         }
-        let is_lost = |platter: PlatterId, offset: u64, bytes: u64| {
-            let Some(position) = platters.iter().position(|other| *other == platter) else { return false };
-            let sector_bytes = u64::from(geometry.sector_bytes);
-            bytes > 0
-                && (offset / sector_bytes..(offset + bytes).div_ceil(sector_bytes)).any(|sector| {
-                    let index = TrackIndex((sector / sectors as u64) as u32);
-                    lost.get(&(position as u16, index)).is_some_and(|gone| gone.contains(&((sector % sectors as u64) as u16)))
-                })
-        };
+        let reason = reason.unwrap_or_else(|| set.unreachable(0));
         let mut after = None;
         loop {
             let page = self.catalogue().versions_on(&affected, after.as_ref(), PAGE)?;
@@ -348,12 +298,22 @@ impl Archive {
             after = Some(After::row(last));
             for row in page.iter().filter(|row| row.archived) {
                 let extents = self.catalogue().extents(row.key)?;
-                if !extents.iter().any(|extent| is_lost(extent.platter, extent.offset, extent.bytes)) {
-                    continue;
-                }
                 let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
-                if only_here || report.lost_in_several_sets.insert(row.key) {
-                    report_version(row, "its sectors are lost beyond what track, large group and platter-set can rebuild", report, watcher);
+                if extents.iter().any(|extent| lost.has_some_of(extent)) {
+                    if only_here || report.lost_in_several_sets.insert(row.key) {
+                        report_version(
+                            row,
+                            "its sectors are lost beyond what track, large group and platter-set can rebuild",
+                            report,
+                            watcher,
+                        );
+                    }
+                } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
+                    && (only_here || report.out_of_reach_in_several_sets.insert(row.key))
+                {
+                    report.out_of_reach.add(reason.hindrance());
+                    let (name, version) = (&row.record.name, row.record.version);
+                    watcher.trouble(Trouble::unread(name, version, Some(reason.hindrance()), &reason.to_string()));
                 }
             }
         }
@@ -370,6 +330,7 @@ impl Archive {
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(After::row(last));
             for row in page {
+                go_on(watcher)?;
                 let Some((record, data)) = self.catalogue().staged(row.key)? else { continue };
                 report.staged_versions += 1;
                 let places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
@@ -378,38 +339,55 @@ impl Archive {
                     self.staging().read(place, &mut payload)
                 });
                 if let Err(error) = read {
-                    report_version(&row, &error.to_string(), report, watcher);
+                    // Beside a server it may have been archived or removed since, and its segment released.
+                    if self.catalogue().staged(row.key)?.is_some() {
+                        report_version(&row, &error.to_string(), report, watcher);
+                    }
                 }
             }
         }
     }
 
-    /// Reads every version in full and compares it with its SHA-256. Returns how many were read, and how many are wrong.
+    /// Reads every version in full and compares it with its SHA-256.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails. Versions that can't be read are reported and counted.
-    pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<(u64, u64), ArchiveError> {
+    pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ArchiveError> {
         let totals = self.catalogue().totals()?;
         watcher.stage("reading objects", Some(totals.content_bytes));
         let mut reader = ObjectReader::new(self);
-        let (mut read, mut wrong) = (0, 0);
+        let mut report = ObjectsReport::default();
         let mut after = None;
         loop {
             let page = self.catalogue().list(b"", crate::catalogue::Versions::All, after.as_ref(), PAGE)?;
-            let Some(last) = page.last() else { return Ok((read, wrong)) };
+            let Some(last) = page.last() else { return Ok(report) };
             after = Some(After::row(last));
             for row in page {
-                read += 1;
+                go_on(watcher)?;
                 let result = reader.read(&row, &mut |bytes| {
                     watcher.done(0, bytes.len() as u64);
                     Ok(())
                 });
+                report.versions += 1;
                 if let Err(error) = result {
-                    wrong += 1;
-                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    if self.is_gone(&row)? {
+                        report.versions -= 1;
+                        continue;
+                    }
+                    match error.hindrance() {
+                        Some(hindrance) => report.out_of_reach.add(hindrance),
+                        None => report.wrong += 1,
+                    }
+                    let (name, version) = (&row.record.name, row.record.version);
+                    watcher.trouble(Trouble::unread(name, version, error.hindrance(), &error.to_string()));
                 }
             }
         }
+    }
+
+    /// Whether a version that was listed was removed since, as a server may do meanwhile.
+    fn is_gone(&self, row: &VersionRow) -> Result<bool, ArchiveError> {
+        Ok(self.catalogue().version(&row.record.name, row.id)?.is_none())
     }
 
     /// The store to write a platter anew on: its own, or else the one with the most room that has none of the set.
@@ -444,7 +422,7 @@ impl Archive {
         let mut drive = WriteDrive::load(blank, sink, self.threads()).map_err(store_error)?;
         let mut track = Track::new(geometry);
         for index in (0..geometry.information_tracks).map(TrackIndex) {
-            reader.track(&open, position, index, &mut track).map_err(ArchiveError::BeyondRepair)?;
+            reader.track(&open, position, index, &mut track)?;
             drive.write(&mut track).map_err(store_error)?;
             watcher.done(0, geometry.track_bytes());
         }
@@ -452,14 +430,19 @@ impl Archive {
         // Read back before it takes the place of what is there: that may be damaged, and still be what the set's other platters need.
         let file = sink.finish().map_err(store_error)?;
         let mut finding = PlatterFinding::new(set, position);
-        let written = ReadDrive::load(place.platter, geometry, Arc::new(Source(file.clone())));
+        let Presence::There(written) = Presence::load(place.platter, geometry, file.clone(), target.name()) else {
+            unreachable!("it was just loaded")
+        };
         Self::read_tracks(&written, &mut finding, &mut ScrubReport::default(), &crate::watch::Unwatched);
-        finding.bad_headers = bad_headers(&*file, set, position);
+        read_headers(&*file, set, &mut finding);
         if !finding.is_sound() {
             return Err(ArchiveError::NotReplaced {
                 platter: place.platter,
                 store: target.name().to_owned(),
-                what: format!("{} bad sectors, {} bad header copies", finding.lost_sectors, finding.bad_headers),
+                what: format!(
+                    "{} bad sectors, {} bad header copies, {} unreadable",
+                    finding.lost_sectors, finding.bad_headers, finding.unreadable
+                ),
             });
         }
         sink.commit().map_err(store_error)?;
@@ -477,8 +460,9 @@ impl Archive {
 
     /// A good header of any platter of a set.
     fn find_set_header(&self, set: &SetDescription) -> Result<Header, ArchiveError> {
+        let disks = self.disks();
         for place in &set.platters {
-            let Some((_, file)) = self.find_platter(place) else { continue };
+            let Ok(FoundPlatter { file, .. }) = disks.find(place) else { continue };
             let Ok(length) = file.length() else { continue };
             if let Ok(found) = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer))
                 && found.header.set == set.id
@@ -490,16 +474,67 @@ impl Archive {
     }
 }
 
-/// Counts copies of the header that don't say what they should.
-fn bad_headers(file: &dyn PlatterFile, set: &SetDescription, position: u16) -> u32 {
-    let platter = set.platters[usize::from(position)].platter;
-    let bad = |offset: &u64| {
+/// Counts copies of the header that don't say what they should, and those that can't be read.
+fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {
+    for offset in set.geometry.header_offsets() {
         let mut block = vec![0; Geometry::HEADER_BYTES as usize];
-        read_exact_at(file, *offset, &mut block).is_err()
-            || Header::from_block(&block).map_or(true, |header| header.platter != platter || header.set != set.id)
-    };
-    let length_is_wrong = file.length().is_ok_and(|length| length != set.geometry.file_bytes());
-    (set.geometry.header_offsets().iter().filter(|offset| bad(offset)).count() as u32).max(length_is_wrong.into())
+        let is_good = match read_exact_at(file, offset, &mut block) {
+            Ok(()) => Header::from_block(&block).is_ok_and(|header| header.platter == finding.platter && header.set == set.id),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => false,
+            Err(error) => {
+                finding.unreadable += 1;
+                finding.why_unreadable.get_or_insert_with(|| error.to_string());
+                continue;
+            }
+        };
+        finding.bad_headers += u32::from(!is_good);
+    }
+    // The length of what can't be read says nothing of what is in it.
+    let length_is_wrong = finding.unreadable == 0 && file.length().is_ok_and(|length| length != set.geometry.file_bytes());
+    finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
+}
+
+/// Sectors of the content of a set, by platter and track.
+struct ContentSectors {
+    geometry: Geometry,
+    sectors: BTreeMap<(PlatterId, TrackIndex), Vec<u16>>,
+}
+
+impl ContentSectors {
+    fn new(geometry: Geometry) -> Self {
+        Self { geometry, sectors: BTreeMap::new() }
+    }
+
+    fn insert(&mut self, platter: PlatterId, track: TrackIndex, sectors: Vec<u16>) {
+        if !sectors.is_empty() {
+            self.sectors.insert((platter, track), sectors);
+        }
+    }
+
+    fn platters(&self) -> BTreeSet<PlatterId> {
+        self.sectors.keys().map(|(platter, _)| *platter).collect()
+    }
+
+    /// Whether any of them is in a part of an object.
+    fn has_some_of(&self, extent: &Extent) -> bool {
+        let (bytes, in_track) = (u64::from(self.geometry.sector_bytes), u64::from(self.geometry.track_information));
+        extent.bytes > 0
+            && (extent.offset / bytes..(extent.offset + extent.bytes).div_ceil(bytes)).any(|sector| {
+                let track = TrackIndex((sector / in_track) as u32);
+                self.sectors.get(&(extent.platter, track)).is_some_and(|sectors| sectors.contains(&((sector % in_track) as u16)))
+            })
+    }
+}
+
+/// What came of reading every version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ObjectsReport {
+    /// Versions that were to be read.
+    pub versions: u64,
+    /// Those that aren't what came in, or can't be had any more.
+    pub wrong: u64,
+    /// Those that can't be read now, and aren't known to be lost.
+    pub out_of_reach: OutOfReach,
 }
 
 /// Says which stores have several platters of a set (I3), as a catalogue may say that was rebuilt after platters were moved.

@@ -9,18 +9,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use fulgurite_codec::{PooledCode, PooledRepairer};
+use fulgurite_codec::{PooledCode, PooledPlan, PooledRepairer};
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
-use fulgurite_glass::{GroupRepair, PlatterSource, ReadDrive, Rebuilt, SectorRead, Track};
+use fulgurite_glass::{GroupRepair, ReadDrive, Rebuilt, SectorRead, Track};
 
 use crate::catalogue::SetDescription;
-use crate::store::PlatterFile;
+use crate::unread::{Hindrance, NoPlatter, Presence, Unreachable, Unread};
+
+pub use crate::unread::BeyondRepair;
 
 /// Payload fetched at once, at most, and never more than a track: a read of an object asks for 1 MiB, which need not begin with a sector.
 const WINDOW_BYTES: u64 = 20 * SECTOR_BYTES_MAX as u64;
 
 /// How many tracks each level of the code gave back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Repairs {
     /// Sectors found lost on platters that are there.
     pub lost_sectors: u64,
@@ -48,24 +50,12 @@ impl Repairs {
     }
 }
 
-/// Sectors that no code gave back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("platter {platter}, track {}: {sectors} sectors are lost beyond what track, large group and platter-set can rebuild", track.0)]
-pub struct BeyondRepair {
-    /// The platter.
-    pub platter: PlatterId,
-    /// The information track.
-    pub track: TrackIndex,
-    /// Lost information sectors of that track.
-    pub sectors: usize,
-}
-
 /// Why a part of a set can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetReadError {
-    /// It is lost.
+    /// It is lost, or can't be read now.
     #[error(transparent)]
-    Lost(#[from] BeyondRepair),
+    Unread(#[from] Unread),
     /// There is no such part: whoever speaks of it is wrong.
     #[error("byte {offset} of platter {platter} is beyond its content")]
     NoSuchPlace {
@@ -80,16 +70,48 @@ pub enum SetReadError {
 pub struct OpenSet {
     /// What the set is.
     pub description: SetDescription,
-    /// A read drive with each platter, by position; `None` for platters that aren't there.
-    pub drives: Vec<Option<ReadDrive>>,
+    /// Its platters, by position.
+    pub members: Vec<Presence>,
 }
 
-/// A platter file as a read drive wants it.
-pub(crate) struct Source(pub(crate) Arc<dyn PlatterFile>);
+impl OpenSet {
+    /// The drive with the platter at `position`, if that can be read.
+    pub(crate) fn drive(&self, position: u16) -> Option<&ReadDrive> {
+        self.members[usize::from(position)].drive()
+    }
 
-impl PlatterSource for Source {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read_at(offset, buffer)
+    /// What keeps the content of a platter from being read that isn't lost.
+    pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
+        let mut unreachable = Unreachable {
+            platter: self.description.platters[usize::from(position)].platter,
+            needed: self.description.shape.information,
+            platters: self.description.shape.platters(),
+            there: 0,
+            away: Box::default(),
+        };
+        let mut keeps = |store: &str, hindrance: Hindrance, why: &str| {
+            let away = &mut unreachable.away;
+            match hindrance {
+                Hindrance::Absent => away.absent.insert(store.to_owned()),
+                Hindrance::Unreadable => away.unreadable.insert((store.to_owned(), why.to_owned())),
+            };
+        };
+        let mut there = 0;
+        for member in &self.members {
+            match member {
+                Presence::There(loaded) => match loaded.why_unreadable() {
+                    Some(why) => keeps(&loaded.store, Hindrance::Unreadable, why),
+                    None => there += 1,
+                },
+                Presence::Gone(NoPlatter::Absent { store, why }) => keeps(store, Hindrance::Absent, why),
+                Presence::Gone(NoPlatter::Unreadable { store, why }) => keeps(store, Hindrance::Unreadable, why),
+                Presence::Gone(NoPlatter::Missing { may_be_on, .. }) => {
+                    may_be_on.iter().for_each(|away| keeps(&away.store, away.hindrance, &away.why));
+                }
+            }
+        }
+        unreachable.there = there;
+        unreachable
     }
 }
 
@@ -124,6 +146,8 @@ struct RebuiltTrack {
     platter: PlatterId,
     index: TrackIndex,
     track: Track,
+    /// Why sectors of it could not be had.
+    unread: Option<Unread>,
 }
 
 impl<'a> SetReader<'a> {
@@ -185,7 +209,7 @@ impl<'a> SetReader<'a> {
     /// Fills `out` with the content of a platter from byte `offset` on.
     ///
     /// # Errors
-    /// [`SetReadError::Lost`] if any of it is beyond repair; [`SetReadError::NoSuchPlace`] if the platter has no such place.
+    /// [`SetReadError::Unread`] if any of it is lost or can't be read now; [`SetReadError::NoSuchPlace`] if the platter has no such place.
     ///
     /// # Panics
     /// If the platter's set was not introduced.
@@ -223,7 +247,7 @@ impl<'a> SetReader<'a> {
             let mut buffer = self.window.take().map_or_else(Vec::new, |window| window.buffer);
             buffer.resize(sectors.len() * geometry.sector_stride(), 0);
             let known_bad = self.rebuilt.as_ref().is_some_and(|rebuilt| (rebuilt.platter, rebuilt.index) == (platter, index));
-            let read = match &set.drives[usize::from(position)] {
+            let read = match set.drive(position) {
                 Some(drive) if !known_bad => drive.read_sectors(geometry.physical(index), sectors.clone(), &mut buffer),
                 _ => SectorRead::SomeLost,
             };
@@ -260,15 +284,21 @@ impl<'a> SetReader<'a> {
         if self.rebuilt.as_ref().is_none_or(|rebuilt| (rebuilt.platter, rebuilt.index) != (platter, index)) {
             let mut track = self.rebuilt.take().map(|rebuilt| rebuilt.track).filter(|track| track.geometry() == geometry);
             let mut track = track.take().unwrap_or_else(|| Track::new(geometry));
-            // Beyond repair as a whole; the sectors wanted may still be there.
-            let _ = self.track(set, position, index, &mut track);
-            self.rebuilt = Some(RebuiltTrack { platter, index, track });
+            // Not to be had as a whole; the sectors wanted may still be there.
+            let unread = self.track(set, position, index, &mut track).err();
+            self.rebuilt = Some(RebuiltTrack { platter, index, track, unread });
         }
-        let track = &self.rebuilt.as_ref().expect("just rebuilt").track;
-        let mut wanted = at / sector_bytes..(at + out.len() as u64).div_ceil(sector_bytes);
-        if wanted.any(|sector| track.is_lost(sector as u16)) {
-            let sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector)).count();
-            return Err(BeyondRepair { platter, track: index, sectors }.into());
+        let RebuiltTrack { track, unread, .. } = self.rebuilt.as_ref().expect("just rebuilt");
+        let wanted = at / sector_bytes..(at + out.len() as u64).div_ceil(sector_bytes);
+        let mut without = wanted.map(|sector| sector as u16).filter(|&sector| track.is_lost(sector)).peekable();
+        if without.peek().is_some() {
+            let unread = unread.clone().expect("a track that was had has no lost sectors");
+            let member = &set.members[usize::from(position)];
+            // Others of this track are lost; these the system just didn't read.
+            if without.all(|sector| member.may_have(geometry.physical(index), sector)) {
+                return Err(Unread::from(set.unreachable(position)).into());
+            }
+            return Err(unread.into());
         }
         let mut done = 0;
         for piece in track.content(at..at + out.len() as u64) {
@@ -281,10 +311,10 @@ impl<'a> SetReader<'a> {
     /// Reads an information track of a platter, whatever it takes.
     ///
     /// # Errors
-    /// [`BeyondRepair`]; what could be had is in `track`, and the rest is marked lost there.
-    pub fn track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, track: &mut Track) -> Result<(), BeyondRepair> {
+    /// [`Unread`]; what could be had is in `track`, and the rest is marked lost there.
+    pub fn track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, track: &mut Track) -> Result<(), Unread> {
         let geometry = set.description.geometry;
-        match &set.drives[usize::from(position)] {
+        match set.drive(position) {
             None => track.lose(),
             Some(drive) => {
                 let read = drive.read(geometry.physical(index), track);
@@ -309,14 +339,15 @@ impl<'a> SetReader<'a> {
         }
         let _memory = self.rebuilding.lock().expect("no panic holds this lock");
         match SetRepair::new(set, position, index, self.threads, &mut self.hopeless).run(track) {
-            true => {
+            SetRepaired::Whole => {
                 self.repairs.by_set += 1;
                 Ok(())
             }
-            false => {
+            SetRepaired::NotNow => Err(set.unreachable(position).into()),
+            SetRepaired::Never => {
                 let sectors = (0..geometry.track_information).filter(|&sector| track.is_lost(sector)).count();
                 let platter = set.description.platters[usize::from(position)].platter;
-                Err(BeyondRepair { platter, track: index, sectors })
+                Err(BeyondRepair { platter, track: index, sectors }.into())
             }
         }
     }
@@ -346,24 +377,36 @@ struct SetRepair<'a> {
     index: TrackIndex,
     threads: usize,
     /// Lost information sectors of each platter's track, by position; those that a large group gave back carry their payload.
-    members: Vec<Member>,
+    members: Vec<Given>,
     hopeless: &'a mut Hopeless,
 }
 
+/// What a platter gives to a repair.
 #[derive(Default)]
-struct Member {
+struct Given {
     lost: Vec<u16>,
     regained: HashMap<u16, Vec<u8>>,
     asked_group: bool,
 }
 
+/// What came of a repair by the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SetRepaired {
+    /// Everything is there.
+    Whole,
+    /// What is missing could be had, if all that isn't known to be lost could be read.
+    NotNow,
+    /// What is missing is lost.
+    Never,
+}
+
 impl<'a> SetRepair<'a> {
     fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize, hopeless: &'a mut Hopeless) -> Self {
-        let all = |drive: &Option<ReadDrive>| match drive {
+        let all = |member: &Presence| match member.drive() {
             Some(_) => Vec::new(),
             None => (0..set.description.geometry.track_information).collect(),
         };
-        let members = set.drives.iter().map(|drive| Member { lost: all(drive), ..Member::default() }).collect();
+        let members = set.members.iter().map(|member| Given { lost: all(member), ..Given::default() }).collect();
         Self { set, position, index, threads, members, hopeless }
     }
 
@@ -371,12 +414,12 @@ impl<'a> SetRepair<'a> {
         self.set.description.geometry
     }
 
-    /// Restores what is lost of `track`. False if it is too much.
-    fn run(mut self, track: &mut Track) -> bool {
+    /// Restores what is lost of `track`, unless it is too much.
+    fn run(mut self, track: &mut Track) -> SetRepaired {
         let shape = self.set.description.shape;
         let sectors = usize::from(self.geometry().track_information);
         let Ok(code) = PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) else {
-            return false;
+            return SetRepaired::Never;
         };
         self.members[usize::from(self.position)].lost = (0..self.geometry().track_information).filter(|&s| track.is_lost(s)).collect();
         // A redundancy platter's track is computed from the information platters' by the same code, as a row of it.
@@ -384,23 +427,12 @@ impl<'a> SetRepair<'a> {
             return self.run_redundancy(&code, track);
         }
         loop {
-            let symbols = |position: u16, sectors_of: &[u16]| {
-                sectors_of.iter().map(|&s| usize::from(position) * sectors + usize::from(s)).collect::<Vec<_>>()
-            };
-            let lost: Vec<usize> = (0..shape.information).flat_map(|p| symbols(p, &self.members[usize::from(p)].lost)).collect();
-            let rows: Vec<usize> = (shape.information..shape.platters())
-                .flat_map(|p| {
-                    let lost = &self.members[usize::from(p)].lost;
-                    let good: Vec<u16> = (0..self.geometry().track_information).filter(|s| lost.binary_search(s).is_err()).collect();
-                    symbols(p - shape.information, &good)
-                })
-                .collect();
-            let wanted = symbols(self.position, &self.members[usize::from(self.position)].lost);
-            let Ok(plan) = code.plan(&lost, &rows, &wanted) else {
+            let lost: Vec<&[u16]> = self.members.iter().map(|member| &member.lost[..]).collect();
+            let Some(plan) = self.plan(&code, &lost) else {
                 if self.ask_groups() {
                     continue;
                 }
-                return false;
+                return self.verdict(&code);
             };
             let mut repairer = PooledRepairer::new(&code, plan, self.geometry().sector_bytes as usize)
                 .expect("sectors are blocks of 64 bytes")
@@ -413,7 +445,39 @@ impl<'a> SetRepair<'a> {
             for (row, sector) in lost.into_iter().enumerate() {
                 track.restore(sector, rebuilt.row(row));
             }
-            return true;
+            return SetRepaired::Whole;
+        }
+    }
+
+    /// How to rebuild the lost sectors of this platter, if the set lost those in `lost`, by position; `None` if it can't be done.
+    fn plan(&self, code: &PooledCode, lost: &[&[u16]]) -> Option<PooledPlan> {
+        let shape = self.set.description.shape;
+        let sectors = self.geometry().track_information;
+        let symbols = |position: u16, sectors_of: &[u16]| {
+            sectors_of.iter().map(|&s| usize::from(position) * usize::from(sectors) + usize::from(s)).collect::<Vec<_>>()
+        };
+        let of = |position: u16| lost[usize::from(position)];
+        let all_lost: Vec<usize> = (0..shape.information).flat_map(|p| symbols(p, of(p))).collect();
+        let rows: Vec<usize> = (shape.information..shape.platters())
+            .flat_map(|p| {
+                let good: Vec<u16> = (0..sectors).filter(|s| of(p).binary_search(s).is_err()).collect();
+                symbols(p - shape.information, &good)
+            })
+            .collect();
+        code.plan(&all_lost, &rows, &symbols(self.position, of(self.position))).ok()
+    }
+
+    /// Whether what is lost would be had if everything were readable that isn't known to be lost.
+    fn verdict(&self, code: &PooledCode) -> SetRepaired {
+        let physical = self.geometry().physical(self.index);
+        let surely = |(given, member): (&Given, &Presence)| -> Vec<u16> {
+            given.lost.iter().copied().filter(|&sector| !member.may_have(physical, sector)).collect()
+        };
+        let surely: Vec<Vec<u16>> = self.members.iter().zip(&self.set.members).map(surely).collect();
+        let surely: Vec<&[u16]> = surely.iter().map(Vec::as_slice).collect();
+        match surely[usize::from(self.position)].is_empty() || self.plan(code, &surely).is_some() {
+            true => SetRepaired::NotNow,
+            false => SetRepaired::Never,
         }
     }
 
@@ -448,7 +512,7 @@ impl<'a> SetRepair<'a> {
 
     /// Reads a member's track, with what its large group gave back.
     fn read_member<'t>(&mut self, position: u16, track: &'t mut Track, as_expected: &mut bool) -> &'t Track {
-        let Some(drive) = &self.set.drives[usize::from(position)] else { return track };
+        let Some(drive) = self.set.drive(position) else { return track };
         let _ = drive.read(self.geometry().physical(self.index), track);
         let member = &mut self.members[usize::from(position)];
         for (&sector, payload) in &member.regained {
@@ -468,7 +532,7 @@ impl<'a> SetRepair<'a> {
     fn ask_groups(&mut self) -> bool {
         let mut gained = false;
         for (position, member) in self.members.iter_mut().enumerate() {
-            let Some(drive) = &self.set.drives[position] else { continue };
+            let Some(drive) = self.set.members[position].drive() else { continue };
             if position == usize::from(self.position) || member.lost.is_empty() || std::mem::replace(&mut member.asked_group, true) {
                 continue;
             }
@@ -484,7 +548,7 @@ impl<'a> SetRepair<'a> {
     }
 
     /// Rebuilds the track of a redundancy platter: every information track is had first, then encoded again.
-    fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> bool {
+    fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> SetRepaired {
         let shape = self.set.description.shape;
         let geometry = self.geometry();
         let mut encoder = fulgurite_codec::PooledEncoder::new(code, geometry.sector_bytes as usize)
@@ -492,7 +556,7 @@ impl<'a> SetRepair<'a> {
             .with_threads(self.threads);
         let mut other = Track::new(geometry);
         for position in 0..shape.information {
-            let regained = match &self.set.drives[usize::from(position)] {
+            let regained = match self.set.drive(position) {
                 Some(drive) => drive.read(geometry.physical(self.index), &mut other).is_ok(),
                 None => {
                     other.lose();
@@ -500,15 +564,18 @@ impl<'a> SetRepair<'a> {
                 }
             };
             if !regained {
-                if let Some(drive) = &self.set.drives[usize::from(position)]
+                if let Some(drive) = self.set.drive(position)
                     && let Some(repair) = ask_group(drive, self.index, self.hopeless)
                 {
                     repair.sectors.iter().for_each(|sector| other.restore(sector.sector, &sector.payload));
                 }
-                if other.misses_information()
-                    && !SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other)
-                {
-                    return false;
+                if other.misses_information() {
+                    match SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other) {
+                        SetRepaired::Whole => {}
+                        // The track itself may be fine.
+                        SetRepaired::Never if self.lost_may_be_fine() => return SetRepaired::NotNow,
+                        failed => return failed,
+                    }
                 }
             }
             encoder.push(&other.information().collect::<Vec<_>>());
@@ -520,6 +587,12 @@ impl<'a> SetRepair<'a> {
                 track.restore(sector, rows.row(first_row + usize::from(sector)));
             }
         }
-        true
+        SetRepaired::Whole
+    }
+
+    /// Whether every lost sector of the track itself may be fine.
+    fn lost_may_be_fine(&self) -> bool {
+        let (member, physical) = (&self.set.members[usize::from(self.position)], self.geometry().physical(self.index));
+        self.members[usize::from(self.position)].lost.iter().all(|&sector| member.may_have(physical, sector))
     }
 }

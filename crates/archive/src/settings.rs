@@ -69,11 +69,13 @@ pub struct StagingSettings {
     pub path: PathBuf,
     /// A segment is closed when it is this long, MiB.
     pub segment_mib: u64,
+    /// Most that staging takes, MiB; without it, as much as its disk has.
+    pub limit_mib: Option<u64>,
 }
 
 impl Default for StagingSettings {
     fn default() -> Self {
-        Self { path: "staging".into(), segment_mib: 256 }
+        Self { path: "staging".into(), segment_mib: 256, limit_mib: None }
     }
 }
 
@@ -214,6 +216,7 @@ impl Settings {
         range("limits.memory_mib", self.limits.memory_mib, 64..=1 << 20, "64 to 1048576")?;
         range("limits.threads", self.limits.threads as u64, 1..=64, "1 to 64")?;
         range("staging.segment_mib", self.staging.segment_mib, 1..=65_536, "1 to 65536")?;
+        range("staging.limit_mib", self.staging.limit_mib.unwrap_or(u64::MAX >> 20), 16..=u64::MAX >> 20, "at least 16")?;
         range("set.information", self.set.information.into(), 1..=128, "1 to 128")?;
         range("set.redundancy", self.set.redundancy.into(), 0..=32, "0 to 32")?;
         range("set.platter_mib", self.set.platter_mib, 8..=1 << 20, "8 to 1048576")?;
@@ -264,6 +267,8 @@ impl Settings {
              path = {staging}\n\
              # A staging segment is closed at this length, in MiB.\n\
              segment_mib = {segment}\n\
+             # The most that staging may take, in MiB; without it, as much as its disk has. No object can be larger.\n\
+             {limit}\n\
              \n\
              [set]\n\
              # A platter-set has this many information and redundancy platters, each on a store of its own. As many stores as there are\n\
@@ -281,6 +286,7 @@ impl Settings {
             threads = self.limits.threads,
             staging = path(&self.staging.path),
             segment = self.staging.segment_mib,
+            limit = self.staging.limit_mib.map_or_else(|| "# limit_mib = 100000".to_owned(), |limit| format!("limit_mib = {limit}")),
             information = self.set.information,
             redundancy = self.set.redundancy,
             platter = self.set.platter_mib,
@@ -324,6 +330,8 @@ mod tests {
     fn the_written_file_reads_back_to_the_same_settings() {
         let text = settings().to_file();
         assert_eq!(Settings::parse(&text, Path::new(FILE)).expect("readable"), settings());
+        let limited = Settings { staging: StagingSettings { limit_mib: Some(64), ..StagingSettings::default() }, ..settings() };
+        assert_eq!(Settings::parse(&limited.to_file(), Path::new(FILE)).expect("readable"), limited);
     }
 
     #[test]
@@ -334,6 +342,7 @@ mod tests {
             ("memory_mib = 512", "memory = 512", "memory"),
             ("memory_mib = 512", "memory_mib = \"much\"", "memory_mib"),
             ("redundancy = 1", "redundancy = 2", "needs 4 stores"),
+            ("# limit_mib = 100000", "limit_mib = 15", "staging.limit_mib"),
             ("information = 2", "information = 0", "set.information"),
             ("name = \"b\"", "name = \"a\"", "same name"),
             ("name = \"b\"", "name = \"../b\"", "store name"),

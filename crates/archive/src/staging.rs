@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -13,8 +14,13 @@ use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentHead};
 
-use crate::catalogue::StagedPlace;
+use crate::catalogue::{SegmentEnd, StagedPlace};
+use crate::clock::now_ms;
 use crate::volume::{Appending, Volume, VolumeFile};
+
+/// Room that a put leaves free, for the catalogue and the keys: without it a flush could not begin
+/// on a disk that is full.
+const LEFT_FREE_BYTES: u64 = 8 << 20;
 
 /// Segments kept open for reading.
 const OPEN_SEGMENTS: usize = 32;
@@ -27,6 +33,21 @@ pub enum StagingError {
     Write {
         /// Where staging is.
         place: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no room left. What was acknowledged before is safe.
+    #[error(
+        "staging in {place} is full: {needed} more bytes are needed and {free} can be used ({source}). \
+         `fulgurite flush` writes what is staged to platters and frees its room"
+    )]
+    Full {
+        /// Where staging is.
+        place: String,
+        /// Bytes that are needed.
+        needed: u64,
+        /// Bytes that can be used.
+        free: u64,
         /// What the system says.
         source: io::Error,
     },
@@ -57,6 +78,10 @@ pub struct Staging {
     volume: Arc<dyn Volume>,
     archive: ArchiveId,
     segment_bytes: u64,
+    /// The most that segments may take together.
+    limit_bytes: Option<u64>,
+    /// Room that the segment being written has reserved and doesn't use yet.
+    spare: AtomicU64,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
     /// Held by whoever writes.
     writer: Mutex<()>,
@@ -76,6 +101,8 @@ impl Staging {
             volume,
             archive,
             segment_bytes,
+            limit_bytes: None,
+            spare: AtomicU64::new(0),
             open: Mutex::new(HashMap::new()),
             writer: Mutex::new(()),
             writing_from: AtomicU64::new(u64::MAX),
@@ -84,16 +111,41 @@ impl Staging {
         }
     }
 
+    /// The same, taking `limit_bytes` at most.
+    #[must_use]
+    pub fn limited(self, limit_bytes: Option<u64>) -> Self {
+        Self { limit_bytes, ..self }
+    }
+
     /// Where it is, for people.
     #[must_use]
     pub fn place(&self) -> String {
         self.volume.describe()
     }
 
-    /// Bytes that can still be staged, where that is known.
+    /// Bytes that can still be staged, where that is known: what the disk has, and what the limit
+    /// leaves.
     #[must_use]
     pub fn free_bytes(&self) -> Option<u64> {
-        self.volume.free_bytes()
+        let on_disk = self.volume.free_bytes();
+        let Some(limit) = self.limit_bytes else { return on_disk };
+        let within = limit.saturating_sub(self.taken_bytes());
+        Some(on_disk.map_or(within, |free| free.min(within)))
+    }
+
+    /// Bytes that a put may still stage: with the room that its segments have already, but without
+    /// what has to be left free.
+    pub(crate) fn room(&self) -> u64 {
+        let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
+        let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
+        within.min(on_disk).saturating_add(self.spare.load(Ordering::Relaxed))
+    }
+
+    /// Length of all segments.
+    fn taken_bytes(&self) -> u64 {
+        // One that can't be opened was just released.
+        let length = |segment| self.open(segment).and_then(|file| file.length().map_err(|error| self.write_error(error))).unwrap_or(0);
+        self.segments().unwrap_or_default().into_iter().map(length).sum()
     }
 
     /// Numbers of the segments that are there, ascending.
@@ -113,7 +165,8 @@ impl Staging {
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
         let alone = self.writer.lock().expect("no panic holds this lock");
-        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst));
+        // By the clock: a number that was used before would let an old copy of the catalogue take one segment for another.
+        let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(now_ms());
         self.writing_from.store(first, Ordering::SeqCst);
         Ok(Writing { staging: self, first, _alone: alone })
     }
@@ -187,6 +240,14 @@ impl Staging {
         }
     }
 
+    /// Room to be reserved for a new segment: for all of it, which makes each sync cheaper, since
+    /// the file's blocks don't change with it. Where little is left, no more than a part of that,
+    /// so that it isn't the reservation that fills the disk.
+    fn allocation(&self) -> u64 {
+        let left = self.room() / 4;
+        self.segment_bytes.min(left - left % (1 << 20))
+    }
+
     /// Removes the segments that the catalogue has no use for (I1); `used` asks it, and gives their numbers in order. Those of a put in progress
     /// stay, since what is in them may be acknowledged any moment.
     ///
@@ -215,8 +276,40 @@ impl Staging {
         Ok(())
     }
 
+    /// Length of a segment's file.
+    ///
+    /// # Errors
+    /// [`StagingError::Read`].
+    pub fn length(&self, segment: u64) -> Result<u64, StagingError> {
+        self.open(segment)?.length().map_err(|source| self.read_error(segment, source))
+    }
+
+    /// Cuts a segment off where what is acknowledged ends. Nobody may be writing to it.
+    ///
+    /// # Errors
+    /// [`StagingError::Write`].
+    pub fn cut(&self, end: SegmentEnd) -> Result<(), StagingError> {
+        self.volume.cut(&file_name(end.segment), end.bytes).map_err(|source| self.write_error(source))
+    }
+
     fn write_error(&self, source: io::Error) -> StagingError {
         StagingError::Write { place: self.place(), source }
+    }
+
+    /// Why `needed` bytes can't be staged.
+    pub(crate) fn full(&self, needed: u64) -> StagingError {
+        StagingError::Full { place: self.place(), needed, free: self.room(), source: io::ErrorKind::StorageFull.into() }
+    }
+
+    /// Why `needed` bytes could not be appended.
+    fn append_error(&self, needed: u64, source: io::Error) -> StagingError {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let free = self.volume.free_bytes().unwrap_or(0);
+                StagingError::Full { place: self.place(), needed, free, source }
+            }
+            _ => self.write_error(source),
+        }
     }
 
     fn read_error(&self, segment: u64, source: io::Error) -> StagingError {
@@ -244,11 +337,18 @@ impl<'a> Writing<'a> {
     /// The writer. Records may be acknowledged while this guard is there, even after the writer went.
     #[must_use]
     pub fn writer(&self) -> SegmentWriter<'a> {
-        SegmentWriter { staging: self.staging, next: self.first, current: None, tombstones: None, unsynced: Vec::new() }
+        let staging = self.staging;
+        SegmentWriter { staging, next: self.first, current: None, tombstones: None, unsynced: Vec::new(), closed: Vec::new() }
     }
 }
 
 impl Writing<'_> {
+    /// Numbers of the segments that this writer may have written to so far.
+    #[must_use]
+    pub fn segments(&self) -> Range<u64> {
+        self.first..self.staging.next.load(Ordering::SeqCst).max(self.first)
+    }
+
     /// From here on, only segments from `segment` on may hold something that is yet to be acknowledged.
     pub fn keep_from(&self, segment: u64) {
         self.staging.writing_from.fetch_max(segment, Ordering::AcqRel);
@@ -290,6 +390,8 @@ pub struct SegmentWriter<'a> {
     tombstones: Option<Segment>,
     /// Segments with bytes that were written and not yet handed out to be synced.
     unsynced: Vec<Arc<dyn VolumeFile>>,
+    /// Ends of segments that were closed and not yet handed out.
+    closed: Vec<SegmentEnd>,
 }
 
 struct Segment {
@@ -342,7 +444,9 @@ impl SegmentWriter<'_> {
             let place = StagedPlace { segment: segment.number, offset: position + HEAD_BYTES as u64, bytes: payload.len() as u32, crc64 };
             Ok(place)
         };
-        append(self).map_err(|source| staging.write_error(source))
+        let appended = append(self);
+        self.tell_spare();
+        appended.map_err(|source| staging.append_error((HEAD_BYTES + payload.len()) as u64, source))
     }
 
     /// The lowest number of a segment that is appended to, or would be next.
@@ -351,18 +455,44 @@ impl SegmentWriter<'_> {
         self.current.iter().chain(&self.tombstones).map(|segment| segment.number).min().unwrap_or(self.next)
     }
 
+    /// Closes the segments: what is appended from here on goes to new ones, so that these can be
+    /// released.
+    ///
+    /// # Errors
+    /// [`StagingError`].
+    pub fn close_segments(&mut self) -> Result<(), StagingError> {
+        for mut segment in self.current.take().into_iter().chain(self.tombstones.take()) {
+            segment.close(&mut self.unsynced).map_err(|source| self.staging.append_error(0, source))?;
+            self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
+        }
+        self.tell_spare();
+        Ok(())
+    }
+
+    /// Where what was appended so far ends, in each segment that was appended to since this was asked last.
+    pub fn ends(&mut self) -> Vec<SegmentEnd> {
+        let open = self.current.iter().chain(&self.tombstones);
+        let open = open.map(|segment| SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
+        std::mem::take(&mut self.closed).into_iter().chain(open).collect()
+    }
+
     /// Writes out what is in memory and hands over what has to be synced before anything appended so far may be acknowledged.
     ///
     /// # Errors
     /// [`StagingError::Write`].
     pub fn unsynced(&mut self) -> Result<Unsynced, StagingError> {
         for segment in self.current.iter_mut().chain(&mut self.tombstones) {
-            segment.appending.write_out().map_err(|source| self.staging.write_error(source))?;
+            segment.appending.write_out().map_err(|source| self.staging.append_error(0, source))?;
             if std::mem::take(&mut segment.dirty) {
                 self.unsynced.push(segment.appending.file().clone());
             }
         }
         Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
+    }
+
+    /// Says how much room the open segments have left. (Those of tombstones reserve none.)
+    fn tell_spare(&self) {
+        self.staging.spare.store(self.current.as_ref().map_or(0, Segment::spare), Ordering::Relaxed);
     }
 
     /// The segment that the next record goes to.
@@ -377,24 +507,24 @@ impl SegmentWriter<'_> {
         if let Some(segment) = open.as_mut()
             && (is_full(segment) || (of_tombstones && segment.number < data_number))
         {
-            segment.appending.write_out()?;
-            if segment.dirty {
-                self.unsynced.push(segment.appending.file().clone());
-            }
-            segment.trim();
+            segment.close(&mut self.unsynced)?;
+            self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
             *open = None;
         }
         if open.is_none() {
             let number = self.next;
-            let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create_appended(&file_name(number))?);
+            // A file whose creation failed may be there all the same, so its number is not used again.
             self.next += 1;
             self.staging.next.fetch_max(self.next, Ordering::SeqCst);
-            // Room for the whole segment makes each sync cheaper, since the file's blocks don't change with it. Tombstones are few.
-            let allocated = if of_tombstones { 0 } else { self.staging.segment_bytes };
-            if let Err(error) = file.allocate(allocated).and_then(|()| self.staging.volume.sync_directory("")) {
-                let _ = self.staging.volume.remove(&file_name(number));
-                return Err(error);
-            }
+            let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create_appended(&file_name(number))?);
+            let allocated = if of_tombstones { 0 } else { self.staging.allocation() };
+            let allocated = match allocate(&*file, allocated).and_then(|room| self.staging.volume.sync_directory("").map(|()| room)) {
+                Ok(allocated) => allocated,
+                Err(error) => {
+                    let _ = self.staging.volume.remove(&file_name(number));
+                    return Err(error);
+                }
+            };
             let head = SegmentHead { archive: self.staging.archive, number };
             let mut appending = Appending::new(file);
             appending.append(&head.to_bytes())?;
@@ -404,7 +534,36 @@ impl SegmentWriter<'_> {
     }
 }
 
+/// Reserves room for a file, and says how much it got: none where a file system can't, or where the
+/// disk is too full.
+fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
+    match file.allocate(bytes) {
+        // Without it a sync costs more, and that is all.
+        Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            file.set_length(0)?;
+            Ok(0)
+        }
+        allocated => allocated.and_then(|()| Ok(if file.length()? >= bytes { bytes } else { 0 })),
+    }
+}
+
 impl Segment {
+    /// Room that it has and doesn't use yet.
+    fn spare(&self) -> u64 {
+        self.allocated.saturating_sub(self.appending.length())
+    }
+
+    /// Writes out what is in memory, and gives back the room that wasn't needed. Nothing is
+    /// appended afterwards.
+    fn close(&mut self, unsynced: &mut Vec<Arc<dyn VolumeFile>>) -> io::Result<()> {
+        self.appending.write_out()?;
+        if std::mem::take(&mut self.dirty) {
+            unsynced.push(self.appending.file().clone());
+        }
+        self.trim();
+        Ok(())
+    }
+
     /// Gives back the room that wasn't needed.
     fn trim(&mut self) {
         let length = self.appending.length();
@@ -420,34 +579,9 @@ impl Drop for SegmentWriter<'_> {
         for segment in self.current.iter_mut().chain(&mut self.tombstones).filter(|segment| segment.appending.is_written()) {
             segment.trim();
         }
+        self.staging.spare.store(0, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::volume::FolderVolume;
-
-    #[test]
-    fn a_reader_finds_what_another_process_staged_under_a_number_that_was_released() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let open = || Staging::new(Arc::new(FolderVolume::new(folder.path())), ArchiveId([1; 16]), 1 << 20);
-        let stage = |payload: &[u8]| {
-            let staging = open();
-            let writing = staging.begin().expect("begun");
-            let mut writer = writing.writer();
-            let place = writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, payload).expect("appended");
-            writer.unsynced().and_then(Unsynced::sync).expect("synced");
-            place
-        };
-        let reader = open();
-        let mut payload = Vec::new();
-        for content in [&b"old"[..], b"new", b"newer, and longer"] {
-            let place = stage(content);
-            assert_eq!(place.segment, 1);
-            reader.read(place, &mut payload).expect("read");
-            assert_eq!(payload, content);
-            open().release(|| Ok::<_, StagingError>(Vec::new())).expect("released");
-        }
-    }
-}
+mod tests;

@@ -88,6 +88,37 @@ fn sizes_around_frames_and_records_come_back_from_staging_and_from_platters() {
 }
 
 #[test]
+fn an_object_in_records_of_one_frame_and_of_many_is_cut_between_records() {
+    // Which records are of one frame, again and again.
+    for pattern in [&[true, false][..], &[true, true, false], &[false, true], &[true]] {
+        let home = Home::new(3, 1);
+        let archive = Arc::new(home.open());
+        let intake = Intake::open(archive.clone()).expect("an intake");
+        let content_of = bytes(pattern.len(), 9_000_000);
+        let mut upload = intake.upload();
+        let mut rest = &content_of[..];
+        let mut is_frame = pattern.iter().cycle();
+        while !rest.is_empty() {
+            if upload.room() == 0 {
+                match is_frame.next() {
+                    Some(true) => upload.begin_frame(rest.len(), Box::new(())),
+                    _ => upload.begin_record(rest.len(), Box::new(())),
+                }
+            }
+            let (now, later) = rest.split_at(rest.len().min(upload.room()));
+            upload.write(now);
+            rest = later;
+        }
+        finish(upload, "cut", Vec::new()).recv().expect("an acknowledgement").expect("put");
+        archive.flush(&Unwatched).expect("flushed");
+        let row = newest(&archive, "cut").expect("it is there");
+        assert!(row.archived && content(&archive, &row) == content_of, "{pattern:?}");
+        assert!(archive.catalogue().extents(row.key).expect("extents").len() > 1, "it is on several platters");
+        intake.close();
+    }
+}
+
+#[test]
 fn many_clients_at_once_get_their_own_objects() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());

@@ -52,7 +52,7 @@ fn they_are_the_same_in_staging_on_platters_and_in_a_catalogue_made_anew() {
     let home = staged(&objects());
     let rebuild = || {
         fs::remove_file(home.path().join("catalogue.db")).expect("removed");
-        rebuild_catalogue(&home.path(), &Unwatched).expect("rebuilt")
+        rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt")
     };
     check(&home.open(), false);
     assert_eq!(rebuild().staged, 5);
@@ -85,6 +85,6 @@ fn a_deletion_marker_is_no_file_and_its_removal_brings_the_name_back() {
         let (_, found) = get_all(&home.open(), &Unwatched);
         assert_eq!(found[b"gone".as_slice()], b"earlier");
         fs::remove_file(home.path().join("catalogue.db")).expect("removed");
-        rebuild_catalogue(&home.path(), &Unwatched).expect("rebuilt");
+        rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     }
 }

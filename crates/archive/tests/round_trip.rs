@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use fulgurite_archive::PlatterState;
 use fulgurite_archive::watch::Unwatched;
 use support::{Home, Troubles, get_all, noise, put_all};
 
@@ -130,9 +131,9 @@ fn a_platter_on_another_store_is_read_there_and_a_scrub_puts_it_back() {
     fs::rename(&platters[1], platters[0].with_file_name(name(&platters[1]))).expect("moved");
     assert_eq!(get_all(&archive, &Unwatched).1, files);
     let found = archive.scrub(false, &Unwatched).expect("scrub");
-    let elsewhere: Vec<_> = found.unsound.iter().map(|finding| (finding.missing, finding.elsewhere.clone())).collect();
+    let elsewhere: Vec<_> = found.unsound.iter().map(|finding| (finding.state(), finding.elsewhere.clone())).collect();
     assert_eq!((elsewhere.len(), found.lost_versions), (2, 0));
-    assert!(elsewhere.iter().all(|(missing, elsewhere)| !missing && elsewhere.is_some()), "{elsewhere:?}");
+    assert!(elsewhere.iter().all(|(state, elsewhere)| *state == PlatterState::Elsewhere && elsewhere.is_some()), "{elsewhere:?}");
     assert_eq!(archive.scrub(true, &Unwatched).expect("scrub").rebuilt, 2);
     assert_eq!(home.platter_files(), platters);
     let after: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
@@ -190,9 +191,19 @@ fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
     assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost b", "lost c"]);
     drop(archive);
-    // What has no key counts as removed; what has a wrong one is named.
-    let report = fulgurite_archive::rebuild_catalogue(&home.path(), &troubles).expect("rebuilt");
-    assert_eq!((report.archived, report.deleted, report.incomplete), (1, 1, 1), "{:?}", troubles.take());
+    // The catalogue knows them, and a rebuild doesn't make it forget.
+    let rebuild =
+        || fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
+    let report = rebuild();
+    assert_eq!((report.archived, report.carried_over, report.deleted), (1, 2, 0), "{report:?}");
+    assert_eq!(home.open().scrub(false, &troubles).expect("scrub").lost_versions, 2);
+    assert_eq!(troubles.take(), ["lost b", "lost c"]);
+    // Without a catalogue nobody knows their names, and they are counted.
+    std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
+    let report = rebuild();
+    assert_eq!((report.archived, report.no_key, report.incomplete, report.deleted), (1, 1, 1, 0), "{report:?}");
+    let scrubbed = home.open().scrub(false, &troubles).expect("scrub");
+    assert_eq!((scrubbed.lost_versions, scrubbed.unlisted, scrubbed.nothing_is_lost()), (0, 2, false));
     assert_eq!(get_all(&home.open(), &Unwatched).1, BTreeMap::from([(b"a".to_vec(), b"a".to_vec())]));
 }
 
@@ -233,7 +244,7 @@ fn a_rebuild_after_a_flush_that_was_cut_short_between_sets_finds_nothing_lost() 
     drop(archive);
     segments.iter().zip(&staged).for_each(|(path, bytes)| fs::write(path, bytes).expect("written"));
     let troubles = Troubles::default();
-    let report = fulgurite_archive::rebuild_catalogue(&home.path(), &troubles).expect("rebuilt");
+    let report = fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &troubles).expect("rebuilt");
     assert_eq!((report.staged, report.incomplete), (1, 0), "{:?}", troubles.take());
     assert_eq!(get_all(&home.open(), &Unwatched).1, files);
 }
@@ -247,7 +258,9 @@ fn a_rebuild_with_another_master_key_is_refused_and_changes_nothing() {
     let master_key = home.path().join("master.key");
     let right = fs::read(&master_key).expect("read");
     fs::write(&master_key, format!("{}\n", "5a".repeat(32))).expect("written");
-    let error = fulgurite_archive::rebuild_catalogue(&home.path(), &Unwatched).expect_err("refused").to_string();
+    let error = fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched)
+        .expect_err("refused")
+        .to_string();
     assert!(error.contains("master.key") && error.contains("not wrapped by it"), "{error}");
     fs::write(&master_key, right).expect("written");
     assert_eq!(get_all(&home.open(), &Unwatched).1, files);

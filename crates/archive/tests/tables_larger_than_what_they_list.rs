@@ -49,7 +49,7 @@ fn thousands_of_removals_are_flushed_with_a_single_file() {
     let totals = archive.catalogue().totals().expect("counted");
     assert_eq!((totals.staged.versions, totals.staged.tombstones), (0, 0));
     drop(archive);
-    let rebuilt = fulgurite_archive::rebuild_catalogue(&home.path(), &Unwatched).expect("rebuilt");
+    let rebuilt = fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     assert_eq!((rebuilt.archived, rebuilt.staged), (1, 0));
     let (report, found) = get_all(&home.open(), &Unwatched);
     assert_eq!((report.failed, found == files), (0, true));

@@ -5,10 +5,22 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+const EXIT_STATUS: &str = "\
+Exit status:
+  0  done, and everything that was claimed was checked
+  1  something is lost, damaged or missing, or the command failed
+  2  wrong command line
+  3  nothing is known to be lost, but stores that are absent kept the answer incomplete
+  4  nothing is known to be lost, but something that is there could not be read
+Of several, 1 comes before 4, and 4 before 3.
+
+With --json, standard output has results only, and each line on standard error is JSON too: \
+{\"error\": ..., \"status\": N} where a command failed; notes and troubles have a member \"kind\".";
+
 /// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction inside sectors, tracks,
 /// platters and platter-sets.
 #[derive(Debug, Parser)]
-#[command(name = "fulgurite", version, max_term_width = 120)]
+#[command(name = "fulgurite", version, max_term_width = 120, after_help = EXIT_STATUS)]
 pub(crate) struct Cli {
     /// Folder of the archive; without it, the current folder or the nearest above it that holds one
     #[arg(long, short = 'A', global = true, env = "FULGURITE_ARCHIVE", value_name = "FOLDER")]
@@ -27,7 +39,27 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Make a new archive: settings, keys, catalogue, and its mark on every store
     Init(Init),
+    /// Bring an archive back whose folder is lost, from its stores and a copy of its keys
+    ///
+    /// Stores may be at other paths than before, and some of them may be missing: their marks say which they are. Objects that were not flushed yet
+    /// were in the lost folder; only what is on platters comes back, unless the folder still has its staging.
+    Attach(Attach),
     /// Store files, folders or standard input; what is there under the same name gets a new version
+    ///
+    /// Files whose size, mode and time of modification are those of the newest version of their
+    /// name are skipped. Where such a file was changed after that version was put (its ctime
+    /// tells), its content is compared. So a put that was interrupted goes on when it is repeated.
+    ///
+    /// Without --flush, a put ends when staging is full, with all it has acknowledged safe. With
+    /// --flush it writes what is staged to platters whenever staging is full, and goes on; only a
+    /// file larger than staging can't be stored then.
+    ///
+    /// Nothing is removed: a name that isn't among the files any more keeps its versions, also
+    /// where a file has become a folder.
+    ///
+    /// A file that changes while it is read is read again, three times in all. If it still changes,
+    /// it is skipped and named, and the exit status is 1: nothing torn is ever stored. Stop its
+    /// writer, or put a snapshot.
     Put(Put),
     /// List what is stored
     Ls(Ls),
@@ -39,8 +71,9 @@ pub(crate) enum Command {
     Flush,
     /// Read all platters and all of staging, open all keys, and say what is damaged and what is lost
     Verify(Verify),
-    /// Like verify, and write damaged and missing platters anew from what the codes give back
-    Scrub,
+    /// Like verify, and write damaged and missing platters anew from what the codes give back. Platters that are absent or unreadable may come back
+    /// whole, and are left alone
+    Scrub(Scrub),
     /// Say how much there is, what is staged, and how the stores are
     Status,
     /// List platters with their set, store and health
@@ -90,6 +123,28 @@ pub(crate) struct Init {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Attach {
+    /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+    /// A folder with platters of the archive; give it several times. NAME= is only for a store that has lost its mark
+    #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
+    pub(crate) stores: Vec<String>,
+    /// A copy of the keys that `keys export` wrote; may be given several times. An archive in clear text needs none
+    #[arg(long = "keys", value_name = "FILE")]
+    pub(crate) keys: Vec<PathBuf>,
+    /// The file with the passphrase of the keys, if they are sealed; give it several times if there are several
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Vec<PathBuf>,
+    /// Information and redundancy platters of new sets, such as 4+2; without it, as in the newest set that shows it
+    #[arg(long, value_name = "I+R", value_parser = parse_shape)]
+    pub(crate) set: Option<(u16, u16)>,
+    /// Most content of a new platter in MiB
+    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
+    pub(crate) platter_mib: u64,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Put {
     /// Files and folders; - is standard input, and needs --name
     #[arg(required = true, value_name = "PATH")]
@@ -103,6 +158,13 @@ pub(crate) struct Put {
     /// Write it to platters at once
     #[arg(long)]
     pub(crate) flush: bool,
+    /// Store files again that are unchanged: each gets a new version
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Skip files whose content and mode are those of the newest version, whatever their times say;
+    /// reads all of them
+    #[arg(long, conflicts_with = "again")]
+    pub(crate) checksum: bool,
     /// Stay on the file system of each path: leave out what is mounted below it
     #[arg(long)]
     pub(crate) one_file_system: bool,
@@ -154,6 +216,9 @@ pub(crate) struct Rm {
     /// Only this version
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub(crate) version: Option<u64>,
+    /// Only the version with this identifier, or one that begins with it; `ls --versions --json` shows identifiers
+    #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"])]
+    pub(crate) id: Option<String>,
     /// Also what is under retention in governance mode. Compliance mode and legal hold hold against everybody
     #[arg(long)]
     pub(crate) bypass_governance_retention: bool,
@@ -164,6 +229,16 @@ pub(crate) struct Verify {
     /// Also open every object and compare it with its SHA-256
     #[arg(long)]
     pub(crate) objects: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Scrub {
+    /// Also write anew the platters of stores that are absent, for good, onto stores that have none of their sets
+    #[arg(long)]
+    pub(crate) replace_absent: bool,
+    /// Also write anew the platters that the system can't read
+    #[arg(long)]
+    pub(crate) replace_unreadable: bool,
 }
 
 #[derive(Debug, Args)]
@@ -188,10 +263,26 @@ pub(crate) struct Recover {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalogue {
-    /// Make the catalogue anew from platters and staging alone
-    Rebuild,
+    /// Make the catalogue anew from platters, staging and what the old catalogue knew
+    Rebuild(Rebuild),
     /// Look for damage inside the catalogue
     Check,
+    /// Give up versions that exist and can't be listed, because their key or their bytes are lost for good
+    Forget(Forget),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Forget {
+    /// Identifiers as `verify` names them
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rebuild {
+    /// Go on although stores are absent or can't be read. What is on them stays known only as far as the old catalogue knew it
+    #[arg(long)]
+    pub(crate) without_unseen: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -220,8 +311,13 @@ pub(crate) struct StoreReplace {
 pub(crate) enum Keys {
     /// Write the master key and all object keys to a file, to be kept elsewhere
     Export(KeysExport),
-    /// Bring exported keys back into this archive
+    /// Bring exported keys back into this archive, from one copy or several
     Import(KeysImport),
+    /// Save what a damaged key store still gives, add the keys of copies, and say what is missing
+    ///
+    /// A new key store takes the place of the damaged one, which is kept beside it. Keys of versions that were removed don't come back. Ends with exit
+    /// status 1 if a version has no key.
+    Repair(KeysRepair),
 }
 
 #[derive(Debug, Args)]
@@ -239,12 +335,22 @@ pub(crate) struct KeysExport {
 
 #[derive(Debug, Args)]
 pub(crate) struct KeysImport {
-    /// A file that `keys export` wrote
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// The file with the passphrase, if it was sealed
+    /// Files that `keys export` wrote
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The file with the passphrase, if they are sealed; give it several times if there are several
     #[arg(long, value_name = "FILE")]
-    pub(crate) passphrase_file: Option<PathBuf>,
+    pub(crate) passphrase_file: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KeysRepair {
+    /// Files that `keys export` wrote, to take keys from as well
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The file with the passphrase, if they are sealed; give it several times if there are several
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

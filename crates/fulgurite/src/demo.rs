@@ -27,6 +27,7 @@ use fulgurite_domain::Kind;
 use serde_json::json;
 
 use crate::args::Demo;
+use crate::diagnostics;
 use crate::get::{repairs_json, restore_folder};
 use crate::progress::Progress;
 use crate::text::{bytes, count, rate};
@@ -71,9 +72,12 @@ pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
     }
     let begun = SystemTime::now();
     session.say(&format!(
-        "Archiving {} into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters.",
+        "Archiving {} ({}) into {}, on {DISKS} folders that stand for disks, in sets of {INFORMATION}+{REDUNDANCY} platters. \
+         This takes up to {} of disk.",
         input.text,
-        into.display()
+        bytes(input.bytes),
+        into.display(),
+        bytes(needed)
     ));
     Archive::init(into, &settings())?;
     let mut account = Account::default();
@@ -179,7 +183,7 @@ impl Account {
         ));
         say_repairs(session, self.restored.repairs);
         if self.restored.failed > 0 {
-            eprintln!("{} not restored, see above.", count(self.restored.failed, "object was", "objects were"));
+            diagnostics::trouble(&format!("{} not restored, see above.", count(self.restored.failed, "object was", "objects were")));
         }
 
         progress_stage("comparing", input.bytes);
@@ -208,7 +212,7 @@ impl Account {
         self.unsound_after = verified.unsound.len() as u64;
         match (self.unsound_after, verified.nothing_is_lost()) {
             (0, true) => session.say(&format!("Verified: all {} are whole again.", count(verified.platters, "platter", "platters"))),
-            (unsound, _) => eprintln!("{} still damaged.", count(unsound, "platter is", "platters are")),
+            (unsound, _) => diagnostics::trouble(&format!("{} still damaged.", count(unsound, "platter is", "platters are"))),
         }
         Ok(self.not_stored + self.restored.failed + self.unsound_after > 0 || !self.comparison.is_same() || !verified.nothing_is_lost())
     }
@@ -304,7 +308,7 @@ impl Watcher for FlushWatch<'_> {
 fn say_next(session: &Session, into: &Path) -> Result<()> {
     let archive = open(into, Access::Read)?;
     let call = format!("{} -A {}", caller(), quoted(into));
-    session.say(&format!("\nThe archive stays in {}. To go on:", into.display()));
+    session.say(&format!("\nThe archive stays in {} and takes {}. To go on:", into.display(), bytes(disk_usage(into))));
     session.say(&format!("  {call} status"));
     session.say(&format!("  {call} ls --long"));
     match something_to_read(&archive)? {
@@ -320,6 +324,13 @@ fn say_next(session: &Session, into: &Path) -> Result<()> {
     }
     session.say(&format!("  rm -r {}", quoted(into)));
     Ok(())
+}
+
+/// What the files below a folder take on the disk.
+fn disk_usage(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = walkdir::WalkDir::new(folder).into_iter().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
 }
 
 /// The name of a short text, which can be typed as it is: of one written for people, if there is one.

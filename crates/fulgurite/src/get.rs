@@ -11,11 +11,12 @@ use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::watch::Watcher;
-use fulgurite_archive::{Access, Archive, Existing, GetReport};
+use fulgurite_archive::{Access, Archive, Existing, GetReport, file_name};
 use fulgurite_domain::{Kind, ObjectName};
 use serde_json::json;
 
 use crate::args::{ByteRange, Get};
+use crate::diagnostics;
 use crate::list::name_of;
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, rate};
@@ -45,9 +46,12 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     if let (Some(number), Some(Kind::DeletionMarker)) = (get.version, kind) {
         bail!("version {number} of {shown} is a deletion marker, without content; `fulgurite ls --versions` shows earlier versions");
     }
-    let Some(version) = version.filter(|row| row.record.kind.has_content()) else {
-        let below = [&name[..], b"/"].concat();
-        let is_folder = kind == Some(Kind::Directory) || !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
+    let below = [&name[..], b"/"].concat();
+    let is_above = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
+    // With a slash behind it, a name that is a file's and a folder's is the folder.
+    let wants_folder = is_above && get.version.is_none() && argument.as_bytes().ends_with(b"/");
+    let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) else {
+        let is_folder = kind == Some(Kind::Directory) || is_above;
         match kind {
             _ if is_folder => {}
             Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
@@ -62,6 +66,9 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
         }
         return get_folder(session, &archive, &name, &folder, existing);
     };
+    if is_above && !session.quiet {
+        diagnostics::note(&format!("{shown} is a folder too; `fulgurite get {shown}/` restores what is in it"));
+    }
     if get.range.is_some() || get.destination.as_deref() == Some(Path::new("-")) {
         return get_bytes(session, &archive, &version, get.range, get.destination.as_deref(), existing);
     }
@@ -101,7 +108,7 @@ fn default_destination(name: &[u8]) -> Result<PathBuf> {
     if last.is_empty() || last == b".." || last == b"." {
         bail!("say where to put it");
     }
-    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(last)))
+    Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&file_name(last))))
 }
 
 fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, existing: Existing) -> Result<Outcome> {
@@ -112,9 +119,10 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     let took = start.elapsed();
     progress.finish();
     if session.json {
-        session.answer(
-            &json!({ "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "repairs": repairs_json(report.repairs) }),
-        );
+        session.answer(&json!({
+            "objects": report.objects, "bytes": report.bytes, "failed": report.failed, "absent": report.out_of_reach.absent,
+            "unreadable": report.out_of_reach.unreadable, "renamed": progress.renamed(), "repairs": repairs_json(report.repairs),
+        }));
     }
     session.say(&format!(
         "Restored {}, {}, into {} in {:.1} s ({}).",
@@ -125,10 +133,13 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
         rate(report.bytes, took)
     ));
     say_repairs(session, report.repairs);
-    if report.failed > 0 {
-        eprintln!("{} not restored, see above.", count(report.failed, "object was", "objects were"));
+    if report.renamed > 0 {
+        session.say(&format!("{} restored under another name, see above.", count(report.renamed, "object was", "objects were")));
     }
-    Ok(Outcome::troubled_if(report.failed > 0))
+    if report.failed > 0 {
+        diagnostics::trouble(&format!("{} not restored, see above.", count(report.failed, "object was", "objects were")));
+    }
+    Ok(Outcome::troubled_if(report.failed > report.out_of_reach.total()).worst(Outcome::hindered(report.out_of_reach.hindrance())))
 }
 
 /// Restores what is below a prefix.
@@ -189,7 +200,7 @@ fn get_bytes(
     }
     let repairs = reader.repairs();
     if repairs.tracks() > 0 && !session.quiet {
-        eprintln!("{}", repairs_text(repairs));
+        diagnostics::note(&repairs_text(repairs));
     }
     Ok(Outcome::Good)
 }

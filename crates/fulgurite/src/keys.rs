@@ -1,14 +1,18 @@
 //! Keys: a copy of them elsewhere, and back.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::Access;
-use fulgurite_archive::keyring::import_keys;
-use serde_json::json;
+use fulgurite_archive::keyring::{KeyringReport, WithoutKey, import_keys, repair_keys};
+use fulgurite_domain::ObjectName;
+use serde_json::{Value, json};
 
-use crate::args::{KeysExport, KeysImport};
-use crate::text::count;
+use crate::args::{KeysExport, KeysImport, KeysRepair};
+use crate::diagnostics::{note, trouble};
+use crate::list::name_json;
+use crate::progress::Progress;
+use crate::text::{bytes, count, path};
 use crate::{Outcome, Session};
 
 pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> {
@@ -20,25 +24,146 @@ pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> 
     }
     session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key", "object keys"), export.file.display()));
     if passphrase.is_none() {
-        eprintln!("note: the file is not protected. Whoever has it and the platters can read the archive.");
+        note("the file is not protected. Whoever has it and the platters can read the archive.");
     }
     Ok(Outcome::Good)
 }
 
 pub(crate) fn import(session: &Session, import: &KeysImport) -> Result<Outcome> {
-    let passphrase = import.passphrase_file.as_deref().map(read_passphrase).transpose()?;
-    let keys = import_keys(&session.home()?, &import.file, passphrase.as_deref())?;
+    let passphrases = read_passphrases(&import.passphrase_file)?;
+    let progress = Progress::new(session.quiet);
+    let report = import_keys(&session.home()?, &import.files, &passphrases, &progress)?;
+    progress.finish();
     if session.json {
-        session.answer(&json!({ "keys": keys }));
+        session.answer(&report_json(&report));
     }
-    session.say(&format!("The master key and {} are there.", count(keys, "object key", "object keys")));
-    Ok(Outcome::Good)
+    tell(session, &report);
+    session.say(&format!("The master key and {} are there.", count(report.keys, "object key", "object keys")));
+    Ok(Outcome::troubled_if(!report.is_complete()))
+}
+
+pub(crate) fn repair(session: &Session, repair: &KeysRepair) -> Result<Outcome> {
+    let passphrases = read_passphrases(&repair.passphrase_file)?;
+    let progress = Progress::new(session.quiet);
+    let report = repair_keys(&session.home()?, &repair.files, &passphrases, &progress)?;
+    progress.finish();
+    if session.json {
+        session.answer(&report_json(&report));
+    }
+    if report.salvaged.is_none() {
+        session.say("The key store is sound.");
+    }
+    tell(session, &report);
+    session.say(&format!("The key store has {}.", count(report.keys, "key", "keys")));
+    match &report.without_key {
+        WithoutKey::Named(versions) if versions.is_empty() => session.say("Every encrypted version in the catalogue has its key."),
+        WithoutKey::Counted { versions: 0, why } => {
+            note(&format!(
+                "the catalogue can't be read ({why}); every encrypted version that was found on platters and in staging has its key"
+            ));
+        }
+        _ => {}
+    }
+    Ok(Outcome::troubled_if(!report.is_complete()))
+}
+
+/// Says what came of keys, as far as it needs saying.
+pub(crate) fn tell(session: &Session, report: &KeyringReport) {
+    if let Some(salvaged) = &report.salvaged {
+        session.say(&format!("The key store was damaged: {}.", salvaged.damage));
+        session.say(&format!("{} saved from it.", count(salvaged.keys, "key was", "keys were")));
+        if salvaged.unreadable > 0 {
+            note(&format!("{} of it could not be read from the disk; look after that disk", bytes(salvaged.unreadable)));
+        }
+        if !salvaged.aside.as_os_str().is_empty() {
+            session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(&salvaged.aside)));
+        }
+    }
+    for copy in &report.copies {
+        let file = path(&copy.path);
+        session.say(&format!("{file}: {}, {} of which were not there before.", count(copy.keys, "key", "keys"), copy.added));
+        if copy.corrected > 0 {
+            note(&format!(
+                "{file} is damaged: {} corrected. Its keys are all right, but make a new copy with `fulgurite keys export`",
+                count(copy.corrected, "block had to be", "blocks had to be")
+            ));
+        }
+        if let Some(damage) = &copy.damage {
+            note(&format!("{file} is damaged: {damage}. Only lines whose key opens with the master key were taken"));
+        }
+    }
+    if report.removed > 0 {
+        session.say(&format!("{} left out, because their versions were removed.", count(report.removed, "key was", "keys were")));
+    }
+    if report.disputed > 0 {
+        note(&format!(
+            "{} several keys in these sources; the one that opens with the master key was taken",
+            count(report.disputed, "version has", "versions have")
+        ));
+    }
+    for why in &report.unread {
+        note(&format!("{why}; keys of versions that were removed there may have come back"));
+    }
+    match &report.without_key {
+        WithoutKey::Named(versions) => {
+            for (name, version) in versions {
+                trouble(&format!("no key: {} (version {version})", name.display()));
+            }
+            if !versions.is_empty() {
+                trouble(&format!(
+                    "{} no key; an older or newer copy of the keys may have it",
+                    count(versions.len() as u64, "version has", "versions have")
+                ));
+            }
+        }
+        WithoutKey::Counted { versions: 0, .. } => {}
+        WithoutKey::Counted { versions, why } => {
+            trouble(&format!(
+                "{} no key. Their names are not known, since the catalogue can't be read ({why})",
+                count(*versions, "version has", "versions have")
+            ));
+        }
+    }
+}
+
+/// What came of keys, for a program.
+pub(crate) fn report_json(report: &KeyringReport) -> Value {
+    let copies: Vec<Value> = report
+        .copies
+        .iter()
+        .map(|copy| {
+            let file = copy.path.to_string_lossy();
+            json!({ "file": file, "keys": copy.keys, "added": copy.added, "corrected_blocks": copy.corrected, "damage": copy.damage })
+        })
+        .collect();
+    let salvaged = report.salvaged.as_ref().map(|salvaged| {
+        json!({
+            "damage": salvaged.damage, "keys": salvaged.keys, "unreadable_bytes": salvaged.unreadable,
+            "kept_as": salvaged.aside.to_string_lossy(),
+        })
+    });
+    let named = match &report.without_key {
+        WithoutKey::Named(versions) => {
+            let version = |(name, version): &(ObjectName, u64)| json!({ "name": name_json(name), "version": version });
+            Value::from(versions.iter().map(version).collect::<Vec<_>>())
+        }
+        WithoutKey::Counted { .. } => Value::Null,
+    };
+    json!({
+        "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed, "disputed": report.disputed,
+        "without_key": report.without_key.count(), "without_key_names": named, "unread": report.unread,
+    })
+}
+
+/// The passphrases in some files.
+pub(crate) fn read_passphrases(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>> {
+    paths.iter().map(|path| read_passphrase(path)).collect()
 }
 
 /// The first line of a file, without its end.
 fn read_passphrase(path: &Path) -> Result<Vec<u8>> {
-    let bytes = std::fs::read(path).with_context(|| format!("the passphrase file {}", path.display()))?;
-    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let content = std::fs::read(path).with_context(|| format!("the passphrase file {}", path.display()))?;
+    let line = content.strip_suffix(b"\n").unwrap_or(&content);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() || line.contains(&b'\n') {
         bail!("the passphrase file {} should hold one line, the passphrase", path.display());

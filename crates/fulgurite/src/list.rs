@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
+use fulgurite_archive::store::StoreError;
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::{Kind, ObjectName};
+use fulgurite_service::control::Connection;
 use serde_json::{Value, json};
 
 use crate::args::Ls;
@@ -110,6 +112,15 @@ pub(crate) fn name_json(name: &ObjectName) -> String {
     std::str::from_utf8(&name.0).map_or_else(|_| name.display(), str::to_owned)
 }
 
+/// A name as an object in JSON: with its bytes, if they aren't text.
+pub(crate) fn name_value(name: &ObjectName) -> Value {
+    let mut value = json!({ "name": name_json(name) });
+    if std::str::from_utf8(&name.0).is_err() {
+        value["name_bytes"] = json!(name.0);
+    }
+    value
+}
+
 fn version_json(row: &VersionRow) -> Value {
     let record = &row.record;
     let kind = match record.kind {
@@ -143,7 +154,7 @@ struct StoreStatus {
     place: String,
     free_bytes: Option<u64>,
     /// Why it can't be used.
-    trouble: Option<String>,
+    trouble: Option<StoreError>,
     /// Platters that should be there.
     platters: u64,
 }
@@ -162,26 +173,40 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
             name: store.name().to_owned(),
             place: store.place(),
             free_bytes: store.free_bytes(),
-            trouble: store.check().err().map(|error| error.to_string()),
+            trouble: store.check().err(),
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         })
         .collect();
-    let store_trouble = stores.iter().any(|store| store.trouble.is_some());
+    let outcome = stores
+        .iter()
+        .filter_map(|store| store.trouble.as_ref())
+        .map(|trouble| Outcome::hindered(Some(trouble.hindrance())))
+        .fold(Outcome::troubled_if(unsound > 0), Outcome::worst);
+    let never = platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64;
+    let oldest = platters.iter().filter_map(|platter| platter.health.verified).min();
+    // What can't be asked is left out; `status` is about the archive.
+    let server = Connection::status(archive.home()).ok().flatten();
     if session.json {
         let stores: Vec<Value> = stores
             .iter()
             .map(|store| {
-                json!({ "name": store.name, "place": store.place, "free_bytes": store.free_bytes, "trouble": store.trouble, "platters": store.platters })
+                let state = store.trouble.as_ref().map_or_else(|| "there".to_owned(), |trouble| trouble.hindrance().to_string());
+                json!({
+                    "name": store.name, "place": store.place, "state": state, "free_bytes": store.free_bytes,
+                    "trouble": store.trouble.as_ref().map(ToString::to_string), "platters": store.platters,
+                })
             })
             .collect();
         session.answer(
             &json!({
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
-                "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound, "stores": stores,
+                "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
+                "oldest_verified": oldest, "never_verified": never, "stores": stores,
+                "server": server.as_ref().map(|working| json!({ "working": working })),
             })
         );
-        return Ok(Outcome::troubled_if(store_trouble || unsound > 0));
+        return Ok(outcome);
     }
     session.say(&format!("archive   {} in {}", archive.id(), archive.home().display()));
     session.say(&format!(
@@ -206,6 +231,17 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         bytes(on_disk),
         if unsound > 0 { format!("; {unsound} damaged or missing when last read: `fulgurite scrub`") } else { String::new() }
     ));
+    if !platters.is_empty() {
+        let oldest = oldest.map(|at| format!("the longest unverified platter was read {} UTC", time(at as i64)));
+        let verb = if never == 1 { "was" } else { "were" };
+        let never = (never > 0).then(|| format!("{} {verb} never verified", count(never, "platter", "platters")));
+        let told: Vec<String> = oldest.into_iter().chain(never).collect();
+        session.say(&format!("verified  {}", told.join("; ")));
+    }
+    if let Some(working) = &server {
+        let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
+        session.say(&format!("server    running{}", doing.unwrap_or_default()));
+    }
     session.say(&format!(
         "new sets  {}, {}",
         archive.settings().shape(),
@@ -216,8 +252,11 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         let free = free_bytes.map_or_else(String::new, |free| format!(", {} free", bytes(free)));
         match trouble {
             None => session.say(&format!("store     {name}: {place}, {held}{free}")),
-            Some(trouble) => session.say(&format!("store     {name}: NOT USABLE, {held} should be there: {trouble}")),
+            Some(trouble) => {
+                let state = trouble.hindrance().to_string().to_uppercase();
+                session.say(&format!("store     {name}: {state}, {held} should be there: {trouble}"));
+            }
         }
     }
-    Ok(Outcome::troubled_if(store_trouble || unsound > 0))
+    Ok(outcome)
 }

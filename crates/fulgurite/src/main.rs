@@ -1,13 +1,18 @@
 //! The command line of the archive.
 //!
 //! [`args`] says what can be typed; each module below carries some of the commands out with the crate `archive`, [`twin`] with the crate of
-//! that name, and prints. Exit status: 0 if all went well, 1 if something failed or is lost, 2 if the command line or a scenario was wrong.
+//! that name, and prints. Results go to standard output; [`diagnostics`] go to standard error. [`Outcome`] has the exit statuses.
 
 mod args;
+mod attach;
 mod demo;
+mod diagnostics;
+mod engine;
 mod get;
+mod heap;
 mod keys;
 mod list;
+mod outcome;
 mod platters;
 mod progress;
 mod put;
@@ -27,22 +32,7 @@ use clap::Parser;
 use fulgurite_archive::{Access, Archive, ArchiveError, settings};
 
 use args::{Catalogue, Cli, Command, Keys, Stores};
-
-/// How a command ended that could be carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Good,
-    /// Something failed or is lost, and was reported.
-    Troubled,
-    /// What was asked for can't be, and that was said.
-    Misused,
-}
-
-impl Outcome {
-    fn troubled_if(troubled: bool) -> Self {
-        if troubled { Self::Troubled } else { Self::Good }
-    }
-}
+use outcome::Outcome;
 
 /// What every command needs to know: which archive, and how to print.
 struct Session {
@@ -64,7 +54,8 @@ impl Session {
         match found {
             Some(home) => Ok(home.to_owned()),
             None => bail!(
-                "no archive here or in a folder above: name one with --archive FOLDER or FULGURITE_ARCHIVE, or make one with `fulgurite init`"
+                "no archive here or in a folder above: name one with --archive FOLDER or FULGURITE_ARCHIVE, make one with `fulgurite init`, \
+                 or bring one back from its stores with `fulgurite attach`"
             ),
         }
     }
@@ -77,6 +68,15 @@ impl Session {
     fn say(&self, text: &str) {
         if !self.quiet && !self.json {
             self.print(format_args!("{text}"));
+        }
+    }
+
+    /// Says something that is wrong. Quiet is for summaries: what is wrong reaches whoever runs this at night.
+    fn warn(&self, text: &str) {
+        if self.quiet && !self.json {
+            diagnostics::trouble(text);
+        } else {
+            self.say(text);
         }
     }
 
@@ -97,27 +97,34 @@ fn open(home: &Path, access: Access) -> Result<Archive> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return unparsed(&error),
+    };
+    diagnostics::write_as_json(cli.json);
     let session = Session { archive: cli.archive, json: cli.json, quiet: cli.quiet, unsaid: RefCell::new(None) };
     let result = match cli.command {
         Command::Init(init) => setup::init(&session, &init),
+        Command::Attach(attach) => attach::attach(&session, &attach),
         Command::Put(put) => put::put(&session, &put),
         Command::Ls(ls) => list::ls(&session, &ls),
         Command::Get(get) => get::get(&session, &get),
         Command::Rm(rm) => remove::rm(&session, &rm),
         Command::Flush => put::flush(&session),
         Command::Verify(verify) => platters::verify(&session, &verify),
-        Command::Scrub => platters::scrub(&session),
+        Command::Scrub(scrub) => platters::scrub(&session, &scrub),
         Command::Status => list::status(&session),
         Command::Platters => platters::platters(&session),
         Command::Inspect(inspect) => platters::inspect(&session, &inspect),
         Command::Recover(recover) => platters::recover(&session, &recover),
-        Command::Catalogue(Catalogue::Rebuild) => setup::rebuild(&session),
+        Command::Catalogue(Catalogue::Rebuild(rebuild)) => setup::rebuild(&session, &rebuild),
+        Command::Catalogue(Catalogue::Forget(forget)) => setup::forget(&session, &forget),
         Command::Catalogue(Catalogue::Check) => setup::check(&session),
         Command::Store(Stores::Add(add)) => setup::add_store(&session, &add),
         Command::Store(Stores::Replace(replace)) => setup::replace_store(&session, &replace),
         Command::Keys(Keys::Export(export)) => keys::export(&session, &export),
         Command::Keys(Keys::Import(import)) => keys::import(&session, &import),
+        Command::Keys(Keys::Repair(repair)) => keys::repair(&session, &repair),
         Command::Serve(serve) => serve::serve(&session, &serve),
         Command::Accounts(accounts) => serve::accounts(&session, &accounts),
         Command::Demo(demo) => demo::demo(&session, &demo),
@@ -129,16 +136,29 @@ fn main() -> ExitCode {
         _ => Ok(outcome),
     });
     match result {
-        Ok(Outcome::Good) => ExitCode::SUCCESS,
-        Ok(Outcome::Troubled) => ExitCode::from(1),
-        Ok(Outcome::Misused) => ExitCode::from(2),
+        Ok(outcome) => outcome.into(),
         // Whoever reads our output went away.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fulgurite: {}", text::harmless(&sentence(&error)));
-            ExitCode::from(1)
+            let outcome = Outcome::of_error(&error);
+            let advice = engine::advice(&error).map_or_else(String::new, |advice| format!(". {advice}"));
+            diagnostics::failure(&format!("{}{advice}", sentence(&error)), outcome);
+            outcome.into()
         }
     }
+}
+
+/// Answers a command line that can't be parsed, or asks for help or the version.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    // The parser gave up, so whether JSON is wanted is read from the words themselves.
+    let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
+    diagnostics::write_as_json(json && error.use_stderr());
+    if diagnostics::is_json() {
+        diagnostics::failure(error.to_string().trim_end(), Outcome::Misused);
+    } else {
+        let _ = error.print();
+    }
+    if error.use_stderr() { Outcome::Misused.into() } else { ExitCode::SUCCESS }
 }
 
 /// An error with its causes, but for those that it already tells of.

@@ -4,12 +4,14 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
-use fulgurite_archive::watch::{Trouble, Watcher};
-use fulgurite_archive::{Access, ScrubReport};
+use fulgurite_archive::unread::{Hindrance, NoPlatter};
+use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
+use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
 use fulgurite_format::{Frames, decode_record};
 use serde_json::{Value, json};
 
-use crate::args::{Inspect, Recover, Verify};
+use crate::args::{Inspect, Recover, Scrub, Verify};
+use crate::diagnostics;
 use crate::get::{repairs_json, repairs_text};
 use crate::progress::Progress;
 use crate::text::{bytes, count, harmless, time};
@@ -17,21 +19,45 @@ use crate::{Outcome, Session};
 
 pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     // Health is noted in the catalogue, so this takes part in changing it.
-    let archive = session.open(Access::Write)?;
+    let archive = session.engine("verify", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
     // What is lost is named once: by whoever looks closest.
-    let report = if verify.objects { archive.scrub(false, &NamingNothingLost(&progress))? } else { archive.scrub(false, &progress)? };
+    let report = if verify.objects { archive.scrub(None, &NamingNothingLost(&progress))? } else { archive.scrub(None, &progress)? };
     let objects = if verify.objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
     say_report(session, &report, objects, progress.lost());
-    if let Some((read, wrong)) = objects {
-        session.say(&format!("Opened {}; {} differ from what came in.", count(read, "version", "versions"), wrong));
+    if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
+        session
+            .say(&format!("Opened {}; {wrong} differ from what came in.", count(versions - out_of_reach.total(), "version", "versions")));
+        if let Some(text) = out_of_reach_text(out_of_reach) {
+            session.say(&text);
+        }
     }
-    let wrong = objects.is_some_and(|(_, wrong)| wrong > 0);
-    Ok(Outcome::troubled_if(!report.unsound.is_empty() || !report.nothing_is_lost() || wrong))
+    let hindrance = report.hindrance().max(objects.and_then(|objects| objects.out_of_reach.hindrance()));
+    let troubled = report.unsound.iter().any(is_known_bad)
+        || !report.nothing_is_lost()
+        || !report.unknown.is_empty()
+        || objects.is_some_and(|objects| objects.wrong > 0);
+    Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
 }
 
-/// Passes on all but the names of what is lost.
+/// Whether something is wrong with a platter for certain.
+fn is_known_bad(finding: &PlatterFinding) -> bool {
+    finding.state().hindrance().is_none()
+}
+
+/// How many versions can't be read now, if any.
+fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
+    let because = match (out_of_reach.absent, out_of_reach.unreadable) {
+        (0, 0) => return None,
+        (_, 0) => "stores are absent".to_owned(),
+        (0, _) => "something is unreadable".to_owned(),
+        (absent, unreadable) => format!("stores are absent ({absent}) or something is unreadable ({unreadable})"),
+    };
+    Some(format!("{} can't be read now, because {because}.", count(out_of_reach.total(), "version", "versions")))
+}
+
+/// Passes on all but the names of what is lost or can't be read now.
 struct NamingNothingLost<'a>(&'a Progress);
 
 impl Watcher for NamingNothingLost<'_> {
@@ -48,41 +74,65 @@ impl Watcher for NamingNothingLost<'_> {
     }
 
     fn trouble(&self, trouble: Trouble<'_>) {
-        if !matches!(trouble, Trouble::Lost { .. }) {
+        if !matches!(trouble, Trouble::Lost { .. } | Trouble::Unreachable { .. }) {
             self.0.trouble(trouble);
         }
     }
 }
 
-pub(crate) fn scrub(session: &Session) -> Result<Outcome> {
-    let archive = session.open(Access::Write)?;
+pub(crate) fn scrub(session: &Session, scrub: &Scrub) -> Result<Outcome> {
+    let archive = session.engine("scrub", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
-    let report = archive.scrub(true, &progress)?;
+    let replace = Replace { absent: scrub.replace_absent, unreadable: scrub.replace_unreadable };
+    let report = archive.scrub(Some(replace), &progress)?;
     progress.finish();
     say_report(session, &report, None, progress.lost());
-    let left = report.unsound.len() as u64 > report.rebuilt;
-    Ok(Outcome::troubled_if(left || !report.nothing_is_lost()))
+    let not_rebuilt = report.unsound.len() as u64 > report.rebuilt + report.left;
+    // What was written anew is no longer absent or unreadable.
+    let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
+    // Where something wasn't rebuilt for want of absent stores only, that is no damage that is known.
+    let troubled = not_rebuilt && (hindrance.is_none() || report.unsound.iter().any(is_known_bad));
+    let troubled = troubled || !report.nothing_is_lost() || !report.unknown.is_empty();
+    Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
 }
 
-fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64)>, lost: Vec<Value>) {
+/// Stores that the last rebuild did not look into may hold what nobody knows.
+fn unseen(report: &ScrubReport) -> Outcome {
+    if report.unseen_stores.is_empty() { Outcome::Good } else { Outcome::Absent }
+}
+
+fn unknown_json(unknown: &UnknownPlatter) -> Value {
+    json!({
+        "platter": unknown.platter.to_string(), "store": unknown.store, "lost_sectors": unknown.lost_sectors, "readable": unknown.is_readable,
+    })
+}
+
+fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsReport>, lost: Vec<Value>) {
     if session.json {
         let unsound: Vec<_> = report
             .unsound
             .iter()
             .map(|finding| {
                 json!({
-                    "platter": finding.platter.to_string(), "store": finding.store, "position": finding.position, "missing": finding.missing,
-                    "elsewhere": finding.elsewhere,
+                    "platter": finding.platter.to_string(), "store": finding.store, "position": finding.position,
+                    "state": finding.state().word(), "why": why(finding), "missing": finding.state() == PlatterState::Missing,
+                    "elsewhere": finding.elsewhere, "unreadable": finding.unreadable,
                     "lost_sectors": finding.lost_sectors, "lost_tracks": finding.lost_tracks, "bad_headers": finding.bad_headers,
                 })
             })
             .collect();
         let mut value = json!({
-            "platters": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "lost_versions": report.lost_versions, "lost": lost,
+            "platters": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "left": report.left,
+            "lost_versions": report.lost_versions, "lost": lost,
+            "out_of_reach": { "absent": report.out_of_reach.absent, "unreadable": report.out_of_reach.unreadable },
             "staged_versions": report.staged_versions, "repairs": repairs_json(report.repairs),
+            "unlisted_versions": report.unlisted, "unseen_stores": report.unseen_stores,
+            "unknown_platters": report.unknown.iter().map(unknown_json).collect::<Vec<_>>(),
         });
-        if let Some((read, wrong)) = objects {
-            value["objects"] = json!({ "read": read, "wrong": wrong });
+        if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
+            let read = versions - out_of_reach.total();
+            value["objects"] =
+                json!({ "read": read, "wrong": wrong, "absent": out_of_reach.absent, "unreadable": out_of_reach.unreadable });
         }
         session.answer(&value);
         return;
@@ -102,15 +152,22 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
                 count(finding.bad_headers.into(), "bad header copy", "bad header copies")
             )
         };
-        let what = match (finding.missing, &finding.elsewhere) {
-            (true, _) => "missing".to_owned(),
-            (_, Some(other)) if finding.lost_sectors == 0 && finding.bad_headers == 0 => format!("it is on store {other}, and whole"),
-            (_, Some(other)) => format!("it is on store {other}, and damaged: {}", damage()),
-            (false, None) => damage(),
+        let refused =
+            || format!("{} ({})", count(finding.unreadable, "part can't be read", "parts can't be read"), why(finding).unwrap_or_default());
+        let on = finding.elsewhere.as_ref().map_or_else(String::new, |other| format!("it is on store {other}, and "));
+        let what = match finding.state() {
+            PlatterState::Missing => "missing".to_owned(),
+            state @ (PlatterState::Absent | PlatterState::Unreadable) if finding.gone.is_some() => {
+                format!("{}: {}", state.word(), why(finding).unwrap_or_default())
+            }
+            PlatterState::Absent | PlatterState::Unreadable => format!("{on}unreadable: {}", refused()),
+            PlatterState::Elsewhere | PlatterState::Sound => format!("{on}whole"),
+            PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
+            PlatterState::Damaged => format!("{on}damaged: {}", damage()),
         };
         let text = format!("platter {} on store {}: {what}", finding.platter, finding.store);
         // Quiet is for summaries; what is wrong is told by whatever runs this at night.
-        if session.quiet { eprintln!("{text}") } else { session.say(&text) }
+        if session.quiet { diagnostics::trouble(&text) } else { session.say(&text) }
     }
     if report.repairs.tracks() > 0 {
         session.say(&repairs_text(report.repairs));
@@ -118,12 +175,76 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<(u64, u64
     if report.rebuilt > 0 {
         session.say(&format!("Wrote {} anew, and read back what was written.", count(report.rebuilt, "platter", "platters")));
     }
-    match (report.lost_versions, report.unsound.len() as u64 > report.rebuilt) {
-        (0, false) => session.say("Nothing is lost."),
-        (0, true) => {
-            session.say("Nothing is lost, but there is less redundancy than there should be: `fulgurite scrub` writes those platters anew.")
+    if let Some(text) = out_of_reach_text(report.out_of_reach) {
+        session.say(&text);
+    }
+    say_unknown(session, report);
+    session.say(&verdict(report));
+}
+
+/// Why a platter, or some of it, can't be read.
+fn why(finding: &PlatterFinding) -> Option<String> {
+    finding.gone.as_ref().map(ToString::to_string).or_else(|| finding.why_unreadable.clone())
+}
+
+/// Says what the catalogue doesn't know or can't list.
+fn say_unknown(session: &Session, report: &ScrubReport) {
+    if !report.unknown.is_empty() {
+        let unknown = count(report.unknown.len() as u64, "platter", "platters");
+        let damaged = report.unknown.iter().filter(|platter| platter.lost_sectors > 0 || !platter.is_readable).count();
+        session.warn(&format!(
+            "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: the catalogue is an old copy. \
+             `fulgurite catalogue rebuild` brings it up to date."
+        ));
+    }
+    for store in &report.unseen_stores {
+        session.warn(&format!(
+            "Store {store} was not looked into when the catalogue was rebuilt, so the catalogue may not know everything on it. \
+             When it is back, run `fulgurite catalogue rebuild` again."
+        ));
+    }
+    if report.unlisted > 0 {
+        session.warn(&format!("{} but can't be listed, named above.", count(report.unlisted, "version exists", "versions exist")));
+    }
+}
+
+/// What is known in the end, and nothing beyond.
+fn verdict(report: &ScrubReport) -> String {
+    if report.lost_versions > 0 {
+        return format!("{} lost, named above.", count(report.lost_versions, "version is", "versions are"));
+    }
+    if report.unlisted > 0 || !report.unknown.is_empty() {
+        return "Not all is well: see above.".to_owned();
+    }
+    let left = report.unsound.len() as u64 - report.rebuilt;
+    let with_state = |state| report.unsound.iter().filter(|finding| finding.state() == state).count() as u64;
+    if left == 0 {
+        return match report.unseen_stores.is_empty() {
+            true => "Nothing is lost.".to_owned(),
+            false => "Nothing that the catalogue knows is lost.".to_owned(),
+        };
+    }
+    let (absent, unreadable) = (with_state(PlatterState::Absent), with_state(PlatterState::Unreadable));
+    let mut parts = Vec::new();
+    if absent > 0 {
+        let stores: Vec<&str> = report.absent_stores().into_iter().collect();
+        parts.push(format!(
+            "{} on absent stores ({}) not read: mount them, or `fulgurite scrub --replace-absent` if they are gone for good",
+            count(absent, "platter was", "platters were"),
+            stores.join(", ")
+        ));
+    }
+    if unreadable > 0 {
+        parts.push(format!(
+            "{} unreadable: look after permissions and disks, or `fulgurite scrub --replace-unreadable` writes them anew",
+            count(unreadable, "platter is", "platters are")
+        ));
+    }
+    match parts.is_empty() {
+        true => {
+            "Nothing is lost, but there is less redundancy than there should be: `fulgurite scrub` writes those platters anew.".to_owned()
         }
-        (lost, _) => session.say(&format!("{} lost, named above.", count(lost, "version is", "versions are"))),
+        false => format!("Nothing is known to be lost. {}.", parts.join(". ")),
     }
 }
 
@@ -131,11 +252,13 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let rows = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
+    let found = archive.look_for(rows.iter().map(|row| &row.place));
+    let mut outcome = Outcome::Good;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {
         writeln!(out, "{:32}  {:8}  {:12}  {:9}  {:>10}  health", "platter", "set", "role", "store", "size")?;
     }
-    for row in &rows {
+    for (row, found) in rows.iter().zip(found) {
         let set = sets.iter().find(|set| set.description.id == row.set);
         let shape = set.map(|set| set.description.shape);
         let size = set.map_or(0, |set| set.description.geometry.file_bytes());
@@ -144,8 +267,22 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             Some(shape) => format!("r{} of {shape}", row.position - shape.information + 1),
             None => "?".to_owned(),
         };
+        let state = match &found {
+            Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
+            Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
+            Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
+            Ok(store) if *store != row.place.store => PlatterState::Elsewhere,
+            Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
+            // It was missing when it was last looked for, and has come back since.
+            Ok(_) => PlatterState::Sound,
+        };
+        outcome = outcome.worst(match state.hindrance() {
+            Some(hindrance) => Outcome::hindered(Some(hindrance)),
+            None => Outcome::troubled_if(state != PlatterState::Sound),
+        });
         let health = match row.health {
-            health if health.missing => "MISSING".to_owned(),
+            _ if matches!(state, PlatterState::Absent | PlatterState::Unreadable | PlatterState::Missing) => state.word().to_uppercase(),
+            _ if state == PlatterState::Elsewhere => format!("ELSEWHERE, on store {}", found.as_deref().unwrap_or_default()),
             health if health.lost_sectors > 0 => format!(
                 "{}, {} beyond their code",
                 count(health.lost_sectors, "lost sector", "lost sectors"),
@@ -160,7 +297,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
                 "{}",
                 json!({
                     "platter": row.place.platter.to_string(), "set": row.set.to_string(), "position": row.position, "shape": shape.map(|shape| shape.to_string()), "store": row.place.store,
-                    "bytes": size, "missing": row.health.missing, "lost_sectors": row.health.lost_sectors, "lost_tracks": row.health.lost_tracks, "verified": row.health.verified,
+                    "bytes": size, "state": state.word(), "missing": state == PlatterState::Missing, "lost_sectors": row.health.lost_sectors, "lost_tracks": row.health.lost_tracks, "verified": row.health.verified,
                 })
             )?;
         } else {
@@ -169,12 +306,12 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
         }
     }
     out.flush()?;
-    Ok(Outcome::Good)
+    Ok(outcome)
 }
 
 pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
-    let archive = session.open(Access::Write)?;
-    let rows = archive.catalogue().platters()?;
+    let engine = session.engine("recover", Access::Repair)?;
+    let rows = session.open(Access::Read)?.catalogue().platters()?;
     let mut matching = rows.iter().filter(|row| row.place.platter.to_string().starts_with(&recover.platter.to_lowercase()));
     let platter = match (matching.next(), matching.next()) {
         (Some(row), None) => row.place.platter,
@@ -182,7 +319,7 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
         (None, _) => bail!("no platter of this archive begins with {}; `fulgurite platters` lists them", recover.platter),
     };
     let progress = Progress::new(session.quiet);
-    let store = archive.recover(platter, recover.store.as_deref(), &progress)?;
+    let store = engine.recover(platter, recover.store.as_deref(), &progress)?;
     progress.finish();
     if session.json {
         session.answer(&json!({ "platter": platter.to_string(), "store": store }));
@@ -222,10 +359,12 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
     })?;
     printed?;
     let lost = inspection.lost_information_tracks - inspection.tracks_by_group;
-    let sound = inspection.lost_sectors == 0
+    // What could not be read may be fine.
+    let sound = inspection.lost_sectors == inspection.unreadable_sectors
         && inspection.found.copies == [true; 3]
         && inspection.file_bytes == inspection.found.header.geometry.file_bytes()
-        && !matches!(inspection.entries, Some(Err(_)));
+        && (inspection.unreadable_sectors > 0 || !matches!(inspection.entries, Some(Err(_))));
+    let hindrance = (inspection.unreadable_sectors > 0).then_some(Hindrance::Unreadable);
     if session.json {
         writeln!(out, "{}", inspection_json(&inspection, objects, tombstones, stored))?;
     } else {
@@ -257,6 +396,9 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         )?;
         writeln!(out, "headers   {} of 3 copies are good", inspection.found.copies.iter().filter(|good| **good).count())?;
         writeln!(out, "sectors   {} of {} are lost", inspection.lost_sectors, inspection.sectors)?;
+        if inspection.unreadable_sectors > 0 {
+            writeln!(out, "          {} of them UNREADABLE: the system refused, and they may be fine", inspection.unreadable_sectors)?;
+        }
         if inspection.lost_sectors > 0 {
             writeln!(
                 out,
@@ -277,7 +419,7 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         }
     }
     out.flush()?;
-    Ok(Outcome::troubled_if(!sound))
+    Ok(Outcome::troubled_if(!sound).worst(Outcome::hindered(hindrance)))
 }
 
 fn inspection_json(inspection: &Inspection, objects: u64, tombstones: u64, stored: u64) -> serde_json::Value {
@@ -291,7 +433,7 @@ fn inspection_json(inspection: &Inspection, objects: u64, tombstones: u64, store
             "group_information": geometry.group_information, "group_redundancy": geometry.group_redundancy, "information_tracks": geometry.information_tracks,
         },
         "file_bytes": inspection.file_bytes, "good_headers": inspection.found.copies.iter().filter(|good| **good).count(),
-        "sectors": inspection.sectors, "lost_sectors": inspection.lost_sectors, "tracks_by_track": inspection.tracks_by_track,
+        "sectors": inspection.sectors, "lost_sectors": inspection.lost_sectors, "unreadable_sectors": inspection.unreadable_sectors, "tracks_by_track": inspection.tracks_by_track,
         "lost_tracks": inspection.lost_tracks, "tracks_by_group": inspection.tracks_by_group,
         "entries": objects, "tombstones": tombstones, "stored_bytes": stored,
         "table_error": inspection.entries.as_ref().and_then(|entries| entries.as_ref().err()),

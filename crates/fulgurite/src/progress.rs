@@ -3,12 +3,17 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::watch::{Trouble, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::list::name_json;
+use crate::diagnostics;
+use crate::list::name_value;
 use crate::text;
+
+/// Most changed names that are told as JSON.
+const REMEMBERED: usize = 100_000;
 
 /// Shows progress on standard error, if that is a terminal.
 pub(crate) struct Progress {
@@ -17,6 +22,8 @@ pub(crate) struct Progress {
     when_lost: &'static str,
     objects: AtomicU64,
     troubles: AtomicU64,
+    /// What was restored under another name, as JSON: no more than [`REMEMBERED`].
+    renamed: Mutex<Vec<Value>>,
     /// What was lost, as JSON, if anybody wants it.
     lost: Option<Mutex<Vec<Value>>>,
 }
@@ -29,6 +36,7 @@ impl Progress {
             when_lost: "lost",
             objects: AtomicU64::new(0),
             troubles: AtomicU64::new(0),
+            renamed: Mutex::default(),
             lost: None,
         }
     }
@@ -41,6 +49,11 @@ impl Progress {
     /// What was lost, if that is remembered.
     pub(crate) fn lost(&self) -> Vec<Value> {
         self.lost.as_ref().map_or_else(Vec::new, |lost| std::mem::take(&mut *lost.lock().expect("no panic holds this lock")))
+    }
+
+    /// What was restored under another name.
+    pub(crate) fn renamed(&self) -> Vec<Value> {
+        std::mem::take(&mut *self.renamed.lock().expect("no panic holds this lock"))
     }
 
     /// For a command that restores. What it can't give back need not be lost: there may be a file in the way.
@@ -56,6 +69,39 @@ impl Progress {
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar().finish_and_clear();
+    }
+
+    /// What is said of a version that can't be listed.
+    fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, Value) {
+        let why = match version.why {
+            Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again",
+            Unlisted::NoKey => "no key: `fulgurite keys import` brings keys back from a copy",
+            Unlisted::UnreadableRecord => "its record can't be opened with its key",
+            Unlisted::Incomplete => "only some of its bytes are left",
+            Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found",
+            Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown",
+            Unlisted::UnseenStore => "this store was not looked into when the catalogue was rebuilt",
+        };
+        let mut value = match &version.known_as {
+            Some((name, _)) => name_value(name),
+            None => json!({}),
+        };
+        if let Some((_, number)) = &version.known_as {
+            value["version"] = json!(number);
+        }
+        value["id"] = json!(version.id.to_string());
+        value["stored_bytes"] = json!(version.stored_bytes);
+        value["why"] = json!(why);
+        if let Some(lost) = &self.lost {
+            lost.lock().expect("no panic holds this lock").push(value.clone());
+        }
+        value["kind"] = json!(self.when_lost);
+        let what = match &version.known_as {
+            Some((name, number)) => format!("{} (version {number})", name.display()),
+            None if version.why == Unlisted::UnreadableTable => format!("platter {}", version.id),
+            None => format!("version {} ({})", version.id, text::bytes(version.stored_bytes)),
+        };
+        (format!("{}: {what}: {why}", self.when_lost), value)
     }
 
     fn bar(&self) -> std::sync::MutexGuard<'_, ProgressBar> {
@@ -103,21 +149,51 @@ impl Watcher for Progress {
 
     fn trouble(&self, trouble: Trouble<'_>) {
         self.troubles.fetch_add(1, Ordering::Relaxed);
-        let text = match trouble {
-            Trouble::Unreadable { path, why } => format!("not stored: {}: {why}", text::path(path)),
-            Trouble::Changed { path } => format!("changed while it was read: {}", text::path(path)),
-            Trouble::Lost { name, version, why } => {
-                if let Some(lost) = &self.lost {
-                    let mut value = json!({ "name": name_json(name), "version": version, "why": why });
-                    if std::str::from_utf8(&name.0).is_err() {
-                        value["name_bytes"] = json!(name.0);
-                    }
-                    lost.lock().expect("no panic holds this lock").push(value);
-                }
-                format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why))
+        let (text, value) = match trouble {
+            Trouble::Unreadable { path, why } => {
+                let path = text::path(path);
+                (format!("not stored: {path}: {why}"), json!({ "kind": "not stored", "path": path, "why": why }))
             }
-            Trouble::Note { text } => format!("note: {}", text::harmless(text)),
+            Trouble::Changed { path, attempts } => {
+                let path = text::path(path);
+                let why = format!("it changed each of the {attempts} times it was read");
+                (format!("not stored: {path}: {why}"), json!({ "kind": "changed while it was read", "path": path, "why": why }))
+            }
+            Trouble::Renamed { name, version, path, why } => {
+                let path = text::path(path);
+                let mut value = name_value(name);
+                value["version"] = json!(version);
+                value["path"] = json!(path);
+                value["why"] = json!(why);
+                let mut renamed = self.renamed.lock().expect("no panic holds this lock");
+                if renamed.len() < REMEMBERED {
+                    renamed.push(value.clone());
+                }
+                drop(renamed);
+                value["kind"] = json!("renamed");
+                (format!("restored under another name: {} (version {version}) is {path}: {why}", name.display()), value)
+            }
+            Trouble::Unreachable { name, version, hindrance, why } => {
+                let (kind, shown) = (hindrance.to_string(), name.display());
+                let mut value = name_value(name);
+                value["kind"] = json!(kind);
+                value["version"] = json!(version);
+                value["why"] = json!(why);
+                (format!("{kind}: {shown} (version {version}): {}", text::harmless(why)), value)
+            }
+            Trouble::Lost { name, version, why } => {
+                let mut value = name_value(name);
+                value["version"] = json!(version);
+                value["why"] = json!(why);
+                if let Some(lost) = &self.lost {
+                    lost.lock().expect("no panic holds this lock").push(value.clone());
+                }
+                value["kind"] = json!(self.when_lost);
+                (format!("{}: {} (version {version}): {}", self.when_lost, name.display(), text::harmless(why)), value)
+            }
+            Trouble::Unlisted { version, key_is_back } => self.unlisted(version, key_is_back),
+            Trouble::Note { text } => (format!("note: {}", text::harmless(text)), json!({ "kind": "note", "text": text })),
         };
-        self.bar().suspend(|| eprintln!("{text}"));
+        self.bar().suspend(|| diagnostics::write(&text, &value));
     }
 }

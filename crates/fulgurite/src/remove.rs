@@ -13,6 +13,7 @@ use fulgurite_service::state::{Retention, RetentionMode, Said};
 use serde_json::json;
 
 use crate::args::Rm;
+use crate::diagnostics;
 use crate::list::{PAGE, each_version, name_of};
 use crate::text::count;
 use crate::{Outcome, Session};
@@ -22,6 +23,7 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     let names: Vec<Vec<u8>> = rm.names.iter().map(|argument| removable(argument)).collect::<Result<_>>()?;
     // All of it is looked at before any of it goes. Nobody else changes the archive meanwhile.
     check_locks(&archive, rm, &names)?;
+    check_ambiguity(&archive, rm, &names)?;
     let mut troubled = false;
     let mut removed = 0;
     for name in &names {
@@ -47,9 +49,10 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
             troubled = true;
             let shown = ObjectName(name.clone()).display();
             match (is_folder, rm.version) {
-                (true, None) => eprintln!("fulgurite: {shown} is a folder; --recursive removes it"),
-                (_, Some(version)) => eprintln!("fulgurite: {shown} has no version {version}"),
-                _ => eprintln!("fulgurite: nothing is stored as {shown}"),
+                _ if rm.id.is_some() => diagnostics::trouble(&format!("fulgurite: {shown} has no version with that identifier")),
+                (true, None) => diagnostics::trouble(&format!("fulgurite: {shown} is a folder; --recursive removes it")),
+                (_, Some(version)) => diagnostics::trouble(&format!("fulgurite: {shown} has no version {version}")),
+                _ => diagnostics::trouble(&format!("fulgurite: nothing is stored as {shown}")),
             }
         }
     }
@@ -74,7 +77,33 @@ fn removable(argument: &OsStr) -> Result<Vec<u8>> {
 
 /// Whether a version that has the name, or is below it, is to be removed.
 fn is_chosen(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
-    (rm.recursive || row.record.name.0 == name) && rm.version.is_none_or(|version| version == row.record.version)
+    (rm.recursive || row.record.name.0 == name)
+        && rm.version.is_none_or(|version| version == row.record.version)
+        && rm.id.as_ref().is_none_or(|id| row.id.to_string().starts_with(&id.to_lowercase()))
+}
+
+/// Refuses to remove several versions where one is meant. A rebuild can bring back a version whose number was given out again while its disk
+/// was away.
+fn check_ambiguity(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
+    if rm.version.is_none() && rm.id.is_none() {
+        return Ok(());
+    }
+    for name in names {
+        let rows = archive.catalogue().versions_of(&ObjectName(name.clone()))?;
+        let chosen: Vec<String> = rows.iter().filter(|row| is_chosen(rm, name, row)).map(|row| row.id.to_string()).collect();
+        if chosen.len() > 1 {
+            let what = match rm.version {
+                Some(version) => format!("several versions numbered {version}"),
+                None => "several versions that begin so".to_owned(),
+            };
+            bail!(
+                "{} has {what}: {}; nothing was removed. --id ID removes one of them",
+                ObjectName(name.clone()).display(),
+                chosen.join(", ")
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to remove what is locked over S3: by what it was put with, and by what was said since.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
@@ -13,6 +14,8 @@ use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
 use serde_json::json;
 
 use crate::args::{Accounts, Serve};
+use crate::diagnostics;
+use crate::heap;
 use crate::setup::{default_shape, store};
 use crate::text::{count, time};
 use crate::{Outcome, Session, open};
@@ -20,6 +23,10 @@ use crate::{Outcome, Session, open};
 /// The account that the first start makes.
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
+/// Threads that wait for disks: each may have a connection to the catalogue, which has a cache.
+const BLOCKING_THREADS: usize = 160;
+/// How often memory that is free goes back to the system.
+const TRIM: Duration = Duration::from_secs(5);
 /// Folders that are told of because they are no buckets.
 const FOLDERS: usize = 10;
 /// Files that the server has open beside its connections: databases, segments that are read, platters, parts.
@@ -43,13 +50,18 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     }
     log(serve.log_json);
     raise_open_files(settings.connections);
+    heap::few_arenas();
     let archive = Arc::new(open(&home, Access::Write)?);
     let recovered = recover(&archive, serve.without_copy)?;
     let state = State::open(archive.clone())?;
     let issued = issue(&state, recovered.is_some())?;
     tell_of_folders(&state, recovered.is_some())?;
     drop(state);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("threads for the server")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .enable_all()
+        .build()
+        .context("threads for the server")?;
     runtime.block_on(async {
         // Before anybody is told that it listens, so that a stop right then is a graceful one.
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals")?;
@@ -62,13 +74,20 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
             );
         }
         introduce(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
+        tokio::spawn(async {
+            loop {
+                tokio::time::sleep(TRIM).await;
+                // It may take some milliseconds.
+                let _ = tokio::task::spawn_blocking(heap::trim).await;
+            }
+        });
         let stop = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = tokio::signal::ctrl_c() => {}
             }
         };
-        server.serve(stop).await;
+        server.serve(stop).await?;
         Ok(Outcome::Good)
     })
 }
@@ -110,13 +129,13 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     };
     Archive::init(home, &settings)?;
     if serve.stores.is_empty() {
-        eprintln!(
-            "note: made an archive in {}, with three folders for platters on this one disk. What takes the disk takes all of them: \
+        diagnostics::note(&format!(
+            "made an archive in {}, with three folders for platters on this one disk. What takes the disk takes all of them: \
              for data that matters, give a folder on each of several disks (--store).",
             home.display()
-        );
+        ));
     }
-    eprintln!("note: without its keys nobody can read an archive. Keep a copy of them elsewhere: `fulgurite keys export`.");
+    diagnostics::note("without its keys nobody can read an archive. Keep a copy of them elsewhere: `fulgurite keys export`.");
     Ok(())
 }
 
@@ -127,26 +146,28 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let copied = |ms: i64| time(ms.div_euclid(1_000));
     if without_copy {
         state::begin_without_copy(archive)?;
-        eprintln!(
-            "note: {} was not there, and is begun anew without what is in the archive's copy of {} UTC. That stays as it is: \
+        diagnostics::note(&format!(
+            "{} was not there, and is begun anew without what is in the archive's copy of {} UTC. That stays as it is: \
              `fulgurite get {} FILE` shows it.",
             file.display(),
             copied(copy.record.created_ms as i64),
             state::COPY_NAME
-        );
+        ));
         return Ok(None);
     }
     let recovered = state::recover(archive, &copy)?;
     let Recovered { copied_ms, counts } = recovered;
-    eprintln!(
-        "note: {} was not there. It was made anew from the archive's copy of {} UTC: {}, {}, and what was said of {} after they were put.\n\
-         note: what was changed after that time is missing: accounts, buckets and their settings, tags, retention, legal holds. Uploads in parts that \
-         were not complete, and restores, have to be begun again. No key of before works; `fulgurite accounts key NAME` makes a new one of an account.",
+    diagnostics::note(&format!(
+        "{} was not there. It was made anew from the archive's copy of {} UTC: {}, {}, and what was said of {} after they were put.",
         file.display(),
         copied(copied_ms),
         count(counts.accounts, "account", "accounts"),
         count(counts.buckets, "bucket", "buckets"),
         count(counts.versions, "version", "versions"),
+    ));
+    diagnostics::note(
+        "what was changed after that time is missing: accounts, buckets and their settings, tags, retention, legal holds. Uploads in parts that \
+         were not complete, and restores, have to be begun again. No key of before works; `fulgurite accounts key NAME` makes a new one of an account.",
     );
     Ok(Some(recovered))
 }
@@ -165,8 +186,8 @@ fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
     match admins().find(|account| account.name == FIRST_ACCOUNT).or_else(|| admins().next()) {
         Some(account) => Ok(Some(Issued { account: account.name.clone(), key: state.add_key(&account.name)? })),
         None => {
-            eprintln!(
-                "note: no account may do everything, so no key was made; `fulgurite accounts add NAME --admin` makes an account that may."
+            diagnostics::note(
+                "no account may do everything, so no key was made; `fulgurite accounts add NAME --admin` makes an account that may.",
             );
             Ok(None)
         }
@@ -184,13 +205,13 @@ fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
     }
     let more = if folders.len() > FOLDERS { ", and more" } else { "" };
     folders.truncate(FOLDERS);
-    eprintln!(
-        "note: these folders of the archive are no buckets: {1}{more}. When an admin makes a bucket of that name (`aws s3 mb s3://{0}`), what is in the folder \
+    diagnostics::note(&format!(
+        "these folders of the archive are no buckets: {1}{more}. When an admin makes a bucket of that name (`aws s3 mb s3://{0}`), what is in the folder \
          becomes its objects; `fulgurite accounts give-bucket {0} NAME` then gives it to another account. If versions were kept there before, switch \
          versioning on before anything is put.",
         folders[0],
         folders.join(", "),
-    );
+    ));
     Ok(())
 }
 
@@ -233,9 +254,14 @@ fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::server=warn")
     });
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);
     // A log that is there already stays.
     let _ = if json { log.json().try_init() } else { log.try_init() };
+}
+
+/// Whether the log may be colored: only on a terminal, and not against <https://no-color.org>.
+fn has_colors() -> bool {
+    std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome> {

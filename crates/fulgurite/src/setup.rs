@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::archive::read_settings;
+use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use fulgurite_archive::{Access, Archive, rebuild_catalogue};
+use fulgurite_archive::{Access, Archive, RebuildReport, UnseenStores, rebuild_catalogue};
 use serde_json::json;
 
-use crate::args::{Init, StoreAdd, StoreReplace};
+use crate::args::{Forget, Init, Rebuild, StoreAdd, StoreReplace};
+use crate::diagnostics;
 use crate::progress::Progress;
 use crate::text::count;
 use crate::{Outcome, Session};
@@ -19,7 +21,25 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
         Some(home) => home,
         None => std::env::current_dir().context("the current folder")?,
     };
+    let made = missing_folders(std::iter::once(home.as_path()));
     std::fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
+    let outcome = init_in(session, init, &home);
+    if outcome.is_err() {
+        // What this made, as far as it is empty still: removing a folder that isn't fails.
+        made.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+    }
+    outcome
+}
+
+/// The folders that don't exist and would be made for some others, the innermost first.
+fn missing_folders<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let missing = folders.flat_map(|folder| folder.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists()));
+    let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
+    missing.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+    missing
+}
+
+fn init_in(session: &Session, init: &Init, home: &Path) -> Result<Outcome> {
     let home = home.canonicalize().with_context(|| home.display().to_string())?;
     let stores: Vec<StoreSettings> = init.stores.iter().enumerate().map(|(i, text)| store(i, text)).collect::<Result<_>>()?;
     let (information, redundancy) = match init.set {
@@ -33,7 +53,12 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
         set: SetSettings { information, redundancy, platter_mib: init.platter_mib },
         stores,
     };
-    Archive::init(&home, &settings)?;
+    let staging = home.join(&settings.staging.path);
+    let made = missing_folders(settings.stores.iter().map(|store| store.path.as_path()).chain([staging.as_path()]));
+    if let Err(error) = Archive::init(&home, &settings) {
+        made.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+        return Err(error.into());
+    }
     if session.json {
         session.answer(&json!({ "archive": settings.archive.id.to_string(), "folder": home, "set": settings.shape().to_string() }));
     }
@@ -47,10 +72,10 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
         }
     ));
     if redundancy == 0 {
-        eprintln!("note: with this set no store may be lost. Give more stores for safety.");
+        diagnostics::note("with this set no store may be lost. Give more stores for safety.");
     }
     for names in on_one_device(&settings.stores) {
-        eprintln!("note: stores {} are on one file system; what takes that takes all of them.", names.join(", "));
+        diagnostics::note(&format!("stores {} are on one file system; what takes that takes all of them.", names.join(", ")));
     }
     if settings.archive.encrypt {
         session.say("Objects are encrypted. Without the keys nobody can read them: keep a copy elsewhere (`fulgurite keys export`).");
@@ -104,7 +129,7 @@ pub(crate) fn add_store(session: &Session, add: &StoreAdd) -> Result<Outcome> {
     // The first name of its kind that is free.
     let number = (known.len()..).find(|number| known.iter().all(|store| store.name != format!("d{}", number + 1)));
     let added = store(number.expect("numbers don't end"), &add.store)?;
-    fulgurite_archive::archive::add_store(&home, &added)?;
+    let added = fulgurite_archive::archive::add_store(&home, &added)?;
     if session.json {
         session.answer(&json!({ "store": added.name, "folder": added.path }));
     }
@@ -121,28 +146,91 @@ pub(crate) fn replace_store(session: &Session, replace: &StoreReplace) -> Result
     Ok(Outcome::Good)
 }
 
-pub(crate) fn rebuild(session: &Session) -> Result<Outcome> {
+pub(crate) fn rebuild(session: &Session, rebuild: &Rebuild) -> Result<Outcome> {
     let home = session.home()?;
-    let progress = Progress::new(session.quiet);
-    let report = rebuild_catalogue(&home, &progress)?;
+    let progress = Progress::keeping_lost(session.quiet, session.json);
+    let unseen = if rebuild.without_unseen { UnseenStores::GoOn } else { UnseenStores::Refuse };
+    let report = rebuild_catalogue(&home, unseen, &progress)?;
     progress.finish();
     if session.json {
         session.answer(&json!({
             "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
             "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
+            "no_key": report.no_key, "carried_over": report.carried_over, "gone": report.gone, "lost": progress.lost(),
+            "unseen_stores": report.unseen.iter().map(|away| &away.store).collect::<Vec<_>>(), "old_catalogue": report.kept,
         }));
     }
+    say_rebuilt(session, &report);
+    let hindrance = report.unseen.iter().map(|away| away.hindrance).max();
+    Ok(Outcome::troubled_if(report.has_losses()).worst(Outcome::hindered(hindrance)))
+}
+
+fn say_rebuilt(session: &Session, report: &RebuildReport) {
+    let versions = |number| count(number, "version", "versions");
     session.say(&format!(
         "Read {} of {}; {} not found.",
         count(report.platters, "platter", "platters"),
         count(report.sets, "set", "sets"),
         count(report.missing, "platter was", "platters were"),
     ));
-    session.say(&format!("Found {} on platters and {} in staging.", count(report.archived, "version", "versions"), report.staged));
+    session.say(&format!("Found {} on platters and {} in staging.", versions(report.archived), report.staged));
     if report.deleted > 0 {
-        session.say(&format!("{} deleted, by tombstone or for want of a key.", count(report.deleted, "version is", "versions are")));
+        session.say(&format!("Left out {} that tombstones say were removed.", versions(report.deleted)));
     }
-    Ok(Outcome::troubled_if(report.lost_tables > 0 || report.incomplete > 0))
+    if report.carried_over > 0 {
+        session.say(&format!("Carried over {} that only the old catalogue knew.", versions(report.carried_over)));
+    }
+    if report.no_key > 0 {
+        session.say(&format!(
+            "No key: {} can't be listed, because the key store lacks their keys. All of their bytes are kept. `fulgurite keys import` a newer \
+             copy of the keys, then rebuild again.",
+            versions(report.no_key)
+        ));
+    }
+    if report.incomplete + report.gone > 0 {
+        session.say(&format!("Lost: {}, named above.", versions(report.incomplete + report.gone)));
+    }
+    if report.lost_tables > 0 {
+        session.say(&format!("Unknown: what is on {} whose file table can't be read.", count(report.lost_tables, "platter", "platters")));
+    }
+    for away in &report.unseen {
+        session.say(&format!("Not looked into: {}", away.why));
+    }
+    if let Some(kept) = &report.kept {
+        session.say(&format!("The old catalogue could not be read to its end; it is kept as {}.", kept.display()));
+    }
+}
+
+pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
+    let archive = session.open(Access::Write)?;
+    let mut chosen = Vec::new();
+    for id in &forget.ids {
+        let mut after = None;
+        let found = loop {
+            let page = archive.catalogue().unlisted(after, 1_000)?;
+            let Some(last) = page.last() else { break None };
+            after = Some(last.id);
+            if let Some(version) = page.into_iter().find(|version| version.id.to_string() == id.to_lowercase()) {
+                break Some(version);
+            }
+        };
+        match found {
+            Some(UnlistedVersion { why: Unlisted::UnseenStore, .. }) => {
+                bail!("{id} is not a version; `fulgurite catalogue rebuild` looks again. Nothing was given up")
+            }
+            Some(UnlistedVersion { id: version, why: Unlisted::NoKey, .. }) if archive.keys().get(version)?.is_some() => {
+                bail!("the key of version {id} is back; `fulgurite catalogue rebuild` lists it again. Nothing was given up")
+            }
+            Some(version) => chosen.push(version),
+            None => bail!("no unlisted version has the identifier {id}; `fulgurite verify` names them. Nothing was given up"),
+        }
+    }
+    archive.give_up(&chosen)?;
+    if session.json {
+        session.answer(&json!({ "forgotten": chosen.len() }));
+    }
+    session.say(&format!("Gave up {}, for ever.", count(chosen.len() as u64, "version", "versions")));
+    Ok(Outcome::Good)
 }
 
 pub(crate) fn check(session: &Session) -> Result<Outcome> {

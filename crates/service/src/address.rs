@@ -35,6 +35,23 @@ impl S3Host for Domain {
     }
 }
 
+fn host_of(headers: &HeaderMap) -> &str {
+    headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// Whether a request was sent to this machine under a name or an address that only this machine uses, and not through a proxy that says so. A proxy
+/// can't hide behind a changed `Host`: it is part of every signature.
+pub(crate) fn is_local(headers: &HeaderMap) -> bool {
+    let host = host_of(headers);
+    let name = without_port(host);
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_loopback = name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.to_canonical().is_loopback());
+    is_loopback && !FORWARDED.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Headers that proxies add.
+const FORWARDED: [&str; 5] = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -60,17 +77,32 @@ impl Addresses {
         self.domain.as_ref().map(|Domain(name)| name.as_str())
     }
 
+    /// The bucket that a request names by its host; nothing in the outer place if its host is none.
+    fn of_host(&self, headers: &HeaderMap) -> Option<Option<String>> {
+        let host = host_of(headers);
+        let is_address = host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
+        match &self.domain {
+            Some(domain) if !is_address => Some(domain.parse_host_header(host).ok()?.bucket().map(str::to_owned)),
+            _ => Some(None),
+        }
+    }
+
+    /// Whether a path of the server's own is meant, and not an object by that name: its host names no bucket. Every name below the domain does; any
+    /// other name only if there is such a bucket, since health checks come by many names.
+    pub(crate) fn is_own(&self, headers: &HeaderMap, is_bucket: impl FnOnce(&str) -> bool) -> bool {
+        let Some(Some(named)) = self.of_host(headers) else { return true };
+        let is_below = self.domain.as_ref().is_some_and(|Domain(domain)| {
+            let host = without_port(host_of(headers)).to_ascii_lowercase();
+            host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.'))
+        });
+        !is_below && !is_bucket(&named)
+    }
+
     /// The bucket of a request, and its key, which is empty where it is to the bucket itself.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
         let path = tags::decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/')?;
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let is_address = host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
-        let of_host = match &self.domain {
-            Some(domain) if !is_address => domain.parse_host_header(host).ok()?.bucket().map(str::to_owned),
-            _ => None,
-        };
-        match of_host {
+        match self.of_host(headers)? {
             Some(bucket) => Some((bucket, path.to_owned())),
             None => {
                 let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
@@ -108,5 +140,38 @@ mod tests {
         }
         assert!(["", "a..b", "a b", "a:b"].iter().all(|wrong| Domain::new(wrong).is_none()));
         assert_eq!(find(None, "b.example.org", "/k/x"), pair("k", "x"));
+    }
+
+    #[test]
+    fn own_paths_are_those_of_hosts_that_name_no_bucket() {
+        let is_own = |domain: Option<&str>, host: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
+            Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).is_own(&headers, |name| name == "photos.elsewhere")
+        };
+        for host in ["example.org", "EXAMPLE.org:80", "127.0.0.1:8333", "[::1]:8333", "localhost", "other.elsewhere"] {
+            assert!(is_own(Some("example.org"), host), "{host}");
+        }
+        for host in ["b.example.org", "B.example.ORG:80", "photos.elsewhere", "photos.elsewhere:80"] {
+            assert!(!is_own(Some("example.org"), host), "{host}");
+            assert!(is_own(None, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_request_through_a_proxy_is_not_local() {
+        let local = |fields: &[(&'static str, &str)]| {
+            let headers: HeaderMap = fields
+                .iter()
+                .map(|(name, value)| ((*name).parse::<http::HeaderName>().expect("a name"), value.parse().expect("a value")))
+                .collect();
+            is_local(&headers)
+        };
+        for host in ["localhost", "LOCALHOST:8333", "127.0.0.1:8333", "127.1.2.3", "[::1]:8333", "[::ffff:127.0.0.1]:80"] {
+            assert!(local(&[("host", host)]), "{host}");
+            assert!(!local(&[("host", host), ("x-forwarded-for", "10.0.0.1")]), "{host}");
+        }
+        for host in ["s3.example.org", "10.0.0.1:8333", "localhost.example.org", "127.0.0.1.example.org", ""] {
+            assert!(!local(&[("host", host)]), "{host}");
+        }
     }
 }

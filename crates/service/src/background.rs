@@ -1,19 +1,28 @@
-//! What the service does beside requests: restores, expiry, destroying keys, copying its state, and writing what is staged to platters.
+//! What the service does besides answering requests: restores, expiry, destroying keys, copying its state, writing sets, and watching its disks.
+//!
+//! Each runs in a loop of its own, so that none waits for another: a restore of hours must not keep a full staging area from being written.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulgurite_archive::watch::{Trouble, Watcher};
 use tokio::sync::watch;
 
 use crate::gateway::Gateway;
+use crate::room::{Due, Staged};
 use crate::settings::Background;
 use crate::state::now_ms;
 
-/// How often it is looked whether something is due.
+/// Interval between two looks for restores and other work that is due.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often staging is looked at.
+/// Interval between two looks at staging and at old uploads.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
+/// Interval between two looks at stores and free space.
+const LOOK_PERIOD: Duration = Duration::from_secs(2);
+/// A look at the stores that takes longer means a disk that hangs.
+const LOOK_PATIENCE: Duration = Duration::from_secs(30);
+/// The longest pause after sets that couldn't be written.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Old uploads that are given up at once.
 const UPLOADS: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
@@ -27,25 +36,34 @@ impl Watcher for Log {
     }
 }
 
-/// Works until `stop` says so.
-pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
+/// Works until `stop` says so. A set that is being written is completed: half of it would have to be written again.
+pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
+    let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
+    let writing = tokio::spawn(write_sets(gateway.clone(), settings.clone(), stop.clone()));
+    keep_house(gateway.clone(), settings, stop).await;
+    for ended in [writing.await, watching.await] {
+        if let Err(error) = ended {
+            gateway.ended("work in the background", error);
+        }
+    }
+}
+
+/// Restores, expiry, sweeping, and copies of the state.
+async fn keep_house(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut looked = None::<tokio::time::Instant>;
-    let mut flushing: Option<tokio::task::JoinHandle<()>> = None;
     while !*stop.borrow() {
         let due = looked.is_none_or(|looked| looked.elapsed() >= STAGING_PERIOD);
         let (worker, background, stopped) = (gateway.clone(), settings.clone(), stop.clone());
         // One at a time, so that requests have the disks.
         let housekeeping = tokio::task::spawn_blocking(move || worker.keep_house(&background, due, &stopped));
         if let Err(error) = housekeeping.await {
-            tracing::error!(%error, "work in the background failed");
+            gateway.ended("work in the background", error);
         }
+        gateway.check_liveness();
         if due {
             looked = Some(tokio::time::Instant::now());
             if gateway.is_copy_due() {
                 gateway.copy_state().await;
-            }
-            if flushing.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) && gateway.is_flush_due(&settings) {
-                flushing = Some(tokio::spawn(write_set(gateway.clone())));
             }
         }
         tokio::select! {
@@ -54,21 +72,86 @@ pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, mut stop: 
             _ = stop.changed() => {}
         }
     }
-    if let Some(flushing) = flushing {
-        // A set that is being written is completed: half of it would have to be written again.
-        let _ = flushing.await;
+}
+
+/// Writes a set whenever one is due.
+async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
+    let (mut pressed, mut old) = (None::<Instant>, None::<Instant>);
+    let mut pause = STAGING_PERIOD;
+    while !*stop.borrow() {
+        let worker = gateway.clone();
+        let after = settings.flush_after();
+        let (since_pressed, since_old) = (pressed.map(|at| at.elapsed()), old.map(|at| at.elapsed()));
+        let due = tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old)).await.unwrap_or_else(|error| {
+            gateway.ended("a look at staging", error);
+            None
+        });
+        pause = match due {
+            None => STAGING_PERIOD,
+            Some(due) => {
+                if due == Due::Pressed {
+                    pressed = Some(Instant::now());
+                }
+                match write_set(gateway.clone(), due).await {
+                    true => {
+                        if due == Due::Old {
+                            old = Some(Instant::now());
+                        }
+                        // There may be enough for another.
+                        continue;
+                    }
+                    false => (pause * 2).min(RETRY_AFTER_MAX),
+                }
+            }
+        };
+        let failed = due.is_some();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // After a failure refused puts don't shorten the pause: each would make another attempt.
+            () = gateway.room.wanted.notified(), if !failed => {}
+            _ = stop.changed() => {}
+        }
     }
 }
 
 /// Writes a set, with a copy of the state that speaks of what is in it. Without one, if it can't be made: staging has to be emptied all the same.
-async fn write_set(gateway: Arc<Gateway>) {
+/// `false` if nothing could be written.
+async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
     gateway.copy_state().await;
-    if let Err(error) = tokio::task::spawn_blocking(move || gateway.flush()).await {
-        tracing::error!(%error, "writing a set failed");
+    let worker = gateway.clone();
+    let writing = tokio::task::spawn_blocking(move || worker.write_set(due));
+    writing.await.unwrap_or_else(|error| {
+        gateway.ended("writing a set", error);
+        false
+    })
+}
+
+/// Looks at stores and free space, for [`Readiness`](crate::readiness::Readiness) and metrics.
+async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
+    let mut looking: Option<tokio::task::JoinHandle<()>> = None;
+    while !*stop.borrow() {
+        if looking.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
+            let worker = gateway.clone();
+            looking = Some(tokio::task::spawn_blocking(move || worker.look_at_disks()));
+        }
+        let hangs = gateway.looked.begun().is_some_and(|begun| begun.elapsed() >= LOOK_PATIENCE);
+        let reason = || format!("a store hasn't answered for more than {} s", LOOK_PATIENCE.as_secs());
+        gateway.readiness.report("hanging stores", hangs.then(reason));
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_PERIOD) => {}
+            _ = stop.changed() => {}
+        }
     }
 }
 
 impl Gateway {
+    /// Notes how work in the background ended that should have gone on.
+    pub(crate) fn ended(&self, what: &str, error: tokio::task::JoinError) {
+        if error.is_panic() {
+            self.panicked(what, &*error.into_panic());
+        }
+    }
+
     fn keep_house(&self, settings: &Background, sweeps: bool, stop: &watch::Receiver<bool>) {
         // Those that are open when the server stops are done when it has started again.
         while !*stop.borrow() && self.restore_next() {}
@@ -89,26 +172,69 @@ impl Gateway {
         }
     }
 
-    /// Whether enough is staged for a set, or something has waited long enough.
-    fn is_flush_due(&self, settings: &Background) -> bool {
-        let staged = match self.archive.reading().staged_totals() {
-            Ok(staged) => staged,
+    /// Whether a set is due: enough is staged for one, something has waited long enough, or staging runs out of room.
+    fn due(&self, flush_after: Duration, since_pressed: Option<Duration>, since_old: Option<Duration>) -> Option<Due> {
+        let totals = match self.archive.reading().staged_totals() {
+            Ok(totals) => totals,
             Err(error) => {
                 tracing::error!(%error, "staging can't be looked at");
-                return false;
+                return None;
             }
         };
         let set = &self.archive.settings().set;
-        let full = u64::from(set.information) * (set.platter_mib << 20);
-        let oldest = staged.oldest_ms.map_or(0, |oldest| (now_ms() as u64).saturating_sub(oldest));
-        staged.stored_bytes >= full || (staged.versions > 0 && u128::from(oldest) >= settings.flush_after().as_millis())
+        let age_ms = totals.oldest_ms.map_or(0, |oldest| (now_ms() as u64).saturating_sub(oldest));
+        let staged = Staged {
+            versions: totals.versions,
+            bytes: totals.stored_bytes,
+            age: Duration::from_millis(age_ms),
+            room: self.room_left(&totals),
+            refused: self.room.was_refused(),
+            full: u64::from(set.information) * (set.platter_mib << 20),
+            since_pressed,
+            since_old,
+        };
+        staged.due(flush_after)
     }
 
-    fn flush(&self) {
+    /// Writes a set, and tells log and readiness what came of it. `false` if nothing was written.
+    fn write_set(&self, due: Due) -> bool {
+        let _alone = self.flushing();
+        self.room.begin_set();
         match self.archive.flush_set(&Log) {
-            Ok(Some(report)) => tracing::info!(?report, "a set was written"),
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "what is staged can't be written to platters; it stays staged"),
+            Ok(Some(report)) => {
+                tracing::info!(?due, ?report, "a set was written");
+                self.readiness.report("platters", None);
+                true
+            }
+            Ok(None) => {
+                // Another flush may have been quicker. What stays behind can't be read, and was reported.
+                self.readiness.report("platters", None);
+                false
+            }
+            Err(error) => {
+                tracing::error!(%error, ?due, "what is staged can't be written to platters; it stays staged");
+                let reason = "writing a set failed, so what is put stays in staging; the log has the reason".to_owned();
+                self.readiness.report("platters", Some(reason));
+                false
+            }
         }
+    }
+
+    /// Looks at stores and staging, and reports what was found.
+    pub(crate) fn look_at_disks(&self) {
+        self.look_at_stores();
+        self.look_at_staging();
+    }
+
+    /// Reports whether staging takes puts.
+    fn look_at_staging(&self) {
+        let reason = match self.archive.reading().staged_totals() {
+            Ok(staged) if self.room_left(&staged) == Some(0) => {
+                Some("staging is full, so puts are refused until a set is written".to_owned())
+            }
+            Ok(_) => None,
+            Err(_) => Some("the catalogue can't be read; the log has the reason".to_owned()),
+        };
+        self.readiness.report("staging", reason);
     }
 }

@@ -34,23 +34,34 @@ enum At {
 
 /// Chunks as they come, and as they go on.
 #[derive(Debug)]
-pub(crate) struct Chunks(At);
+pub(crate) struct Chunks {
+    at: At,
+    /// Bytes of the chunk that the framework is gathering.
+    gathered: u64,
+}
 
 impl Chunks {
     pub(crate) fn new() -> Self {
-        Self(At::Head(BytesMut::new()))
+        Self { at: At::Head(BytesMut::new()), gathered: 0 }
+    }
+
+    /// Bytes that the framework holds of a chunk that it gathers.
+    pub(crate) fn gathered(&self) -> u64 {
+        self.gathered
     }
 
     /// Takes the next piece of the body, and adds what goes on to `out`.
     pub(crate) fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), TooLarge> {
         while !piece.is_empty() {
-            match &mut self.0 {
+            match &mut self.at {
                 At::Head(head) => {
                     let end = piece.iter().position(|byte| *byte == b'\n').map_or(piece.len(), |at| at + 1);
                     head.extend_from_slice(&piece.split_to(end));
                     if head.ends_with(b"\n") || head.len() > HEAD_MAX {
                         let head = std::mem::take(head).freeze();
-                        self.0 = begin(head, out)?;
+                        // The chunk before went on when its end came.
+                        self.gathered = 0;
+                        self.at = begin(head, out)?;
                     }
                 }
                 At::Content { left, cut } => {
@@ -60,10 +71,11 @@ impl Chunks {
                     if cut {
                         out.extend([Bytes::from(format!("{:x}\r\n", now.len())), now, Bytes::from_static(b"\r\n")]);
                     } else {
+                        self.gathered += now.len() as u64;
                         out.push_back(now);
                     }
                     if left == 0 {
-                        self.0 = At::End { left: 2, cut };
+                        self.at = At::End { left: 2, cut };
                     }
                 }
                 At::End { left, cut } => {
@@ -75,7 +87,7 @@ impl Chunks {
                         out.push_back(now);
                     }
                     if *left == 0 {
-                        self.0 = At::Head(BytesMut::new());
+                        self.at = At::Head(BytesMut::new());
                     }
                 }
                 At::Behind => out.push_back(std::mem::take(&mut piece)),
@@ -86,7 +98,7 @@ impl Chunks {
 
     /// At the end of the body: what is left of a head that was cut short.
     pub(crate) fn end(&mut self) -> Option<Bytes> {
-        match &mut self.0 {
+        match &mut self.at {
             At::Head(head) if !head.is_empty() => Some(std::mem::take(head).freeze()),
             _ => None,
         }

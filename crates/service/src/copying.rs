@@ -9,6 +9,7 @@ use fulgurite_domain::{Attributes, Kind};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 use crate::state::{CopyError, StateError, copies, copy_name, now_ms};
 
 /// How old the newest copy may be when something was changed since.
@@ -74,10 +75,11 @@ impl Gateway {
         let writing = tokio::task::spawn_blocking(move || {
             state.write_copy(&mut |piece| pieces_in.blocking_send(piece).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
         });
-        let mut upload = self.intake.upload();
+        let mut upload = self.receiving(Holder::own());
         while let Some(piece) = pieces.recv().await {
             self.write(&mut upload, &piece, u64::MAX).await;
         }
+        let upload = upload.upload();
         let changes = writing.await.map_err(|_| NotCopied::Ended)??;
         let id = upload.id();
         let mut attributes = Attributes::default();

@@ -21,6 +21,9 @@ use crate::state::State;
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
 /// The most rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
+/// The most headers that a browser may ask for, and their bytes.
+const ASKED_MAX: usize = 128;
+const ASKED_BYTES_MAX: usize = 8 << 10;
 /// The most that they may be together as they are kept, as with AWS.
 pub(crate) const RULES_BYTES_MAX: usize = 64 << 10;
 
@@ -70,7 +73,8 @@ impl Rule {
     }
 
     fn fits(&self, asked: &Asked<'_>) -> bool {
-        let is_allowed = |name: &String| self.headers.iter().any(|pattern| like(&pattern.to_ascii_lowercase(), name));
+        // At most every byte asked for is compared with every pattern: both are bounded, and nothing is copied.
+        let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_header(pattern, name));
         self.methods.iter().any(|method| method == asked.method)
             && self.origins.iter().any(|pattern| like(pattern, asked.origin))
             && asked.headers.iter().all(is_allowed)
@@ -85,12 +89,21 @@ fn like(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// The same for names of headers, which have no case.
+fn like_header(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
+    let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return pattern.eq_ignore_ascii_case(name) };
+    let (start, end) = (&pattern[..star], &pattern[star + 1..]);
+    name.len() >= start.len() + end.len()
+        && name[..start.len()].eq_ignore_ascii_case(start)
+        && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
+}
+
 /// What a browser asks.
 struct Asked<'a> {
     origin: &'a str,
     method: &'a str,
-    /// In small letters.
-    headers: Vec<String>,
+    headers: Vec<&'a str>,
 }
 
 /// Answers browsers.
@@ -113,7 +126,10 @@ impl Cors {
             return Err(bad("Invalid Access-Control-Request-Method."));
         };
         let names = text(header::ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
-        let names = names.split(',').map(|name| name.trim().to_ascii_lowercase()).filter(|name| !name.is_empty()).collect();
+        if names.len() > ASKED_BYTES_MAX || names.bytes().filter(|byte| *byte == b',').count() >= ASKED_MAX {
+            return Err(bad("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
+        }
+        let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         let asked = Asked { origin, method, headers: names };
         // A bucket that isn't there has no rules either: strangers are not told what there is.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
@@ -171,7 +187,7 @@ fn tell(rule: &Rule, asked: &Asked<'_>, headers: &mut HeaderMap) {
     }
     insert(header::ACCESS_CONTROL_ALLOW_METHODS, &rule.methods.join(", "));
     if !asked.headers.is_empty() {
-        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &asked.headers.join(", "));
+        insert(header::ACCESS_CONTROL_ALLOW_HEADERS, &asked.headers.join(", ").to_ascii_lowercase());
     }
     if !rule.exposed.is_empty() {
         insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, &rule.exposed.join(", "));
@@ -218,9 +234,7 @@ mod tests {
 
     #[test]
     fn a_rule_fits_what_it_allows() {
-        let fits = |origin: &str, method: &str, headers: &[&str]| {
-            rule().fits(&Asked { origin, method, headers: headers.iter().map(|name| (*name).to_owned()).collect() })
-        };
+        let fits = |origin: &str, method: &str, headers: &[&str]| rule().fits(&Asked { origin, method, headers: headers.to_vec() });
         assert!(fits("https://a.example", "PUT", &[]) && fits("https://a.example", "PUT", &["x-amz-date", "x-amz-acl"]));
         assert!(!fits("https://b.example", "PUT", &[]) && !fits("https://a.example", "GET", &[]));
         assert!(!fits("https://a.example", "PUT", &["x-amz-date", "content-type"]));

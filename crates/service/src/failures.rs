@@ -4,9 +4,13 @@ use std::borrow::Cow;
 
 use fulgurite_archive::IntakeError;
 use fulgurite_archive::catalogue::CatalogueError;
+use fulgurite_archive::object::ReadError;
 use s3s::{S3Error, S3ErrorCode, s3_error};
 
 use crate::state::StateError;
+
+/// When a client should ask again for what is on disks that can't be read: an operator has to see to them.
+const OUT_OF_REACH_RETRY_S: u32 = 60;
 
 pub(crate) fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
@@ -22,7 +26,24 @@ pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'st
 /// A failure that is ours: told in the log, and to the client without its particulars.
 pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
     tracing::error!(%error, "{what} failed");
+    internal()
+}
+
+/// What a client is told of a failure that is ours.
+pub(crate) fn internal() -> S3Error {
     s3_error!(InternalError, "The archive could not do it; its log says why. Try again.")
+}
+
+/// An object that can't be read. What is only out of reach for now may be asked for again.
+pub(crate) fn not_read(what: &str, error: &ReadError) -> S3Error {
+    let Some(hindrance) = error.hindrance() else { return failed(what, error) };
+    tracing::warn!(%error, %hindrance, "{what} failed for now");
+    let message = "The disks that hold this object can't be read now. Nothing of it is known to be lost. Try again later.";
+    let mut told = S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", OUT_OF_REACH_RETRY_S.into());
+    told.set_headers(headers);
+    told
 }
 
 pub(crate) fn state_failed(error: StateError) -> S3Error {

@@ -8,20 +8,22 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use s3s::dto::{CopySource, ETagCondition, Tag, Timestamp, TimestampFormat};
 
 use crate::between::{mend_range, pass_over, unsigned};
-use crate::checksums::Claims;
+use crate::checksums::{Claims, Trailing};
 use crate::policy::{Answer, Facts, Network, Origin, Policy, Question, like};
 use crate::receive::length_of;
 use crate::s3::copy::parse_range;
 use crate::s3::pages::{decode_token, encode_token};
 use crate::s3::retrieve;
 use crate::settings::Settings;
-use crate::signatures::{is_form, is_of_signature, refuse};
+use crate::signatures::{Signing, check, is_form, is_of_signature};
 use crate::state::Account;
 use crate::tags;
 use crate::tar::{self, BLOCK_BYTES, Entry};
 use crate::version::{Version, http_date, ms_of};
 
+mod operations;
 mod requests;
+mod signing;
 
 pub use requests::Requests;
 
@@ -91,9 +93,9 @@ pub fn head(text: &str) {
     let Some(Ok(uri)) = lines.next().map(str::parse::<Uri>) else { return };
     let Some(mut headers) = headers_of(lines) else { return };
 
-    let refused = refuse(&uri, &headers, "us-east-1");
+    let signing = check(&uri, &headers, "us-east-1");
     if uri.query().is_none() && !headers.contains_key(header::AUTHORIZATION) {
-        assert!(refused.is_none(), "there is no signature to be refused");
+        assert!(!matches!(signing, Ok(Signing::Header | Signing::Url)), "there is no signature");
     }
     let bare = unsigned(uri.clone());
     let names = bare.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
@@ -107,7 +109,7 @@ pub fn head(text: &str) {
     if let Ok(claims) = Claims::of(&headers) {
         let mut sums = claims.begin(None);
         sums.update(b"body");
-        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), None);
+        let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &Trailing::default());
     }
     pass_over(&mut headers);
     assert!(mend_range(&headers).is_none(), "what was mended is read as it stands");
@@ -202,9 +204,7 @@ pub fn record(data: &[u8]) {
     let row = VersionRow { key: VersionKey(1), id: VersionId([1; 16]), record, sealed: true, stored_bytes, archived: true };
     let version = Version::new(row);
     let _ = (version.id(), version.etag(), version.size(), version.metadata(), version.class(), version.is_cold(), version.class_header());
-    for time in [Some(version.modified()), version.expires()].into_iter().flatten() {
-        let _ = (ms_of(&time), http_date(&time));
-    }
+    let _ = (ms_of(&version.modified()), http_date(&version.modified()), version.expires());
     let _ = (version.sums(), version.checksum_type(), version.part_sum(0), version.part_sum(1), version.part_sum(usize::MAX));
     if let Some(sizes) = version.parts() {
         let _ = retrieve_part(&version, sizes.len());
@@ -234,6 +234,8 @@ mod tests {
 
     /// So many changed forms of each seed, the same each time.
     const CHANGED: u64 = 200;
+    /// So many requests are drawn.
+    const DRAWN: u32 = 4_000;
 
     /// The seeds of a target in the order of their names, each followed by changed forms of it.
     fn inputs(target: &str) -> Vec<Vec<u8>> {
@@ -298,5 +300,28 @@ mod tests {
         let answered =
             inputs("request").iter().step_by(5).filter_map(|input| requests.answer(input)).filter(StatusCode::is_success).count();
         assert!(answered > 100, "{answered} were done");
+    }
+
+    #[test]
+    fn no_operation_fails_for_any_headers_and_parameters() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let requests = Requests::new(folder.path());
+        let (mut state, mut done, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0, 0);
+        for _ in 0..DRAWN {
+            let data: Vec<u8> = std::iter::repeat_with(|| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 32) as u8
+            })
+            .take(120)
+            .collect();
+            match requests.answer_drawn(&data).0 {
+                Some(status) if status.is_success() => done += 1,
+                Some(_) => refused += 1,
+                None => {}
+            }
+        }
+        assert!(done > DRAWN / 10 && refused > DRAWN / 10, "{done} were done, {refused} refused");
     }
 }

@@ -1,7 +1,8 @@
 //! The gateway between S3 and the archive: what all operations share.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
@@ -11,26 +12,27 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::buffers::Buffers;
 use crate::caller::Caller;
+use crate::control::Turns;
 use crate::errors::more;
-use crate::failures::{catalogue_failed, no_such_bucket, slow_down, state_failed};
+use crate::failures::{catalogue_failed, no_such_bucket, state_failed};
 use crate::hashing::Md5s;
+use crate::liveness::{self, Liveness};
+use crate::memory::{Budget, Memory};
 use crate::names::{Buckets, Names, object_name};
 use crate::parts::Parts;
+use crate::readiness::Readiness;
+use crate::room::Room;
+use crate::scrubbing::Scrubbed;
 use crate::state::{Account, Bucket, Quota, State, now_ms};
+use crate::stores::Looked;
 use crate::version::Version;
 
-/// KiB of content on its way to staging, over all requests (I9).
-const INCOMING_KIB: usize = 128 << 10;
 /// Objects and uploads that are read to be put anew at once. Each has a thread, which waits while what it read is put.
 const REREADS: usize = 16;
-/// KiB that all batches to be retrieved may hold at once (I9).
-pub(crate) const BATCHES_KIB: usize = 256 << 10;
-/// Room on the staging disk that puts leave: for the databases' logs, and for removals.
-const RESERVE: u64 = 256 << 20;
 /// Objects that are read for clients at once, beyond small ones.
 const OUTGOING: usize = 64;
-/// Records of 1 MiB that were read and wait for clients, over all requests (I9).
-const OUTGOING_RECORDS: usize = 128;
+/// MiB of the whole server, and connections, where nobody says how many.
+const DEFAULTS: (u64, usize) = (1_536, 1_024);
 
 /// The archive as S3 has it.
 pub struct Gateway {
@@ -41,7 +43,12 @@ pub struct Gateway {
     pub(crate) names: Names,
     /// A bucket is removed when nothing is being put into it.
     pub(crate) buckets: Buckets,
-    pub(crate) incoming: Arc<Semaphore>,
+    /// For content on its way to staging.
+    pub(crate) incoming: Memory,
+    /// For bodies and chunks that are gathered whole.
+    pub(crate) gathered: Memory,
+    /// For answers that are whole in memory.
+    pub(crate) answers: Memory,
     pub(crate) outgoing: Arc<Semaphore>,
     pub(crate) outgoing_records: Arc<Semaphore>,
     /// KiB that batches may hold.
@@ -57,11 +64,25 @@ pub struct Gateway {
     pub(crate) started_ms: i64,
     /// There is something to do in the background.
     pub(crate) work: Notify,
+    /// Whether the process can go on.
+    pub(crate) liveness: Liveness,
     pub(crate) region: String,
     /// What an account may ask to be restored, unless it has a quota of its own.
     pub(crate) restores: Quota,
     /// The account whose restore was done last.
     pub(crate) turn: Mutex<String>,
+    /// Why the server isn't ready, if it isn't.
+    pub(crate) readiness: Readiness,
+    /// How much may be staged.
+    pub(crate) room: Room,
+    /// What was found of the stores.
+    pub(crate) looked: Looked,
+    /// Held by whoever writes sets: two would write the same objects twice.
+    flushing: Mutex<()>,
+    /// Which command of the command line is being carried out.
+    pub(crate) turns: Turns,
+    /// What the server's own scrubbing has done.
+    pub(crate) scrubbed: Scrubbed,
 }
 
 impl fmt::Debug for Gateway {
@@ -76,8 +97,17 @@ impl Gateway {
     /// # Errors
     /// [`ArchiveError`] if the system gives no thread.
     pub fn new(state: Arc<State>, region: String, restores: Quota) -> Result<Self, ArchiveError> {
+        let budget = Budget::new(DEFAULTS.0, 0, DEFAULTS.1).expect("the defaults are enough");
+        Self::within(state, region, restores, &budget)
+    }
+
+    /// The same, with memory divided otherwise.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the system gives no thread.
+    pub(crate) fn within(state: Arc<State>, region: String, restores: Quota, budget: &Budget) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
-        let incoming = Arc::new(Semaphore::new(INCOMING_KIB));
+        let incoming = Memory::new(budget.incoming);
         Ok(Self {
             intake: Intake::open(archive.clone())?,
             archive,
@@ -90,16 +120,59 @@ impl Gateway {
             copying: tokio::sync::Mutex::default(),
             started_ms: now_ms(),
             work: Notify::new(),
+            liveness: Liveness::default(),
             names: Names::default(),
             buckets: Buckets::default(),
             incoming,
+            gathered: Memory::new(budget.gathered),
+            answers: Memory::new(budget.answers),
             outgoing: Arc::new(Semaphore::new(OUTGOING)),
-            outgoing_records: Arc::new(Semaphore::new(OUTGOING_RECORDS)),
-            batches: Arc::new(Semaphore::new(BATCHES_KIB)),
+            outgoing_records: Arc::new(Semaphore::new(budget.outgoing_records)),
+            batches: Arc::new(Semaphore::new(budget.batches_kib)),
             region,
             restores,
             turn: Mutex::default(),
+            readiness: Readiness::default(),
+            room: Room::default(),
+            looked: Looked::default(),
+            flushing: Mutex::new(()),
+            turns: Turns::default(),
+            scrubbed: Scrubbed::default(),
         })
+    }
+
+    /// Notes a panic that was caught, and whether the process can go on after it.
+    pub(crate) fn panicked(&self, what: &str, panic: &(dyn Any + Send)) {
+        let message = liveness::message(panic);
+        tracing::error!(message, "{what} panicked");
+        // Whichever lock it is: what it guards is in an unknown state, and each later use of it panics too.
+        if message.contains("PoisonError") {
+            self.liveness.fail(format!("a lock is poisoned: {message}"));
+        }
+        self.check_liveness();
+    }
+
+    /// Looks for what a panic may have left behind.
+    pub(crate) fn check_liveness(&self) {
+        if self.state.is_poisoned() {
+            self.liveness.fail("the lock of the service's database is poisoned: a panic left it in an unknown state");
+        }
+        if !self.intake.is_running() {
+            self.liveness.fail("the intake has ended: nothing can be put or removed any more");
+        }
+    }
+
+    /// Bounds what may be staged, as the settings say.
+    #[must_use]
+    pub fn with_staging_limit(mut self, bytes: Option<u64>) -> Self {
+        self.room = Room::new(bytes);
+        self
+    }
+
+    /// Waits until nobody else writes sets.
+    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
+        // The guard protects no data. A flush that panicked left its set to be given up by the next start.
+        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bucket of this name.
@@ -125,8 +198,8 @@ impl Gateway {
     pub(crate) fn by_id(&self, bucket: &str, key: &str, id: &str) -> S3Result<Option<Version>> {
         let name = object_name(bucket, key);
         if id == "null" {
-            let versions = self.versions(&name)?;
-            return Ok(versions.into_iter().map(Version::new).find(Version::is_null));
+            let row = self.archive.reading().null_version(&name).map_err(catalogue_failed)?;
+            return Ok(row.map(Version::new));
         }
         let id: VersionId = id.parse().map_err(|_| s3_error!(InvalidArgument, "Invalid version id specified"))?;
         let row = self.archive.reading().version(&name, id).map_err(catalogue_failed)?;
@@ -185,19 +258,6 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
         headers.insert("last-modified", modified);
     }
     headers
-}
-
-impl Gateway {
-    /// Whether there is room for so much content, with some left: a disk that is full to the last byte helps nobody to empty it.
-    pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
-        match self.archive.staging().free_bytes() {
-            Some(free) if free < bytes.saturating_add(RESERVE) => {
-                tracing::warn!(free, bytes, "staging has too little room");
-                Err(slow_down())
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// What tells a request that its change survives a crash. The name, or what else is given, is held until then, also where the client goes away before:

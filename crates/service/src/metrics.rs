@@ -93,8 +93,42 @@ impl Gateway {
         if let Some(free) = self.archive.staging().free_bytes() {
             gauge("fulgurite_staging_free_bytes", "Room that is left for staging.", free);
         }
+        gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.readiness.reasons().is_empty().into());
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open);
+        }
+        if let Ok(platters) = self.archive.reading().platters() {
+            let now = crate::state::now_ms().div_euclid(1_000) as u64;
+            let unsound = platters.iter().filter(|row| row.health.missing || row.health.lost_sectors > 0).count();
+            let never = platters.iter().filter(|row| row.health.verified.is_none()).count();
+            let oldest = platters.iter().filter_map(|row| row.health.verified).min();
+            gauge("fulgurite_platters", "Platters of all sets.", platters.len() as u64);
+            gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when they were last looked for.", unsound as u64);
+            gauge(
+                "fulgurite_platters_never_verified",
+                "Platters that were never read in full since the catalogue knows them.",
+                never as u64,
+            );
+            if let Some(oldest) = oldest {
+                let age = now.saturating_sub(oldest);
+                gauge("fulgurite_platters_oldest_verification_seconds", "Time since the longest unverified platter was read.", age);
+            }
+        }
+        let stores = self.looked.found();
+        head(&mut out, "fulgurite_stores", "gauge", "Stores by what was found when they were last looked at.");
+        for (state, names) in [("usable", &stores.usable), ("absent", &stores.absent), ("unreadable", &stores.unreadable)] {
+            let _ = writeln!(out, "fulgurite_stores{{state=\"{state}\"}} {}", names.len());
+        }
+        let scrubbed = &self.scrubbed;
+        for (name, help, counter) in [
+            ("fulgurite_scrub_platters_total", "Platters that the server verified by itself.", &scrubbed.platters),
+            ("fulgurite_scrub_bytes_total", "Bytes that were read for that.", &scrubbed.bytes),
+            ("fulgurite_scrub_unsound_total", "Platters that it found damaged or missing.", &scrubbed.unsound),
+            ("fulgurite_scrub_repaired_total", "Platters that it wrote anew.", &scrubbed.repaired),
+            ("fulgurite_scrub_lost_versions_total", "Versions that it found lost.", &scrubbed.lost_versions),
+        ] {
+            head(&mut out, name, "counter", help);
+            let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
         }
         out
     }

@@ -110,7 +110,7 @@ impl Source {
         while !range.is_empty() {
             let found = self.read_some(&mut reader, &mut range).map_err(|error| {
                 tracing::error!(%error, name = %self.opened.version().record.name.display(), "an object can't be read");
-                error.to_string().into()
+                StdError::from(error)
             });
             let is_wrong = found.is_err();
             let sent = runtime.block_on(async { tokio::time::timeout(WAIT, read.send(found)).await });

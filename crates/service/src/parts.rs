@@ -13,8 +13,7 @@ use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, WrappedKey, stored_bytes};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
+use crate::memory::{Holder, Memory, Share};
 use crate::state::{Part, now_ms, random};
 
 /// Frames that are written, or read, at once.
@@ -26,13 +25,13 @@ const FOLDER: &str = "uploads";
 pub(crate) struct Parts {
     archive: Arc<Archive>,
     folder: PathBuf,
-    /// KiB of memory for content on its way in, over all requests.
-    incoming: Arc<Semaphore>,
+    /// Memory for content on its way in, over all requests.
+    incoming: Memory,
 }
 
 impl Parts {
     /// The parts of an archive's uploads.
-    pub(crate) fn open(archive: Arc<Archive>, incoming: Arc<Semaphore>) -> io::Result<Self> {
+    pub(crate) fn open(archive: Arc<Archive>, incoming: Memory) -> io::Result<Self> {
         let folder = archive.home().join(FOLDER);
         if !folder.exists() {
             std::fs::create_dir(&folder)?;
@@ -45,8 +44,8 @@ impl Parts {
         self.folder.join(format!("{file}.part"))
     }
 
-    /// Begins a part of about `expected` bytes.
-    pub(crate) fn begin(&self, expected: u64) -> io::Result<PartWriter> {
+    /// Begins a part of about `expected` bytes, which takes memory in this name.
+    pub(crate) fn begin(&self, expected: u64, holder: &Holder) -> io::Result<PartWriter> {
         let id = VersionId::new(now_ms() as u64, random());
         let key = ObjectKey::new(random());
         let path = self.path(id);
@@ -59,7 +58,9 @@ impl Parts {
             path: Some(path),
             folder: self.folder.clone(),
             incoming: self.incoming.clone(),
+            holder: holder.clone(),
             share: None,
+            frames_at_once: 0,
             expected,
             payload: Vec::new(),
             frame: 0,
@@ -118,9 +119,12 @@ pub(crate) struct PartWriter {
     /// None when it is to stay.
     path: Option<PathBuf>,
     folder: PathBuf,
-    incoming: Arc<Semaphore>,
-    /// The payload's share of the memory.
-    share: Option<OwnedSemaphorePermit>,
+    incoming: Memory,
+    holder: Holder,
+    /// The payload's share of the memory, if it is more than a frame.
+    share: Option<Share>,
+    /// How many frames the payload takes; none before it is begun.
+    frames_at_once: usize,
     expected: u64,
     /// Sealed frames, and one that is being filled.
     payload: Vec<u8>,
@@ -130,15 +134,16 @@ pub(crate) struct PartWriter {
 }
 
 impl PartWriter {
-    /// Adds content. Waits for its share of the memory that all requests have.
+    /// Adds content: many frames at once if there is a share of the memory that all requests have, and else one after the other, which needs none.
     pub(crate) async fn write(&mut self, mut content: &[u8]) -> io::Result<()> {
         while !content.is_empty() {
-            if self.share.is_none() {
+            if self.frames_at_once == 0 {
                 let left = self.expected.saturating_sub(self.size).max(content.len() as u64).min((FRAMES_AT_ONCE * FRAME_BYTES) as u64);
                 let stored = stored_bytes(left) as usize;
-                let kib = stored.div_ceil(1 << 10) as u32;
-                self.share = Some(self.incoming.clone().acquire_many_owned(kib).await.expect("it is never closed"));
-                self.payload.reserve_exact(stored);
+                // A client that has sent nothing yet gets nothing.
+                self.share = if self.size > 0 && left > FRAME_BYTES as u64 { self.incoming.take(&self.holder, stored) } else { None };
+                self.frames_at_once = if self.share.is_some() { FRAMES_AT_ONCE } else { 1 };
+                self.payload.reserve_exact(if self.share.is_some() { stored } else { stored.min(STORED_FRAME_BYTES) });
             }
             let (now, later) = content.split_at(content.len().min(FRAME_BYTES - (self.payload.len() - self.frame)));
             self.payload.extend_from_slice(now);
@@ -146,7 +151,7 @@ impl PartWriter {
             content = later;
             if self.payload.len() - self.frame == FRAME_BYTES {
                 self.seal_frame();
-                if self.payload.len() == FRAMES_AT_ONCE * STORED_FRAME_BYTES {
+                if self.payload.len() == self.frames_at_once * STORED_FRAME_BYTES {
                     self.write_out().await?;
                 }
             }
@@ -166,7 +171,7 @@ impl PartWriter {
         self.written += payload.len() as u64;
         let written = tokio::task::spawn_blocking(move || file.write_all_at(&payload, at));
         written.await.map_err(io::Error::other)??;
-        (self.share, self.frame) = (None, 0);
+        (self.share, self.frame, self.frames_at_once) = (None, 0, 0);
         Ok(())
     }
 

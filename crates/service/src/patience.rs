@@ -16,46 +16,71 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What it has to take in that time: 1 KiB a second.
 const LEAST: u64 = 64 << 10;
 
+/// Waits for a client, for so long over so many bytes. Time in which nobody waits for it does not count.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    patience: Duration,
+    least: u64,
+    /// Since when it is waited for.
+    waits: Option<Instant>,
+    /// How long it was waited for since so many bytes were moved.
+    waited: Duration,
+    moved: u64,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Pace {
+    pub(crate) fn new(patience: Duration, least: u64) -> Self {
+        let alarm = Box::pin(tokio::time::sleep(patience));
+        Self { patience, least, waits: None, waited: Duration::ZERO, moved: 0, alarm }
+    }
+
+    /// From now on so many bytes have to be moved in the time.
+    pub(crate) fn demand(&mut self, patience: Duration, least: u64) {
+        (self.patience, self.least) = (patience, least);
+    }
+
+    /// The client has moved some bytes.
+    pub(crate) fn moved(&mut self, bytes: u64) {
+        if let Some(since) = self.waits.take() {
+            self.waited += since.elapsed();
+        }
+        self.moved += bytes;
+        if self.moved >= self.least {
+            (self.waited, self.moved) = (Duration::ZERO, 0);
+        }
+    }
+
+    /// The client is waited for. Ready when it was for too long.
+    pub(crate) fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.waits.is_none() {
+            let now = Instant::now();
+            self.waits = Some(now);
+            self.alarm.as_mut().reset(now + self.patience.saturating_sub(self.waited));
+        }
+        self.alarm.as_mut().poll(context)
+    }
+}
+
 /// A stream that fails with [`io::ErrorKind::TimedOut`] when its other end takes too little.
 pub(crate) struct Patient<S> {
     stream: S,
-    /// Since when a write waits.
-    waits: Option<Instant>,
-    /// How long writes have waited since so many bytes were taken.
-    waited: Duration,
-    taken: u64,
-    alarm: Pin<Box<Sleep>>,
+    pace: Pace,
 }
 
 impl<S> Patient<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Self { stream, waits: None, waited: Duration::ZERO, taken: 0, alarm: Box::pin(tokio::time::sleep(PATIENCE)) }
+        Self { stream, pace: Pace::new(PATIENCE, LEAST) }
     }
 
     /// What becomes of a write, by what the stream says.
     fn look(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(written) => {
-                if let Some(since) = self.waits.take() {
-                    self.waited += since.elapsed();
-                }
-                self.taken += *written.as_ref().unwrap_or(&0) as u64;
-                if self.taken >= LEAST {
-                    (self.waited, self.taken) = (Duration::ZERO, 0);
-                }
+                self.pace.moved(*written.as_ref().unwrap_or(&0) as u64);
                 Poll::Ready(written)
             }
-            Poll::Pending => {
-                if self.waits.is_none() {
-                    let now = Instant::now();
-                    self.waits = Some(now);
-                    self.alarm.as_mut().reset(now + PATIENCE.saturating_sub(self.waited));
-                }
-                match self.alarm.as_mut().poll(context) {
-                    Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                    Poll::Pending => Poll::Pending,
-                }
-            }
+            Poll::Pending => self.pace.poll_late(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
         }
     }
 }

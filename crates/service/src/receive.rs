@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fulgurite_archive::Upload;
+use fulgurite_format::FRAME_BYTES;
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3Result, s3_error};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use crate::checksums::{Algorithm, Claims, Summing};
 use crate::failures::custom;
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 
 /// The most content of one put or part, as with AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
@@ -21,7 +23,7 @@ pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
 const RECORD_CONTENT: usize = 1 << 20;
 /// How long a client may send nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that its record takes.
+/// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that it takes.
 const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
 /// How often a client that sends nothing is thought of.
 const LOOK: Duration = Duration::from_secs(5);
@@ -50,23 +52,28 @@ pub(crate) struct Body {
     /// It may end before.
     or_less: bool,
     received: u64,
-    /// KiB of memory that all requests of its kind share, and how few are too few for the next of them.
-    memory: Arc<Semaphore>,
-    scarce_kib: usize,
+    /// KiB of memory that all requests of its kind share, and how few are too few for the next of them; none where nobody waits for memory.
+    memory: Option<(Arc<Semaphore>, usize)>,
+    /// In whose name it takes memory.
+    holder: Holder,
     /// How long the client was waited for since so many bytes had come.
     waited: Duration,
     since: u64,
 }
 
 impl Body {
-    fn new(stream: Option<StreamingBlob>, expected: u64, memory: Arc<Semaphore>) -> Self {
-        let scarce_kib = RECORD_CONTENT >> 10;
-        Self { stream, expected, or_less: false, received: 0, memory, scarce_kib, waited: Duration::ZERO, since: 0 }
+    fn new(stream: Option<StreamingBlob>, expected: u64, holder: Holder) -> Self {
+        Self { stream, expected, or_less: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
     }
 
-    /// It takes of other memory, of which fewer than `scarce_kib` are too few for the next.
+    /// It takes of a memory of which fewer than `scarce_kib` are too few for the next.
     pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
-        Self { memory, scarce_kib, ..self }
+        Self { memory: Some((memory, scarce_kib)), ..self }
+    }
+
+    /// In whose name it takes memory.
+    pub(crate) fn holder(&self) -> &Holder {
+        &self.holder
     }
 
     /// It ends by itself, before that many bytes.
@@ -78,7 +85,7 @@ impl Body {
     pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return self.end() };
         let begun = Instant::now();
-        let is_scarce = || self.memory.available_permits() < self.scarce_kib;
+        let is_scarce = || self.memory.as_ref().is_some_and(|(memory, scarce_kib)| memory.available_permits() < *scarce_kib);
         let piece = loop {
             let piece = tokio::time::timeout(LOOK, stream.next()).await;
             let waiting = begun.elapsed();
@@ -142,10 +149,30 @@ pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)
     incomplete()
 }
 
+/// An object on its way into staging, and in whose name it takes memory.
+pub(crate) struct Receiving {
+    upload: Upload,
+    holder: Holder,
+    /// For records of one frame, which need no share: there is one at a time.
+    alone: Arc<Semaphore>,
+}
+
+impl Receiving {
+    /// All of it has come.
+    pub(crate) fn upload(self) -> Upload {
+        self.upload
+    }
+
+    /// When it was begun, milliseconds since 1970.
+    pub(crate) fn created_ms(&self) -> u64 {
+        self.upload.created_ms()
+    }
+}
+
 impl Gateway {
     /// Content of a request that is `expected` bytes long.
-    pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64) -> Body {
-        Body::new(stream, expected, self.incoming.clone())
+    pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Body {
+        Body::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
     }
 
     /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
@@ -153,25 +180,39 @@ impl Gateway {
         Summing::new(claims.begin(Some(default)), self.md5s.begin())
     }
 
-    /// Takes content into staging, in records of 1 MiB; each waits for its share of the memory that all clients have.
-    pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
-        let mut upload = self.intake.upload();
-        while let Some(piece) = body.next().await? {
-            summing.update(&piece).await;
-            self.write(&mut upload, &piece, body.expected).await;
-        }
-        Ok(upload)
+    /// Begins an object.
+    pub(crate) fn receiving(&self, holder: Holder) -> Receiving {
+        Receiving { upload: self.intake.upload(), holder, alone: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Writes content of an object of about `expected` bytes to an upload.
-    pub(crate) async fn write(&self, upload: &mut Upload, content: &[u8], expected: u64) {
+    /// Takes content into staging.
+    pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
+        let mut receiving = self.receiving(body.holder.clone());
+        while let Some(piece) = body.next().await? {
+            summing.update(&piece).await;
+            self.write(&mut receiving, &piece, body.expected).await;
+        }
+        Ok(receiving.upload())
+    }
+
+    /// Writes content of an object of about `expected` bytes: in records of 1 MiB if there is a share of the memory that all clients have, and else frame by
+    /// frame, for which each has its own. So nobody waits for memory that another holds, however slow that one is.
+    pub(crate) async fn write(&self, receiving: &mut Receiving, content: &[u8], expected: u64) {
+        let Receiving { upload, holder, alone } = receiving;
         let mut rest = content;
         while !rest.is_empty() {
             if upload.room() == 0 {
                 let left = expected.saturating_sub(upload.size()).max(rest.len() as u64).min(RECORD_CONTENT as u64) as usize;
-                let kib = left.div_ceil(1 << 10) as u32;
-                let share = self.incoming.clone().acquire_many_owned(kib).await.expect("it is never closed");
-                upload.begin_record(left, Box::new(share));
+                // A client that has sent little gets no more than that takes.
+                let share = if upload.size() > 0 && left > FRAME_BYTES { self.incoming.take(holder, left) } else { None };
+                match share {
+                    Some(share) => upload.begin_record(left, Box::new(share)),
+                    None => {
+                        // The record before has been written then.
+                        let turn = alone.clone().acquire_owned().await.expect("it is never closed");
+                        upload.begin_frame(left, Box::new(turn));
+                    }
+                }
             }
             let (now, later) = rest.split_at(rest.len().min(upload.room()));
             upload.write(now);
@@ -191,7 +232,8 @@ mod tests {
             tokio::time::sleep(pause).await;
             Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
         });
-        Body::new(Some(StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)))), pieces, memory.clone())
+        let stream = StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)));
+        Body::new(Some(stream), pieces, Holder::own()).of_memory(memory.clone(), RECORD_CONTENT >> 10)
     }
 
     async fn receive(mut body: Body) -> S3Result<u64> {
@@ -236,7 +278,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20)).await;
             Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT])), ()))
         });
-        let body = Body::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, memory);
+        let body = Body::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, Holder::own()).of_memory(memory, 1);
         assert_eq!(receive(body).await.expect("all of it"), size);
     }
 }

@@ -8,6 +8,7 @@ use fulgurite_archive::{Access, Archive, Upload, new_archive_id};
 use fulgurite_domain::Attributes;
 
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 use crate::state::{Bucket, Quota, State};
 
 /// An archive on one store, without a service.
@@ -34,7 +35,7 @@ impl Sample {
         let home = tempfile::tempdir().expect("a folder");
         let state = Arc::new(State::open(archive(home.path())).expect("a state"));
         state.add_account("ada", true).expect("an account");
-        assert!(state.add_bucket("photos", "ada", false).expect("a bucket"));
+        assert!(state.add_bucket("photos", "ada", false, None).expect("a bucket"));
         let gateway = Arc::new(Gateway::new(state, "us-east-1".into(), Quota { open: 1, bytes_a_day: 1 << 30 }).expect("a gateway"));
         Self { gateway, _home: home }
     }
@@ -45,9 +46,9 @@ impl Sample {
 
     /// Content in staging that is no object yet.
     pub(crate) async fn upload(&self, content: &[u8]) -> Upload {
-        let mut upload = self.gateway.intake.upload();
+        let mut upload = self.gateway.receiving(Holder::own());
         self.gateway.write(&mut upload, content, content.len() as u64).await;
-        upload
+        upload.upload()
     }
 
     pub(crate) async fn put(&self, key: &str, content: &[u8]) {

@@ -23,10 +23,17 @@ region = "us-east-1"
 # A domain whose subdomains are buckets: with "s3.example.org", bucket.s3.example.org is a bucket, on any port. Without it, buckets are the first part of paths.
 # domain = "s3.example.org"
 
-# Connections at once; more have to wait.
-connections = 1024
+# The memory of the whole server, MiB: what writing platters may take (limits.memory_mib in fulgurite.toml) and all that clients can make it take. Where
+# `connections` would take more than half of what is left of it for clients, there are fewer of them.
+memory_mib = 1536
 
-# Figures for Prometheus are at /-/metrics: for this machine, or for whoever sends this as a bearer token.
+# Connections at once, and from one address (an IPv4 address, or an IPv6 /64). When there are as many, those that have been idle for longest are closed for
+# new ones. 0 is no limit by address: for a server behind a proxy, from which all connections come.
+connections = 1024
+connections_per_address = 512
+
+# Figures for Prometheus are at /-/metrics, for clients that send this as a bearer token. Without it,
+# only this machine can read them: by the name localhost or a loopback address, and not through a proxy.
 # metrics_token = "…"
 
 # With these two, connections are TLS. Files in PEM; relative paths are from this folder. They are read when the server starts.
@@ -34,12 +41,27 @@ connections = 1024
 # certificate = "certificate.pem"
 # key = "key.pem"
 
+[staging]
+# Most MiB that may wait in staging. When a put doesn't fit, a set is written at once, and the client is asked to try again (503 SlowDown).
+# Without a limit, staging takes what its disk has, less 256 MiB.
+# limit_mib = 65536
+
 [background]
 # What is staged is written to platters when there is enough for a set, or when the oldest of it has waited for so many hours.
 flush_after_hours = 24
 
 # Uploads in parts that were begun so many days ago and never completed are given up.
 abandon_uploads_after_days = 30
+
+[scrub]
+# Every platter is read in full so often, the longest unverified first; with 0, only by `fulgurite verify` and `fulgurite scrub`.
+every_days = 30
+
+# At most so much is read in a second; while clients make requests, half of it.
+mib_per_s = 20
+
+# Whether damaged platters, and those missing from a store that is there, are written anew. Platters on absent or unreadable stores never are.
+repair = true
 
 [restores]
 # What an account may ask for, unless `fulgurite accounts quota` says otherwise: restores that are open at once, and GiB in a day (UTC).
@@ -58,14 +80,22 @@ pub struct Settings {
     pub region: String,
     /// A domain whose subdomains are buckets.
     pub domain: Option<String>,
+    /// Memory of the whole server, MiB.
+    pub memory_mib: u64,
     /// Connections at once.
     pub connections: usize,
-    /// Who has this may read `/-/metrics`; without it, this machine may.
+    /// Connections from one address; 0 for no limit.
+    pub connections_per_address: usize,
+    /// Who has this may read `/-/metrics`; without it, this machine may, by a loopback address or `localhost`.
     pub metrics_token: Option<String>,
     /// Certificate and key, for TLS.
     pub tls: Option<Tls>,
+    /// How much may be staged.
+    pub staging: Staging,
     /// What is done beside requests.
     pub background: Background,
+    /// How platters are verified.
+    pub scrub: Scrub,
     /// What an account may ask for.
     pub restores: Restores,
 }
@@ -80,6 +110,22 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
+/// How much may be staged.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Staging {
+    /// Most MiB that may wait to be written to platters; without it, what the disk has room for.
+    pub limit_mib: Option<u64>,
+}
+
+impl Staging {
+    /// Most bytes that may wait to be written to platters.
+    #[must_use]
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.limit_mib.map(|mib| mib.saturating_mul(1 << 20))
+    }
+}
+
 /// What is done beside requests.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -88,6 +134,24 @@ pub struct Background {
     pub flush_after_hours: u64,
     /// After how many days uploads in parts are given up.
     pub abandon_uploads_after_days: u64,
+}
+
+/// How the server verifies platters by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scrub {
+    /// Days after which a platter is verified again; 0 switches it off.
+    pub every_days: u64,
+    /// MiB that are read in a second at most.
+    pub mib_per_s: u64,
+    /// Whether platters that are damaged or missing are written anew.
+    pub repair: bool,
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        Self { every_days: 30, mib_per_s: 20, repair: true }
+    }
 }
 
 /// What an account may ask for, unless it has a quota of its own.
@@ -126,10 +190,14 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 9_000)),
             region: "us-east-1".to_owned(),
             domain: None,
+            memory_mib: 1_536,
             connections: 1_024,
+            connections_per_address: 512,
             metrics_token: None,
             tls: None,
+            staging: Staging::default(),
             background: Background::default(),
+            scrub: Scrub::default(),
             restores: Restores::default(),
         }
     }

@@ -14,7 +14,7 @@ pub(crate) mod attribute {
     /// The ETag, without quotes.
     pub(crate) const ETAG: &str = "etag";
     /// Present on the null version of a name: put while versions were not kept.
-    pub(crate) const NULL: &str = "null";
+    pub(crate) const NULL: &str = fulgurite_archive::catalogue::NULL;
     /// The storage class, if it isn't `STANDARD`.
     pub(crate) const CLASS: &str = "storage-class";
     /// Name of a checksum's algorithm, in lower case, is put behind it; the value is Base64.
@@ -35,10 +35,14 @@ pub(crate) mod attribute {
     pub(crate) const LEGAL_HOLD: &str = "legal-hold";
     /// User metadata stand behind it.
     pub(crate) const META: &str = "meta-";
+    /// User metadata that can't have attributes of their own, because of a long name or because there are many: a JSON object of texts.
+    pub(crate) const MORE_META: &str = "more-metadata";
     /// The upload in parts that it came by.
     pub(crate) const UPLOAD: &str = "upload";
-    /// When a client said it expires, seconds since 1970, decimal.
-    pub(crate) const EXPIRES: &str = "expires";
+    /// When a client said it expires, seconds since 1970, decimal. Not written any more: what clients say need not be a time.
+    pub(crate) const EXPIRES_SECONDS: &str = "expires";
+    /// What a client said of when it expires, as it was sent.
+    pub(crate) const EXPIRES: &str = "expires-as-sent";
 }
 
 /// A version, with the words of S3.
@@ -87,15 +91,23 @@ impl Version {
         self.attributes().text(name).map(str::to_owned)
     }
 
-    pub(crate) fn expires(&self) -> Option<Timestamp> {
-        self.attributes().text(attribute::EXPIRES)?.parse().ok().map(|seconds: i64| timestamp(seconds.saturating_mul(1_000)))
+    /// What `Expires` says.
+    pub(crate) fn expires(&self) -> Option<http::HeaderValue> {
+        if let Some(sent) = self.attributes().get(attribute::EXPIRES) {
+            return http::HeaderValue::from_bytes(sent).ok();
+        }
+        let seconds: i64 = self.attributes().text(attribute::EXPIRES_SECONDS)?.parse().ok()?;
+        http_date(&timestamp(seconds.saturating_mul(1_000)))
     }
 
     /// User metadata.
     pub(crate) fn metadata(&self) -> Option<Metadata> {
         let all = self.attributes().0.range(attribute::META.to_owned()..);
         let mine = all.map_while(|(name, value)| Some((name.strip_prefix(attribute::META)?, value)));
-        let metadata: Metadata = mine.map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned())).collect();
+        let mut metadata: Metadata = mine.map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned())).collect();
+        // A record from elsewhere may have anything there.
+        let more = self.attributes().get(attribute::MORE_META).and_then(|json| serde_json::from_slice::<Metadata>(json).ok());
+        metadata.extend(more.into_iter().flatten());
         (!metadata.is_empty()).then_some(metadata)
     }
 

@@ -53,6 +53,11 @@ pub(super) fn tests(session: &Session) -> Outcome {
     program::judge_tests(command, Channel::Output, Tally::read_cargo_test)
 }
 
+/// The program as users get it, for the steps that test it from outside.
+pub(super) fn release(session: &Session) -> Outcome {
+    program::judge(cargo(session, &["build", "--release", "--locked", "--package", "fulgurite"]))
+}
+
 pub(super) fn docs(session: &Session) -> Outcome {
     let mut command = cargo(session, &["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
     let given = env::var("RUSTDOCFLAGS").unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Everything the project checks, step after step, up to the first that fails.
 //!
 //! A step that can't run on this machine is skipped, with its reason. Where `CI` is set nobody reads reasons, so there it fails.
-//! All cargo steps share one target directory and the dev profile; dependencies are checked once for clippy and rustdoc, and built once
-//! for the tests.
+//! All cargo steps share one target directory. Dependencies are checked once for clippy and rustdoc, built once with the dev profile for the
+//! tests, and once with the release profile for the program that the steps behind `release` test from outside.
 
 use std::env;
 use std::fmt;
@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use crate::check;
 use crate::tally::Tally;
 
+mod attacks;
 mod cargo;
 mod clients;
 mod program;
 mod python;
+mod readme;
 mod s3;
 
 /// Where the steps run, and how strict.
@@ -52,12 +54,15 @@ const STEPS: &[Step] = &[
     Step { name: "tests", what: "cargo test --workspace --all-features --locked --no-fail-fast", run: cargo::tests },
     Step { name: "docs", what: "cargo doc --workspace --all-features --no-deps --locked, warnings denied", run: cargo::docs },
     Step { name: "python", what: "python3 -m unittest discover -s tools", run: python::tests },
-    Step { name: "s3", what: "python3 -m pytest tests/s3, against the program that `tests` has built", run: s3::tests },
     Step {
-        name: "clients",
-        what: "python3 -m pytest tests/clients: the clients that people have, against the same program",
-        run: clients::tests,
+        name: "release",
+        what: "cargo build --release --locked --package fulgurite: the program for the steps below",
+        run: cargo::release,
     },
+    Step { name: "readme", what: "the commands of the README's five minutes, as they are written", run: readme::tests },
+    Step { name: "s3", what: "python3 -m pytest tests/s3", run: s3::tests },
+    Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients beside an honest one", run: attacks::tests },
+    Step { name: "clients", what: "python3 -m pytest tests/clients: the clients that people have", run: clients::tests },
 ];
 
 /// How a step ended, and what it counted.

@@ -1,7 +1,7 @@
 //! The tests of the S3 service. They are Python because what they test is what today's clients see, and boto3 is one of them.
 //!
 //! ```text
-//! a Python of 3.11 or later -> target/xtask-s3-venv -- pip install -r tests/s3/requirements.txt -> pytest, against target/debug/fulgurite
+//! a Python of 3.11 or later -> target/xtask-s3-venv -- pip install -r tests/s3/requirements.txt -> pytest, against target/release/fulgurite
 //!                                    \- as it was made for the same requirements, it is used again -/
 //! ```
 
@@ -17,7 +17,7 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 const FOLDER: &str = "tests/s3";
-const REQUIREMENTS: &str = "tests/s3/requirements.txt";
+pub(super) const REQUIREMENTS: &str = "tests/s3/requirements.txt";
 
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
@@ -28,20 +28,20 @@ pub(super) fn tests(session: &Session) -> Outcome {
     tested().unwrap_or_else(|outcome| outcome)
 }
 
-/// What the step `tests` has built.
+/// What the step `release` has built: the program as users get it.
 pub(super) struct Built {
     /// The target directory.
     pub(super) target: PathBuf,
-    program: PathBuf,
+    pub(super) program: PathBuf,
 }
 
 impl Built {
     pub(super) fn find(session: &Session) -> Result<Self, Outcome> {
         let workspace = Workspace::read_members(&session.root).map_err(|error| unreadable(error.to_string()))?;
         let target = workspace.target_directory;
-        let program = target.join(format!("debug/fulgurite{EXE_SUFFIX}"));
+        let program = target.join(format!("release/fulgurite{EXE_SUFFIX}"));
         if !program.is_file() {
-            return Err(unreadable(format!("{} isn't built; the step `tests` does that", program.display())));
+            return Err(unreadable(format!("{} isn't built; the step `release` does that", program.display())));
         }
         Ok(Self { target, program })
     }

@@ -29,6 +29,7 @@ macro_rules! conformance {
             a_put_of_many_is_there_whole_or_not_at_all
             a_put_whose_places_leave_bytes_out_is_refused
             versions_of_a_name_come_newest_first
+            the_null_version_of_a_name_is_found_wherever_it_is
             listings_are_in_byte_order_whatever_the_bytes
             a_listing_gives_every_version_once_whatever_the_page
             a_listing_of_newest_gives_every_name_once_whatever_the_page

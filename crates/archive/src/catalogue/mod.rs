@@ -15,10 +15,16 @@
 mod conformance;
 mod sqlite;
 
+use serde::{Deserialize, Serialize};
+
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
 
 pub use sqlite::SqliteCatalogue;
 pub(crate) use sqlite::fault::is_damage;
+
+/// The attribute that marks a version as the null version of its name: S3 has one that isn't found by an identifier, but by being it. The only
+/// attribute that the archive knows of.
+pub const NULL: &str = "null";
 
 /// How the catalogue counts versions. Short, and meaningless outside of this catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,6 +78,17 @@ pub struct Change {
     pub forgotten: Vec<VersionKey>,
     /// The tombstones that were staged for them.
     pub tombstones: Vec<StagedTombstone>,
+    /// Where what is acknowledged with this change, or before, ends in the segments that were written to.
+    pub ends: Vec<SegmentEnd>,
+}
+
+/// Where what is acknowledged of a segment ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentEnd {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Bytes from its front on. What follows was not acknowledged when this was recorded.
+    pub bytes: u64,
 }
 
 impl Change {
@@ -228,6 +245,50 @@ pub enum FoundVersion {
     Staged(NewVersion),
 }
 
+impl FoundVersion {
+    /// The identifier of the version.
+    #[must_use]
+    pub fn id(&self) -> VersionId {
+        match self {
+            Self::Archived { id, .. } | Self::Staged(NewVersion { id, .. }) => *id,
+        }
+    }
+}
+
+/// Why a version that exists can't be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlisted {
+    /// Its key is not in the key store, and no tombstone says that it was removed.
+    NoKey,
+    /// Its record can't be opened, although there is a key.
+    UnreadableRecord,
+    /// Only some of its bytes were found.
+    Incomplete,
+    /// An earlier catalogue knew it, and none of its bytes were found.
+    Gone,
+    /// Not one version: the file table of a platter can't be read, so what is on that platter is unknown. The identifier is the
+    /// platter's.
+    UnreadableTable,
+    /// Not one version: a store could not be looked into, so what is on it may be unknown. The name is the store's.
+    UnseenStore,
+}
+
+/// A version that exists but can't be listed. It is never taken for removed, and what is left of it in staging is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnlistedVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// What is wrong with it.
+    pub why: Unlisted,
+    /// Length of its stored bytes, as far as it is known.
+    pub stored_bytes: u64,
+    /// Name and number, where they are known.
+    pub known_as: Option<(ObjectName, u64)>,
+    /// Staging segments that hold some of it.
+    pub segments: Vec<u64>,
+}
+
 /// How much is staged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StagedTotals {
@@ -369,6 +430,8 @@ pub trait Catalogue: Send {
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The version of a name with this identifier.
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError>;
+    /// The null version of a name: the newest whose attribute [`NULL`] is there, without bytes. It is found at once, however many versions the name has.
+    fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The versions of a name, deletion markers too, newest first.
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Up to `limit` rows whose names start with `prefix`, after `after`, in the order of all listings: byte order of names, newest version
@@ -393,6 +456,10 @@ pub trait Catalogue: Send {
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
     /// Segments that still hold something that is staged, ascending.
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError>;
+    /// Where what is acknowledged ends in segments, ascending. A segment that an older program wrote has none.
+    fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError>;
+    /// Records where what is acknowledged ends in segments.
+    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError>;
 
     /// Records that a set is about to be written.
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
@@ -427,6 +494,19 @@ pub trait Catalogue: Send {
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError>;
     /// For a rebuild: records tombstones that were found in staging.
     fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
+
+    /// For a rebuild: records versions that exist but can't be listed. Their segments are in use from then on.
+    fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError>;
+    /// Up to `limit` unlisted versions in order of identifier, after `after`.
+    fn unlisted(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, CatalogueError>;
+    /// Number of unlisted versions.
+    fn unlisted_count(&mut self) -> Result<u64, CatalogueError>;
+    /// Forgets unlisted versions, because they are listed now or because they are removed; then tombstones were staged for them.
+    fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
+    /// For a rebuild: records platters of sets that were never finished and that nothing needs.
+    fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
+    /// Whether a rebuild left the platter out.
+    fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError>;
 
     /// Looks for damage inside the catalogue itself.
     fn check(&mut self) -> Result<(), CatalogueError>;

@@ -19,6 +19,7 @@ mod schema;
 mod sets;
 #[cfg(test)]
 mod tests;
+mod unlisted;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -30,8 +31,9 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use self::fault::Fault;
 use super::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
-    StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SegmentEnd,
+    SetDescription, SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow,
+    Versions,
 };
 
 /// The catalogue in a file of its own.
@@ -74,6 +76,20 @@ impl SqliteCatalogue {
     /// As [`SqliteCatalogue::open`].
     pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         Self::admit(path, archive, false)
+    }
+
+    /// Opens a catalogue for reading that nobody changes while it is open. Nothing is written for that.
+    ///
+    /// # Errors
+    /// As [`SqliteCatalogue::open`].
+    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
+        let open = || {
+            let mut connection = crate::unwritable::connect(path)?;
+            schema::prepare(&connection, false)?;
+            schema::admit(&mut connection, archive, false)?;
+            Ok(connection)
+        };
+        Ok(Self { connection: open().map_err(|fault: Fault| fault.told("open it"))?, gathered: None })
     }
 
     fn admit(path: &Path, archive: ArchiveId, writes: bool) -> Result<Self, CatalogueError> {
@@ -155,6 +171,10 @@ impl Catalogue for SqliteCatalogue {
         self.look("look a version up", |connection| listing::version(connection, name, id))
     }
 
+    fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
+        self.look("look a null version up", |connection| listing::null_version(connection, name))
+    }
+
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
         self.read("list the versions of a name", |connection| listing::versions_of(connection, name))
     }
@@ -206,6 +226,14 @@ impl Catalogue for SqliteCatalogue {
         })
     }
 
+    fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError> {
+        self.look("list segments", counters::segment_ends)
+    }
+
+    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
+        self.change("record the ends of segments", |connection| counters::record_segment_ends(connection, ends))
+    }
+
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {
         self.change("record a new set", |connection| sets::begin(connection, set))
     }
@@ -254,6 +282,30 @@ impl Catalogue for SqliteCatalogue {
 
     fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.change("adopt tombstones", |connection| adopt::tombstones(connection, tombstones))
+    }
+
+    fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError> {
+        self.change("record unlisted versions", |connection| unlisted::adopt(connection, versions))
+    }
+
+    fn unlisted(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, CatalogueError> {
+        self.read("list unlisted versions", |connection| unlisted::page(connection, after, limit))
+    }
+
+    fn unlisted_count(&mut self) -> Result<u64, CatalogueError> {
+        self.look("count unlisted versions", unlisted::count)
+    }
+
+    fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("forget unlisted versions", |connection| unlisted::forget(connection, versions, tombstones))
+    }
+
+    fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError> {
+        self.change("record platters that are left out", |connection| unlisted::leave_out(connection, platters))
+    }
+
+    fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError> {
+        self.look("look a platter up", |connection| unlisted::is_left_out(connection, platter))
     }
 
     fn check(&mut self) -> Result<(), CatalogueError> {

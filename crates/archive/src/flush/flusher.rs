@@ -120,7 +120,12 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         // What was found before was found without a watcher.
         self.unreadable.clear();
-        while self.next(watcher)? {}
+        while self.next(watcher)? {
+            if watcher.is_stopped() {
+                self.settle(watcher)?;
+                return Err(ArchiveError::Stopped);
+            }
+        }
         self.report.unreadable = self.unreadable.len() as u64;
         Ok(self.report)
     }
@@ -137,6 +142,12 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes everything that is staged and can be read, unwatched, and waits until it is released.
+    pub(super) fn write_everything(&mut self) -> Result<(), ArchiveError> {
+        while self.next(&Unwatched)? {}
+        Ok(())
     }
 
     /// Writes one set more, and begins to finish it. False if nothing is staged that can be; then all sets are complete.

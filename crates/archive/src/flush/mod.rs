@@ -19,7 +19,7 @@ mod writing;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use fulgurite_codec::PooledCode;
 use fulgurite_domain::{Geometry, PlatterId, SetId, SetShape, VersionId};
@@ -31,7 +31,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, PlatterPlace, SetDescription, StagedData, StagedPlace, StagedTombstone, VersionKey};
 use crate::chance::random;
 use crate::clock::now_s;
-use crate::ingest::{PutReport, RECORD_BYTES, Source};
+use crate::ingest::{Flushing, PutOutcome, PutReport, RECORD_BYTES, Skip, Source};
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry, plan_set};
 use crate::store::PlatterStore;
 use crate::watch::{Trouble, Watcher};
@@ -44,7 +44,7 @@ const PAGE: usize = 1_000;
 const ITEM_MEMORY_BYTES: u64 = 512;
 
 /// What a flush did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct FlushReport {
     /// Sets written.
     pub sets: u64,
@@ -87,6 +87,14 @@ struct Staged {
     data: Vec<StagedData>,
 }
 
+/// What a flusher has to do while a put goes on.
+enum Due {
+    /// Write full sets, if there are any.
+    FullSets,
+    /// Write everything, and tell.
+    Everything(SyncSender<()>),
+}
+
 impl Archive {
     /// Writes everything that is staged to platters, set by set.
     ///
@@ -96,8 +104,8 @@ impl Archive {
         std::thread::scope(|scope| Flusher::new(self, scope).flush(watcher))
     }
 
-    /// [`put`](Self::put) and [`flush`](Self::flush) at once: whenever a full set is staged, it is written while more comes in. So staging
-    /// needs room for three sets, however much is put.
+    /// [`put`](Self::put) and [`flush`](Self::flush) at once, see
+    /// [`put_changed_and_flush`](Self::put_changed_and_flush).
     ///
     /// # Errors
     /// [`ArchiveError`] if putting fails. If flushing does, what was put stays staged, and the report says why.
@@ -106,20 +114,54 @@ impl Archive {
         sources: impl Iterator<Item = Source> + Send,
         watcher: &dyn Watcher,
     ) -> Result<(PutReport, Result<FlushReport, ArchiveError>), ArchiveError> {
-        let (commits_in, commits) = sync_channel(1);
+        let (put, flushed) = self.put_changed_and_flush(sources, Skip::Nothing, watcher);
+        put.failure.map_or(Ok((put.report, flushed)), Err)
+    }
+
+    /// [`put_changed`](Self::put_changed) and [`flush`](Self::flush) at once: whenever a full set
+    /// is staged, it is written while more comes in. So staging should have room for three sets.
+    /// Where it has less, the put pauses whenever it is full, and all that is staged is written: so
+    /// any number of objects goes through it, as long as each has room by itself.
+    ///
+    /// Where the put fails, what was staged stays so.
+    pub fn put_changed_and_flush(
+        &self,
+        sources: impl Iterator<Item = Source> + Send,
+        skip: Skip,
+        watcher: &dyn Watcher,
+    ) -> (PutOutcome, Result<FlushReport, ArchiveError>) {
+        let (due_in, due) = sync_channel(1);
         std::thread::scope(|scope| {
             let flushing = scope.spawn(move || {
                 let mut flusher = Flusher::new(self, scope);
-                let flushed = commits.into_iter().try_for_each(|()| flusher.write_full_sets());
+                let flushed = due.into_iter().try_for_each(|due| match due {
+                    Due::FullSets => flusher.write_full_sets(),
+                    Due::Everything(reply) => {
+                        flusher.write_everything()?;
+                        // The put waits for it.
+                        let _ = reply.send(());
+                        Ok(())
+                    }
+                });
                 (flusher, flushed)
             });
-            // A commit that finds the flusher busy is seen with the next, or in the end.
-            let put = self.put_telling(sources, watcher, &|| {
-                let _ = commits_in.try_send(());
-            });
-            drop(commits_in);
-            let (flusher, flushed) = flushing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok((put?, flushed.and_then(|()| flusher.flush(watcher))))
+            let put = {
+                // A commit that finds the flusher busy is seen with the next, or in the end.
+                let committed = || drop(due_in.try_send(Due::FullSets));
+                let flush = || {
+                    let (reply, replied) = sync_channel(1);
+                    due_in.send(Due::Everything(reply)).is_ok() && replied.recv().is_ok()
+                };
+                self.put_flushing(sources, skip, watcher, Some(&Flushing { committed: &committed, flush: &flush }))
+            };
+            drop(due_in);
+            let (mut flusher, flushed) = flushing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let flushed = match (flushed, &put.failure) {
+                (Err(error), _) => Err(error),
+                (Ok(()), Some(_)) => flusher.settle(watcher),
+                (Ok(()), None) => flusher.flush(watcher),
+            };
+            (put, flushed)
         })
     }
 

@@ -16,6 +16,7 @@ use crate::packing::Placed;
 use crate::scrub::read_exact_at;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterSink, StoreError};
+use crate::unread::Presence;
 use crate::watch::Watcher;
 
 /// Tracks that each reader has in hand: one is read while another is checked and coded.
@@ -209,7 +210,10 @@ impl SetJob<'_> {
 
     /// Reads a track of a platter that was just written. Nothing may be lost of it.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
-        let drive = open.drives[usize::from(position)].as_ref().ok_or_else(|| self.wrong(position, "it is gone".into()))?;
+        let drive = match &open.members[usize::from(position)] {
+            Presence::There(loaded) => &loaded.drive,
+            Presence::Gone(why) => return Err(self.wrong(position, why.to_string())),
+        };
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),

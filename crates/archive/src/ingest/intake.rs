@@ -13,6 +13,7 @@
 //! piece. An upload that had sent some of its content before is told that it failed, since its staged bytes are gone.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -121,11 +122,18 @@ impl Intake {
             key,
             hash: digest::Context::new(&digest::SHA256),
             payload: Vec::new(),
+            full: RECORD_BYTES,
             frame: 0,
             ticket: None,
             size: 0,
             stored: 0,
         }
+    }
+
+    /// Whether it still takes in: a panic ends its thread.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
     }
 
     /// Removes versions, for ever. They are forgotten when this is acknowledged; their keys are destroyed by the next [`Archive::sweep`].
@@ -182,6 +190,8 @@ pub struct Upload {
     hash: digest::Context,
     /// Sealed frames, and one that is being filled.
     payload: Vec<u8>,
+    /// Bytes that the record has when it is full.
+    full: usize,
     /// Where the frame that is being filled begins.
     frame: usize,
     ticket: Option<Ticket>,
@@ -218,7 +228,7 @@ impl Upload {
     /// Bytes of content that can be written before a new record, and another ticket, is needed.
     #[must_use]
     pub fn room(&self) -> usize {
-        let left = RECORD_BYTES - self.payload.len();
+        let left = self.full - self.payload.len();
         if self.ticket.is_none() { 0 } else { left - left.div_ceil(STORED_FRAME_BYTES) * TAG_BYTES }
     }
 
@@ -229,7 +239,24 @@ impl Upload {
     pub fn begin_record(&mut self, expected: usize, ticket: Ticket) {
         assert_eq!(self.room(), 0, "a record is begun when the one before is full");
         let stored = expected + expected.div_ceil(FRAME_BYTES) * TAG_BYTES;
-        self.payload = self.buffers.take_empty(stored.min(RECORD_BYTES));
+        // A shard is cut at multiples of a full record, and only between records. After a record of one frame, the next one ends where a
+        // full one would have ended.
+        let full = RECORD_BYTES - (self.stored % RECORD_BYTES as u64) as usize;
+        self.begin(stored.min(full), full, ticket);
+    }
+
+    /// Begins a record of one frame, for where there is little memory: it takes 64 KiB of content, and is else as a longer one.
+    ///
+    /// # Panics
+    /// If there is room in the record before.
+    pub fn begin_frame(&mut self, expected: usize, ticket: Ticket) {
+        assert_eq!(self.room(), 0, "a record is begun when the one before is full");
+        self.begin((expected + TAG_BYTES).min(STORED_FRAME_BYTES), STORED_FRAME_BYTES, ticket);
+    }
+
+    fn begin(&mut self, stored: usize, full: usize, ticket: Ticket) {
+        self.payload = self.buffers.take_empty(stored);
+        self.full = full;
         self.frame = 0;
         self.ticket = Some(ticket);
     }
@@ -250,7 +277,7 @@ impl Upload {
                 self.seal_frame();
             }
         }
-        if self.payload.len() == RECORD_BYTES {
+        if self.payload.len() == self.full {
             self.send_record();
         }
     }
@@ -321,6 +348,8 @@ enum End {
 /// Sessions, one after another: each has segments of its own, and one that fails leaves nothing to the next.
 fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, buffers: &Buffers) {
     let mut failure = IntakeError::GivenUp;
+    // Segments of a session that failed, and from which what was not acknowledged could not be cut off.
+    let mut uncut = None;
     for session in 0.. {
         // A session begins with something to do, so that a disk that is full or gone is tried once for each.
         let first = loop {
@@ -330,10 +359,15 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
                 Ok(first) => break first,
             }
         };
-        let writing = match archive.staging().begin() {
+        let cut = uncut.take().map_or(Ok(()), |segments: Range<u64>| {
+            let cut = archive.cut_unacknowledged(segments.clone());
+            uncut = cut.is_err().then_some(segments);
+            cut
+        });
+        let writing = match cut.and_then(|()| Ok(archive.staging().begin()?)) {
             Ok(writing) => writing,
             Err(error) => {
-                failure = IntakeError::Archive(Arc::new(error.into()));
+                failure = IntakeError::Archive(Arc::new(error));
                 refuse(first, &failure);
                 continue;
             }
@@ -341,12 +375,21 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         let own = Own { messages: own.clone(), session };
         let gathering = Gathering { writer: PieceWriter::new(archive, &writing, buffers), waiting: Vec::new(), failure: failure.clone() };
         let end = gathering.take_in(archive, &writing, first, messages, own);
-        drop(writing);
-        // What was not acknowledged must not come back one day. If it can't go now, the next sweep or opening decides.
-        let _ = archive.release_segments();
         match end {
-            End::Closed => return drain(messages),
-            End::Failed(error) => failure = error,
+            End::Closed => {
+                drop(writing);
+                // What was begun and not acknowledged takes room; the next opening removes it too.
+                let _ = archive.release_segments();
+                return drain(messages);
+            }
+            End::Failed(error) => {
+                // What was not acknowledged must not come back one day under a number that another version has by then.
+                let segments = writing.segments();
+                uncut = archive.cut_unacknowledged(segments.clone()).is_err().then_some(segments);
+                drop(writing);
+                let _ = archive.release_segments();
+                failure = error;
+            }
         }
     }
 }
@@ -432,11 +475,7 @@ impl Gathering<'_> {
                 }
             },
             Message::Remove(versions, acknowledge) => {
-                if let Err(error) = self.writer.remove(&versions) {
-                    let error = told(error);
-                    acknowledge(Err(error.clone()));
-                    return Err(error);
-                }
+                self.writer.remove(&versions);
                 self.waiting.push(acknowledge);
             }
             Message::Free(_) | Message::Failed(..) | Message::Close => {}

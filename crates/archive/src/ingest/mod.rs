@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! files   sources -> workers: read, hash, seal --.
-//!                                                 >-- writer: append to a segment -> committer: sync, keys, catalogue
+//!                                                 >-- writer: append data; keys, then records -> committer: sync, catalogue
 //! intake  streams of many clients: hash, seal ---'
 //! ```
 //!
-//! All stages run at once, with bounded memory between them. Many objects share one commit: the segment is synced, then their keys are
-//! stored, then the catalogue's transaction makes them acknowledged (I7). In that order, because a key that nothing uses is harmless,
-//! and a row without key or bytes would be a lie.
+//! All stages run at once, with bounded memory between them. Many objects share one commit: their keys are stored, then their records are
+//! appended and the segment is synced, then the catalogue's transaction makes them acknowledged (I7). In that order, because a key
+//! that nothing uses is harmless. A row without key or bytes would be a lie, and a record without a key, found after a crash,
+//! could not be told from one whose key is lost.
 //!
 //! A put of files commits when much has come, and says what it did in the end. An intake is for servers: it commits when the commit before has
 //! ended, with whatever came meanwhile, and tells each client apart.
@@ -16,6 +17,10 @@
 mod committer;
 mod files;
 mod intake;
+mod known;
+mod room;
+mod steady;
+mod worker;
 mod writer;
 
 use std::sync::Mutex;
@@ -23,8 +28,10 @@ use std::sync::Mutex;
 use fulgurite_domain::{ObjectRecord, VersionId};
 use fulgurite_format::{Frames, STORED_FRAME_BYTES, WrappedKey};
 
-pub use files::{PutReport, Source};
+pub(crate) use files::Flushing;
+pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
+pub use known::Skip;
 
 /// Frames of one data record. A shard can only be cut between data records, and each costs a catalogue row; 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;

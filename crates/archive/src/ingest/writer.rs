@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use fulgurite_domain::{ObjectName, VersionId};
-use fulgurite_format::{RecordKind, encode_record};
+use fulgurite_domain::{ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{RecordKind, WrappedKey, encode_record};
 
 use super::{Buffers, Draft, Piece};
 use crate::archive::{Archive, ArchiveError};
@@ -19,7 +19,6 @@ const COMMIT_BYTES: u64 = 64 << 20;
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) change: Change,
-    pub(super) keys: Vec<(VersionId, fulgurite_format::WrappedKey)>,
     pub(super) unsynced: Option<Unsynced>,
     /// The first segment that holds something which is not acknowledged with this batch or before.
     pub(super) keep_from: u64,
@@ -34,7 +33,25 @@ pub(super) struct PieceWriter<'a> {
     open: HashMap<VersionId, Vec<StagedData>>,
     numbers: Numbers,
     batch: Batch,
+    /// Complete objects of the batch, in order. Their records are appended with the batch, once their keys are durable.
+    complete: Vec<Complete>,
+    /// Versions that are removed, without one that replaces them.
+    removed: Vec<VersionId>,
+    /// Whether the segments are closed with the next batch.
+    closes: bool,
     bytes: u64,
+}
+
+/// An object whose record is not in staging yet.
+struct Complete {
+    id: VersionId,
+    record: ObjectRecord,
+    /// The record as it is stored.
+    payload: Vec<u8>,
+    wrapped: Option<WrappedKey>,
+    stored_bytes: u64,
+    data: Vec<StagedData>,
+    replaced: Vec<VersionId>,
 }
 
 impl<'a> PieceWriter<'a> {
@@ -46,6 +63,9 @@ impl<'a> PieceWriter<'a> {
             open: HashMap::new(),
             numbers: Numbers::default(),
             batch: Batch::default(),
+            complete: Vec::new(),
+            removed: Vec::new(),
+            closes: false,
             bytes: 0,
         }
     }
@@ -74,49 +94,68 @@ impl<'a> PieceWriter<'a> {
         if end != Some(stored_bytes) {
             return Ok(false);
         }
-        let tombstones = self.tombstones(replaced)?;
         record.version = self.numbers.next(self.archive, &record.name)?;
-        let sealed = wrapped.is_some();
         let payload = frames.seal_record(&encode_record(&record));
-        let record_place = self.writer.append(RecordKind::Object, id, stored_bytes, sealed, &payload)?;
-        self.batch.keys.extend(wrapped.map(|key| (id, key)));
-        self.batch.change.staged.push(NewVersion { id, record, sealed, stored_bytes, record_place, data });
-        self.forget(replaced, tombstones);
+        let replaced = self.forget(replaced);
+        self.complete.push(Complete { id, record, payload, wrapped, stored_bytes, data, replaced });
         Ok(true)
     }
 
     /// Removes versions.
-    pub(super) fn remove(&mut self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
-        let tombstones = self.tombstones(versions)?;
-        self.forget(versions, tombstones);
-        Ok(())
+    pub(super) fn remove(&mut self, versions: &[VersionRow]) {
+        let removed = self.forget(versions);
+        self.removed.extend(removed);
     }
 
-    fn tombstones(&mut self, versions: &[VersionRow]) -> Result<Vec<StagedTombstone>, ArchiveError> {
-        let mut append = |version: &VersionRow| {
-            let place = self.writer.append(RecordKind::Tombstone, version.id, 0, false, &[])?;
-            Ok(StagedTombstone { id: version.id, segment: place.segment })
-        };
-        versions.iter().map(&mut append).collect()
-    }
-
-    fn forget(&mut self, versions: &[VersionRow], tombstones: Vec<StagedTombstone>) {
+    fn forget(&mut self, versions: &[VersionRow]) -> Vec<VersionId> {
         self.batch.change.forgotten.extend(versions.iter().map(|version| version.key));
-        self.batch.change.tombstones.extend(tombstones);
+        versions.iter().map(|version| version.id).collect()
     }
 
     /// Whether nothing waits to be committed.
     pub(super) fn is_empty(&self) -> bool {
-        self.batch.change.is_empty()
+        self.waiting() == 0
+    }
+
+    fn waiting(&self) -> usize {
+        self.complete.len() + self.batch.change.forgotten.len()
     }
 
     /// Whether what waits is enough for a commit.
     pub(super) fn is_full(&self) -> bool {
-        self.batch.change.len() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
+        self.waiting() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
+    }
+
+    /// Closes the segments with the next batch, so that they can be released before the put ends.
+    pub(super) fn close_segments(&mut self) {
+        self.closes = true;
     }
 
     /// The batch that was gathered; another one begins.
+    ///
+    /// Keys come first: a record in staging whose key was not stored yet would look like one whose key is lost. Tombstones come last: they
+    /// must not reach the disk before what replaces the versions that they remove.
     pub(super) fn take_batch(&mut self) -> Result<Batch, ArchiveError> {
+        let keys: Vec<_> = self.complete.iter().filter_map(|object| object.wrapped.map(|key| (object.id, key))).collect();
+        if !keys.is_empty() {
+            self.archive.keys().insert(&keys)?;
+        }
+        let mut removed = std::mem::take(&mut self.removed);
+        for object in std::mem::take(&mut self.complete) {
+            let Complete { id, record, payload, wrapped, stored_bytes, data, replaced } = object;
+            let sealed = wrapped.is_some();
+            let record_place = self.writer.append(RecordKind::Object, id, stored_bytes, sealed, &payload)?;
+            self.batch.change.staged.push(NewVersion { id, record, sealed, stored_bytes, record_place, data });
+            removed.extend(replaced);
+        }
+        for id in removed {
+            let place = self.writer.append(RecordKind::Tombstone, id, 0, false, &[])?;
+            self.batch.change.tombstones.push(StagedTombstone { id, segment: place.segment });
+        }
+        if std::mem::take(&mut self.closes) {
+            self.writer.close_segments()?;
+        }
+        self.batch.change.ends = self.writer.ends();
         self.batch.unsynced = Some(self.writer.unsynced()?);
         let begun = self.open.values().filter_map(|data| data.first()).map(|data| data.place.segment).min();
         self.batch.keep_from = begun.unwrap_or(u64::MAX).min(self.writer.segment_number());

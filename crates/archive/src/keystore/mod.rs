@@ -9,7 +9,10 @@
 
 #[cfg(test)]
 mod conformance;
+pub mod salvage;
 mod sqlite;
+
+use std::path::PathBuf;
 
 use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
@@ -29,11 +32,21 @@ pub enum KeyStoreError {
     },
     /// The file is damaged, or isn't a key store.
     #[error(
-        "the key store is damaged ({found}); move its file away, and bring the keys back from the last copy made with `fulgurite keys export`: `fulgurite keys import`"
+        "the key store is damaged ({found}); leave its file where it is: `fulgurite keys repair` saves every key that can still be \
+         read, and `fulgurite keys repair FILE...` adds those of copies made with `fulgurite keys export`"
     )]
     Damaged {
         /// What was found.
         found: String,
+    },
+    /// There is no file.
+    #[error(
+        "the key store {path} is not there; `fulgurite keys import FILE...` brings the keys back from copies made with \
+         `fulgurite keys export`"
+    )]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
     },
     /// Made by a newer program.
     #[error("the key store has schema {found}, this program knows up to {known}; use a newer fulgurite")]

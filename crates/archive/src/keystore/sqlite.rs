@@ -34,7 +34,7 @@ const SCHEMA: i64 = 1;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of a slot.
-const SLOT: usize = 64;
+pub(super) const SLOT: usize = 64;
 
 /// Keys in a file of their own, which only its owner may read.
 #[derive(Debug)]
@@ -102,6 +102,7 @@ impl SqliteKeyStore {
     /// [`KeyStoreError::Damaged`], [`KeyStoreError::Newer`], [`KeyStoreError::OtherArchive`], or [`KeyStoreError::Engine`] if there is none.
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let open = || {
+            check_magic(path)?;
             let connection = connect(path)?;
             admit(&connection, archive)?;
             // A destruction that was cut short by a crash between its two steps.
@@ -116,8 +117,27 @@ impl SqliteKeyStore {
     /// # Errors
     /// As [`SqliteKeyStore::open`].
     pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        Self::admit_reader(path, archive, || {
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        })
+    }
+
+    /// Opens a key store for reading that nobody changes while it is open. Nothing is written for that.
+    ///
+    /// # Errors
+    /// As [`SqliteKeyStore::open`].
+    pub(crate) fn open_still(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
+        Self::admit_reader(path, archive, || crate::unwritable::connect(path))
+    }
+
+    fn admit_reader(
+        path: &Path,
+        archive: ArchiveId,
+        connect: impl FnOnce() -> rusqlite::Result<Connection>,
+    ) -> Result<Self, KeyStoreError> {
         let open = || {
-            let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+            check_magic(path)?;
+            let connection = connect()?;
             connection.busy_timeout(PATIENCE)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
@@ -157,6 +177,18 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
     // Keys must not spill into temporary files.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
+}
+
+/// Refuses what is no database before SQLite opens it: that removes the log beside an empty file, and the log may have keys.
+fn check_magic(path: &Path) -> Result<(), Fault> {
+    let mut beginning = [0; 16];
+    // What can't be opened or read is told by SQLite.
+    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    match std::io::Read::read_exact(&mut file, &mut beginning) {
+        Ok(()) if beginning == *b"SQLite format 3\0" => Ok(()),
+        Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => Ok(()),
+        _ => Err(Fault::Damaged("the file is not a key store".into())),
+    }
 }
 
 fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), Fault> {

@@ -30,6 +30,14 @@ impl FolderStore {
         Self { name, archive, volume }
     }
 
+    /// The text of the mark in a volume, whatever it says; `None` if there is none.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn mark_in(volume: Arc<dyn Volume>) -> Result<Option<String>, StoreError> {
+        Self::new(volume.describe(), ArchiveId([0; 16]), volume).read_mark()
+    }
+
     fn mark_text(&self) -> String {
         layout::mark_text(self.archive, &self.name)
     }

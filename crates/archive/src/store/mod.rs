@@ -18,7 +18,10 @@ use std::sync::Arc;
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
+use crate::unread::Hindrance;
+
 pub use folder::FolderStore;
+pub use layout::Mark;
 #[cfg(feature = "remote")]
 pub use remote::RemoteStore;
 
@@ -27,7 +30,7 @@ pub use remote::RemoteStore;
 pub enum StoreError {
     /// It has no mark: not mounted, or never set up.
     #[error(
-        "store {store} ({place}) is not there: no mark of this archive is in it. Is the disk mounted? \
+        "store {store} ({place}) is absent: no mark of this archive is in it. Is the disk mounted? \
          If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
     )]
     Unmarked {
@@ -38,7 +41,8 @@ pub enum StoreError {
     },
     /// It belongs to another archive, or is another store of this one.
     #[error(
-        "store {store} ({place}) is marked \"{found}\", and \"{expected}\" is expected: another archive's, or two disks changed places"
+        "store {store} ({place}) is absent: its folder is marked \"{found}\", and \"{expected}\" is expected. {}",
+        whose(.found, .expected)
     )]
     Foreign {
         /// Name in the settings.
@@ -52,7 +56,8 @@ pub enum StoreError {
     },
     /// It can't become a store, because it is one.
     #[error(
-        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder, or empty this one if that archive is not wanted any more"
+        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder. \
+         If that archive's own folder is lost, `fulgurite attach` brings it back from its stores"
     )]
     Taken {
         /// Name in the settings.
@@ -82,6 +87,33 @@ pub enum StoreError {
         /// What the system says.
         source: io::Error,
     },
+}
+
+fn whose(found: &str, expected: &str) -> String {
+    match layout::same_archive(found, expected) {
+        Some(other) => format!("It is the disk of store {other}: two disks changed places, or the settings do"),
+        None => "It is another archive's".to_owned(),
+    }
+}
+
+impl StoreError {
+    /// The store of the same archive whose disk is in the place of this one.
+    #[must_use]
+    pub fn is_disk_of(&self) -> Option<&str> {
+        match self {
+            Self::Foreign { found, expected, .. } => layout::same_archive(found, expected),
+            _ => None,
+        }
+    }
+
+    /// What it says of a store that was looked at, whose platters can't be read.
+    #[must_use]
+    pub fn hindrance(&self) -> Hindrance {
+        match self {
+            Self::Unmarked { .. } | Self::Foreign { .. } | Self::Taken { .. } => Hindrance::Absent,
+            Self::Unfit { .. } | Self::Io { .. } => Hindrance::Unreadable,
+        }
+    }
 }
 
 /// A platter being written to a store. Nobody sees it before [`commit`](PlatterSink::commit).

@@ -42,6 +42,8 @@ pub trait Volume: Send + Sync {
     }
     /// Gives a file another name in place of what had that name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Cuts a file off after `bytes`, so that what was behind doesn't come back after a crash.
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Names of the files in a directory, in no order.
@@ -122,6 +124,12 @@ impl Volume for FolderVolume {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         std::fs::rename(self.path(from), self.path(to))
+    }
+
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.path(name))?;
+        file.set_len(bytes)?;
+        file.sync_all()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

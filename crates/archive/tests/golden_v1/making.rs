@@ -20,7 +20,7 @@ use fulgurite_domain::{
 };
 use fulgurite_format::{
     Entry, FRAME_BYTES, Frames, Header, KeyExportWriter, MasterKey, Member, ObjectKey, RecordHead, RecordKind, STORED_FRAME_BYTES,
-    ScryptCost, SealedExportWriter, SegmentHead, Shard, TAG_BYTES, TableWriter, encode_record, stored_bytes,
+    ScryptCost, SegmentHead, Shard, TAG_BYTES, TableWriter, encode_record, seal_version_1, stored_bytes,
 };
 use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 use serde_json::{Value, json};
@@ -54,8 +54,8 @@ pub(crate) fn golden_files() -> BTreeMap<String, Vec<u8>> {
     files.insert(format!("{SEGMENT_NUMBER:016x}.segment"), segment(&things));
     files.insert("keys.txt".to_owned(), exported_keys(&things, Vec::new()));
     let cost = ScryptCost { log2_n: 10, r: 8, p: 1 };
-    let sealed = SealedExportWriter::new(Vec::new(), PASSPHRASE.as_bytes(), [0x5a; 16], cost).expect("a small cost");
-    files.insert("keys.sealed".to_owned(), exported_keys(&things, sealed).finish().expect("into memory"));
+    let sealed = seal_version_1(&exported_keys(&things, Vec::new()), PASSPHRASE.as_bytes(), [0x5a; 16], cost);
+    files.insert("keys.sealed".to_owned(), sealed.expect("a small cost"));
     let expected = serde_json::to_string_pretty(&expected(&things, &files)).expect("plain values");
     files.insert("expected.json".to_owned(), (expected + "\n").into_bytes());
     files

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
-    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SetDescription, SetRow,
-    SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, VersionKey, VersionRow, Versions,
+    After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SegmentEnd,
+    SetDescription, SetRow, SqliteCatalogue, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey,
+    VersionRow, Versions,
 };
 use fulgurite_archive::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use fulgurite_domain::{ObjectName, PlatterId, SetId, VersionId};
@@ -56,6 +57,9 @@ impl Catalogue for FaultyCatalogue {
     }
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {
         self.engine.version(name, id)
+    }
+    fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
+        self.engine.null_version(name)
     }
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
         self.engine.versions_of(name)
@@ -122,6 +126,30 @@ impl Catalogue for FaultyCatalogue {
     }
     fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
         self.change("adopt_tombstones", |engine| engine.adopt_tombstones(tombstones))
+    }
+    fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError> {
+        self.engine.segment_ends()
+    }
+    fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
+        self.change("record_segment_ends", |engine| engine.record_segment_ends(ends))
+    }
+    fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError> {
+        self.change("adopt_unlisted", |engine| engine.adopt_unlisted(versions))
+    }
+    fn unlisted(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, CatalogueError> {
+        self.engine.unlisted(after, limit)
+    }
+    fn unlisted_count(&mut self) -> Result<u64, CatalogueError> {
+        self.engine.unlisted_count()
+    }
+    fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError> {
+        self.change("forget_unlisted", |engine| engine.forget_unlisted(versions, tombstones))
+    }
+    fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError> {
+        self.change("leave_out", |engine| engine.leave_out(platters))
+    }
+    fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError> {
+        self.engine.is_left_out(platter)
     }
     fn check(&mut self) -> Result<(), CatalogueError> {
         self.engine.check()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fulgurite_archive::Archive;
-use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use fulgurite_archive::catalogue::{After, Unlisted, UnlistedVersion, VersionRow, Versions};
 use fulgurite_archive::object::ObjectReader;
 use fulgurite_domain::VersionId;
 
@@ -105,6 +105,14 @@ impl Expected {
             return Err(wrong);
         }
         self.check_keys(archive)?;
+        // No key was ever lost, so none may be missed. What a crash tore, a rebuild can't tell from what was damaged later.
+        let unlisted = archive.catalogue().unlisted(None, 1_000).map_err(|error| error.to_string())?;
+        if let Some(wrong) = unlisted
+            .iter()
+            .find(|version| !matches!(version.why, Unlisted::Incomplete | Unlisted::UnreadableTable) || is_listed(archive, version))
+        {
+            return Err(format!("{wrong:?} is said to exist and not to be readable"));
+        }
         Ok(seen.found)
     }
 
@@ -113,6 +121,7 @@ impl Expected {
         let mut seen = Seen::default();
         let mut newest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         let mut unreadable = BTreeSet::new();
+        let mut numbers = BTreeSet::new();
         let rows = match rows(archive) {
             Ok(rows) => rows,
             Err(error) => {
@@ -122,6 +131,9 @@ impl Expected {
         };
         for row in rows {
             let name = row.record.name.display().to_string();
+            if !numbers.insert((row.record.name.0.clone(), row.record.version)) {
+                seen.wrong.push(format!("{name} has two versions numbered {}", row.record.version));
+            }
             let content = match read(archive, &row) {
                 Ok(content) => content,
                 Err(error) => {
@@ -160,6 +172,11 @@ impl Expected {
         }
         Ok(())
     }
+}
+
+/// Whether a version that is said to be unlisted is listed.
+fn is_listed(archive: &Archive, version: &UnlistedVersion) -> bool {
+    rows(archive).is_ok_and(|rows| rows.iter().any(|row| row.id == version.id))
 }
 
 /// All versions in the catalogue.

@@ -389,6 +389,12 @@ impl Volume for SimVolume {
         self.step(&format!("rename {from} to {to}"), true, |disk, _| disk.rename(from, to))
     }
 
+    fn cut(&self, name: &str, bytes: u64) -> io::Result<()> {
+        let file = self.open(name)?;
+        file.set_length(bytes)?;
+        file.sync()
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         self.step(&format!("remove {name}"), false, |disk, _| disk.remove(name))
     }

@@ -59,7 +59,7 @@ pub fn settings(information: u16, redundancy: u16) -> Settings {
     Settings {
         archive: ArchiveSettings { id: ArchiveId([0x5a; 16]), encrypt: true, master_key: "master.key".into() },
         limits: Limits { memory_mib: 512, threads: 2 },
-        staging: StagingSettings { path: "staging".into(), segment_mib: 16 },
+        staging: StagingSettings { segment_mib: 16, ..StagingSettings::default() },
         set: SetSettings { information, redundancy, platter_mib: 4_096 },
         stores: (0..information + redundancy)
             .map(|i| StoreSettings { name: format!("d{i}"), path: format!("stores/d{i}").into() })
@@ -175,8 +175,11 @@ impl Watcher for Troubles {
     fn trouble(&self, trouble: Trouble<'_>) {
         let text = match trouble {
             Trouble::Unreadable { path, .. } => format!("unreadable {}", path.display()),
-            Trouble::Changed { path } => format!("changed {}", path.display()),
+            Trouble::Changed { path, .. } => format!("changed {}", path.display()),
             Trouble::Lost { name, .. } => format!("lost {}", name.display()),
+            Trouble::Unreachable { name, .. } => format!("unreachable {}", name.display()),
+            Trouble::Renamed { name, path, .. } => format!("renamed {} {}", name.display(), path.display()),
+            Trouble::Unlisted { version, .. } => format!("unlisted {} {:?}", version.id, version.why),
             Trouble::Note { text } => format!("note {text}"),
         };
         self.0.lock().expect("not poisoned").push(text);

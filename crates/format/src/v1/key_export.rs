@@ -17,7 +17,7 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::hex::{parse_hex, push_hex};
 use crate::v1::VERSION;
 use crate::v1::keys::{MasterKey, WrappedKey};
-use crate::v1::sealed_export::is_sealed_export;
+use crate::v1::sealed_export::begins_as_sealed;
 
 const TITLE: &str = "fulgurite-keys";
 /// No line is longer: `key`, two spaces, 32 and 80 digits, a line feed.
@@ -78,6 +78,17 @@ pub enum KeyExportError {
     /// Reading failed.
     #[error("the key export could not be read")]
     Read(#[from] io::Error),
+}
+
+impl KeyExportError {
+    /// Whether the text is damaged, so that some of its lines may still be good: see [`read_damaged_key_export`].
+    #[must_use]
+    pub fn leaves_lines(&self) -> bool {
+        matches!(
+            self,
+            Self::NotAnExport | Self::Malformed { .. } | Self::Truncated { .. } | Self::Count { .. } | Self::Digest | Self::Read(_)
+        )
+    }
 }
 
 /// Writes an export, a key at a time.
@@ -191,6 +202,68 @@ pub fn read_key_export<E: From<KeyExportError>>(
     }
 }
 
+/// Reads what is left of a damaged text: every line that is still a key, and whose key opens with the master key.
+///
+/// The master key is that of the text, or `known` with its archive, whichever opens a key first. A line whose version identifier was changed is
+/// handed out under the wrong one, which is that of no version. Returns `None` if no key opens, and so the master key isn't certain.
+///
+/// # Errors
+/// Whatever `on_key` returns, and [`KeyExportError::Read`] if not one byte can be read.
+pub fn read_damaged_key_export<E: From<KeyExportError>>(
+    mut reader: impl Read,
+    known: Option<(ArchiveId, &MasterKey)>,
+    mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>,
+) -> Result<Option<KeyExport>, E> {
+    let mut archive = ArchiveId([0; 16]);
+    let mut master = None;
+    let mut certain: Option<KeyExport> = None;
+    let mut on_line = |line: &[u8]| -> Result<(), E> {
+        let line = line.trim_ascii();
+        if certain.is_none() {
+            let (mut id, mut bytes) = ([0; 16], Zeroizing::new([0; 32]));
+            if field(line, b"archive ", &mut id).is_some() {
+                archive = ArchiveId(id);
+            }
+            if field(line, b"master ", &mut bytes).is_some() {
+                master = Some(MasterKey::new(*bytes));
+            }
+        }
+        let Some((version, key)) = parse_key(line) else { return Ok(()) };
+        if certain.is_none() {
+            let of_text = master.as_ref().map(|master| (archive, master));
+            let opening = known.into_iter().chain(of_text).find(|(_, master)| master.unwrap(&key).is_ok());
+            certain = opening.map(|(archive, master)| KeyExport { archive, master: master.clone(), keys: 0 });
+        }
+        if let Some(export) = certain.as_mut().filter(|export| export.master.unwrap(&key).is_ok()) {
+            export.keys += 1;
+            on_key(version, key)?;
+        }
+        Ok(())
+    };
+    let mut buffer = Zeroizing::new([0; BUFFER_BYTES]);
+    // The beginning of a line; a longer one is none, and only its end is looked for.
+    let mut line = Zeroizing::new(Vec::with_capacity(2 * LINE_BYTES_MAX));
+    loop {
+        let read = match reader.read(&mut *buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // The lines before it are read.
+            Err(_) => break,
+        };
+        for &byte in &buffer[..read] {
+            if byte == b'\n' {
+                on_line(&line)?;
+                line.zeroize();
+            } else if line.len() <= LINE_BYTES_MAX {
+                line.push(byte);
+            }
+        }
+    }
+    on_line(&line)?;
+    Ok(certain)
+}
+
 fn check_title(line: Option<&[u8]>, digest: &mut Context) -> Result<(), KeyExportError> {
     let line = line.ok_or(KeyExportError::NotAnExport)?;
     let version = line.strip_prefix(TITLE.as_bytes()).and_then(|rest| rest.strip_prefix(b" ")).and_then(parse_number);
@@ -260,7 +333,7 @@ impl<R: Read> Lines<R> {
             if let Some(feed) = ready.iter().take(LINE_BYTES_MAX).position(|&byte| byte == b'\n') {
                 break feed;
             }
-            if self.read == 0 && is_sealed_export(ready) {
+            if self.read == 0 && begins_as_sealed(ready) {
                 return Err(KeyExportError::Sealed);
             }
             if ready.len() >= LINE_BYTES_MAX {
@@ -276,7 +349,7 @@ impl<R: Read> Lines<R> {
         let line = self.start..self.start + feed;
         self.start = line.end + 1;
         self.read += 1;
-        if self.read == 1 && is_sealed_export(&self.buffer[line.clone()]) {
+        if self.read == 1 && begins_as_sealed(&self.buffer[line.clone()]) {
             return Err(KeyExportError::Sealed);
         }
         Ok(Some(&self.buffer[line]))
@@ -369,6 +442,47 @@ pub(crate) mod tests {
         assert!(matches!(read(format!("{good}\n").as_bytes()), Err(KeyExportError::Malformed { line: 7, .. })));
         let line = format!("key {}\n", "0".repeat(5_000));
         assert!(matches!(swap("end", &line), Err(KeyExportError::Malformed { line: 6, .. })));
+    }
+
+    fn read_damaged(bytes: &[u8], known: Option<(ArchiveId, &MasterKey)>) -> Option<(KeyExport, Vec<(VersionId, WrappedKey)>)> {
+        let mut keys = Vec::new();
+        let export = read_damaged_key_export(bytes, known, |version, key| {
+            keys.push((version, key));
+            Ok::<_, KeyExportError>(())
+        });
+        export.unwrap().map(|export| (export, keys))
+    }
+
+    #[test]
+    fn of_a_damaged_text_every_line_is_read_that_checks() {
+        let master = MasterKey::new(std::array::from_fn(|i| i as u8));
+        let archive = ArchiveId([10; 16]);
+        let keys: Vec<_> = (0..20).map(|n| (VersionId([n; 16]), master.wrap(&crate::ObjectKey::new([n; 32])))).collect();
+        let good = text(&keys);
+        assert_eq!(read_damaged(&good, None).unwrap().1, keys);
+        for at in 0..good.len() {
+            let mut damaged = good.clone();
+            damaged[at] ^= 1;
+            let (export, back) = match read_damaged(&damaged, None) {
+                Some(read) => read,
+                // Without its master key the text opens with a known one only.
+                None => {
+                    assert!(read_damaged(&damaged, Some((archive, &MasterKey::new([9; 32])))).is_none());
+                    read_damaged(&damaged, Some((archive, &master))).unwrap()
+                }
+            };
+            assert_eq!((export.master.expose(), export.keys), (master.expose(), back.len() as u64), "byte {at}");
+            let wrong: Vec<_> = back.iter().filter(|pair| !keys.contains(pair)).collect();
+            // A line feed that is gone takes two lines with it.
+            assert!(back.len() >= 18, "byte {at}");
+            // At most under an identifier that no version has, and never another key.
+            assert!(wrong.iter().all(|(id, key)| !keys.iter().any(|pair| pair.0 == *id) && keys.iter().any(|pair| pair.1 == *key)));
+        }
+        let cut = &good[..good.len() / 2];
+        assert_eq!(read_damaged(cut, None).unwrap().1, keys[..read_damaged(cut, None).unwrap().1.len()]);
+        assert!(read_damaged(b"hello\n", Some((archive, &master))).is_none());
+        let endless = vec![b'k'; 100_000];
+        assert!(read_damaged(&endless, None).is_none());
     }
 
     #[test]

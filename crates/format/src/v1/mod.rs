@@ -12,9 +12,9 @@ pub(crate) mod segment_scan;
 pub(crate) mod table;
 
 /// The version number these modules write.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four bytes"))
 }
 

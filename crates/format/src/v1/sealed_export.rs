@@ -6,9 +6,8 @@
 //! ```
 //!
 //! The key comes from the passphrase by scrypt (RFC 7914). The last frame is marked in its associated data, so that a file cut at a frame
-//! is found out.
+//! is found out. Version 2 ([`crate::v2`]) has the same frames in blocks with error correction; this is read only.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, UnboundKey};
@@ -16,12 +15,13 @@ use zeroize::Zeroizing;
 
 use crate::v1::frame::{FRAME_BYTES, STORED_FRAME_BYTES, numbered_nonce};
 use crate::v1::{VERSION, u32_at};
+use crate::v2;
 
 /// Bytes of a salt.
 pub const SALT_BYTES: usize = 16;
 
 const MAGIC: &[u8; 8] = b"FULGKEYS";
-const HEAD_BYTES: usize = 37;
+pub(crate) const HEAD_BYTES: usize = 37;
 const TEXT: &[u8; 17] = b"fulgurite keys v1";
 const NONCE_DOMAIN: u8 = 2;
 
@@ -65,7 +65,7 @@ pub enum SealedExportError {
     #[error("this is not a sealed Fulgurite key export")]
     NotAnExport,
     /// Written by a later version of the format.
-    #[error("the key export has format version {found}, this program reads up to {VERSION}: use a newer program")]
+    #[error("the key export has format version {found}, this program reads up to {}: use a newer program", v2::VERSION)]
     Newer {
         /// The version found.
         found: u32,
@@ -95,19 +95,57 @@ pub enum SealedExportError {
         /// Good frames there are.
         frames: u64,
     },
+    /// Error correction is not enough.
+    #[error(
+        "the key export is damaged beyond correction: {lost} blocks of group {group} in section {section} are lost, and {redundancy} can \
+         be given back; use another copy"
+    )]
+    Uncorrectable {
+        /// The section, counted from 0.
+        section: u32,
+        /// The group of blocks, counted from 0.
+        group: u32,
+        /// Its blocks that are lost.
+        lost: u32,
+        /// How many of them may be.
+        redundancy: u32,
+    },
+    /// Not one block of a section is left.
+    #[error("the key export is damaged beyond correction: all of section {section} is lost; use another copy")]
+    SectionLost {
+        /// The section, counted from 0.
+        section: u32,
+    },
     /// Reading or writing failed.
     #[error("the key export could not be read or written")]
     Io(#[from] io::Error),
 }
 
-/// Whether a file that begins with these bytes is a sealed export.
-#[must_use]
-pub fn is_sealed_export(beginning: &[u8]) -> bool {
+/// Whether a file that begins with these bytes is a sealed export, as long as its beginning isn't damaged.
+pub(crate) fn begins_as_sealed(beginning: &[u8]) -> bool {
     beginning.starts_with(MAGIC)
 }
 
-/// Seals what is written into it. Must be [finished](Self::finish): the last frame is written there.
-pub struct SealedExportWriter<W> {
+/// The first bytes of a file of version 1, and of every block of version 2.
+pub(crate) fn head(version: u32, salt: [u8; SALT_BYTES], cost: ScryptCost) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..12].copy_from_slice(&version.to_le_bytes());
+    head[12] = cost.log2_n;
+    head[13..17].copy_from_slice(&cost.r.to_le_bytes());
+    head[17..21].copy_from_slice(&cost.p.to_le_bytes());
+    head[21..].copy_from_slice(&salt);
+    head
+}
+
+/// Salt and cost. Whether the cost is acceptable is looked at before it is spent.
+pub(crate) fn parse_head(head: &[u8; HEAD_BYTES]) -> ([u8; SALT_BYTES], ScryptCost) {
+    let cost = ScryptCost { log2_n: head[12], r: u32_at(head, 13), p: u32_at(head, 17) };
+    (head[21..].try_into().expect("as many bytes"), cost)
+}
+
+/// Seals what is written into it, frame by frame. Must be [finished](Self::finish): the last frame is written there.
+pub(crate) struct FrameWriter<W> {
     writer: W,
     key: LessSafeKey,
     /// Content of the frame that is being filled. Sealed only when more comes or all is done, since the last frame is marked.
@@ -115,21 +153,10 @@ pub struct SealedExportWriter<W> {
     index: u64,
 }
 
-impl<W: Write> SealedExportWriter<W> {
-    /// Derives the key and writes the head. `salt` must be random, and new for each export.
-    ///
-    /// # Errors
-    /// [`SealedExportError::Cost`] for a cost that no reader would accept, [`SealedExportError::Io`] if writing fails.
-    pub fn new(mut writer: W, passphrase: &[u8], salt: [u8; SALT_BYTES], cost: ScryptCost) -> Result<Self, SealedExportError> {
-        let key = derive(passphrase, &salt, cost)?;
-        let mut head = [0; HEAD_BYTES];
-        head[..8].copy_from_slice(MAGIC);
-        head[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        head[12] = cost.log2_n;
-        head[13..17].copy_from_slice(&cost.r.to_le_bytes());
-        head[17..21].copy_from_slice(&cost.p.to_le_bytes());
-        head[21..].copy_from_slice(&salt);
-        writer.write_all(&head)?;
+impl<W: Write> FrameWriter<W> {
+    /// Derives the key.
+    pub(crate) fn new(writer: W, passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<Self, SealedExportError> {
+        let key = derive(passphrase, salt, cost)?;
         Ok(Self { writer, key, frame: Zeroizing::new(Vec::with_capacity(STORED_FRAME_BYTES)), index: 0 })
     }
 
@@ -137,7 +164,7 @@ impl<W: Write> SealedExportWriter<W> {
     ///
     /// # Errors
     /// What writing gives; also [`io::ErrorKind::InvalidInput`] if nothing was written, since there is no frame to mark as the last.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.frame.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a sealed key export without content"));
         }
@@ -155,7 +182,7 @@ impl<W: Write> SealedExportWriter<W> {
     }
 }
 
-impl<W: Write> Write for SealedExportWriter<W> {
+impl<W: Write> Write for FrameWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);
@@ -174,8 +201,8 @@ impl<W: Write> Write for SealedExportWriter<W> {
     }
 }
 
-/// Opens a sealed export and gives out its content. Its errors come as [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
-pub struct SealedExportReader<R> {
+/// Opens frames and gives out their content. Its errors come as [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
+pub(crate) struct FrameReader<R> {
     reader: R,
     key: LessSafeKey,
     /// One frame of content, from `start` on not given out yet.
@@ -187,28 +214,11 @@ pub struct SealedExportReader<R> {
     ahead: Option<u8>,
 }
 
-impl<R: Read> SealedExportReader<R> {
-    /// Reads the head and the first frame, so that a wrong passphrase is found out here.
-    ///
-    /// # Errors
-    /// [`SealedExportError`].
-    pub fn new(mut reader: R, passphrase: &[u8]) -> Result<Self, SealedExportError> {
-        let mut head = [0; HEAD_BYTES];
-        let read = read_full(&mut reader, &mut head)?;
-        if !is_sealed_export(&head[..read]) {
-            return Err(SealedExportError::NotAnExport);
-        }
-        if read < HEAD_BYTES {
-            return Err(SealedExportError::Truncated { frames: 0 });
-        }
-        match u32_at(&head, 8) {
-            VERSION => {}
-            0 => return Err(SealedExportError::NotAnExport),
-            found => return Err(SealedExportError::Newer { found }),
-        }
-        let cost = ScryptCost { log2_n: head[12], r: u32_at(&head, 13), p: u32_at(&head, 17) };
-        let key = derive(passphrase, &head[21..], cost)?;
-        let ahead = read_byte(&mut reader)?;
+impl<R: Read> FrameReader<R> {
+    /// Derives the key and reads the first frame, so that a wrong passphrase is found out here.
+    pub(crate) fn new(mut reader: R, passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<Self, SealedExportError> {
+        let key = derive(passphrase, salt, cost)?;
+        let ahead = read_byte(&mut reader).map_err(SealedExportError::from_io)?;
         let frame = Zeroizing::new(Vec::with_capacity(STORED_FRAME_BYTES));
         let mut opened = Self { reader, key, frame, start: 0, opened: 0, ahead };
         opened.open_next()?;
@@ -224,10 +234,10 @@ impl<R: Read> SealedExportReader<R> {
         };
         self.frame.resize(STORED_FRAME_BYTES, 0);
         self.frame[0] = first;
-        let read = 1 + read_full(&mut self.reader, &mut self.frame[1..])?;
+        let read = 1 + read_full(&mut self.reader, &mut self.frame[1..]).map_err(SealedExportError::from_io)?;
         self.frame.truncate(read);
         if read == STORED_FRAME_BYTES {
-            self.ahead = read_byte(&mut self.reader)?;
+            self.ahead = read_byte(&mut self.reader).map_err(SealedExportError::from_io)?;
         }
         let last = self.ahead.is_none();
         let stored = last.then(|| self.frame.clone());
@@ -260,7 +270,7 @@ impl<R: Read> SealedExportReader<R> {
     }
 }
 
-impl<R: Read> Read for SealedExportReader<R> {
+impl<R: Read> Read for FrameReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.start == self.frame.len() {
             self.open_next().map_err(|error| match error {
@@ -275,15 +285,20 @@ impl<R: Read> Read for SealedExportReader<R> {
     }
 }
 
-impl<W> fmt::Debug for SealedExportWriter<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedExportWriter").field("frames", &self.index).finish_non_exhaustive()
-    }
+/// A sealed export of version 1, which is no longer written.
+///
+/// # Errors
+/// [`SealedExportError::Cost`], and [`SealedExportError::Io`] if there is no content.
+pub fn seal_version_1(content: &[u8], passphrase: &[u8], salt: [u8; SALT_BYTES], cost: ScryptCost) -> Result<Vec<u8>, SealedExportError> {
+    let mut frames = FrameWriter::new(head(VERSION, salt, cost).to_vec(), passphrase, &salt, cost)?;
+    frames.write_all(content)?;
+    Ok(frames.finish()?)
 }
 
-impl<R> fmt::Debug for SealedExportReader<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealedExportReader").field("frames", &self.opened).finish_non_exhaustive()
+impl SealedExportError {
+    /// What went wrong below, where that was told in an error of reading.
+    fn from_io(error: io::Error) -> Self {
+        error.downcast().unwrap_or_else(Self::Io)
     }
 }
 
@@ -309,7 +324,7 @@ fn read_byte(reader: &mut impl Read) -> io::Result<Option<u8>> {
 }
 
 /// Fills `buffer` as far as there are bytes.
-fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match reader.read(&mut buffer[filled..]) {
@@ -325,20 +340,20 @@ fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::SealedExportReader;
     use crate::hex::{parse_hex, push_hex};
     use aws_lc_rs::digest::{SHA256, digest};
+    use std::io::Cursor;
 
     pub(crate) const CHEAP: ScryptCost = ScryptCost { log2_n: 10, r: 8, p: 1 };
 
     pub(crate) fn sealed(content: &[u8]) -> Vec<u8> {
         let salt = std::array::from_fn(|i| i as u8);
-        let mut writer = SealedExportWriter::new(Vec::new(), b"correct horse", salt, CHEAP).unwrap();
-        writer.write_all(content).unwrap();
-        writer.finish().unwrap()
+        seal_version_1(content, b"correct horse", salt, CHEAP).unwrap()
     }
 
     fn open(bytes: &[u8]) -> Result<Vec<u8>, SealedExportError> {
-        let mut reader = SealedExportReader::new(bytes, b"correct horse")?;
+        let mut reader = SealedExportReader::new(Cursor::new(bytes), b"correct horse")?;
         let mut content = Vec::new();
         match reader.read_to_end(&mut content) {
             Ok(_) => Ok(content),
@@ -369,14 +384,13 @@ pub(crate) mod tests {
             let content = &three_frames()[..length];
             assert_eq!(open(&sealed(content)).unwrap(), content, "{length} bytes");
         }
-        let empty = SealedExportWriter::new(Vec::new(), b"", [0; 16], CHEAP).unwrap().finish();
-        assert_eq!(empty.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(matches!(seal_version_1(b"", b"", [0; 16], CHEAP), Err(SealedExportError::Io(_))));
     }
 
     #[test]
     fn a_wrong_passphrase_damage_and_a_cut_are_told_apart() {
         let good = sealed(&three_frames());
-        let wrong = SealedExportReader::new(&good[..], b"incorrect horse");
+        let wrong = SealedExportReader::new(Cursor::new(&good), b"incorrect horse");
         assert!(matches!(wrong, Err(SealedExportError::WrongPassphrase)));
         let mut damaged = good.clone();
         damaged[HEAD_BYTES + STORED_FRAME_BYTES + 9] ^= 1;
@@ -424,9 +438,9 @@ pub(crate) mod tests {
     fn a_key_export_goes_through_a_passphrase_and_back() {
         let text = crate::v1::key_export::tests::text(&[]);
         let bytes = sealed(&text);
-        let reader = SealedExportReader::new(&bytes[..], b"correct horse").unwrap();
+        let reader = SealedExportReader::new(Cursor::new(&bytes), b"correct horse").unwrap();
         let export = crate::read_key_export(reader, |_, _| Ok::<_, crate::KeyExportError>(())).unwrap();
         assert_eq!(export.keys, 0);
-        assert!(is_sealed_export(&bytes) && !is_sealed_export(&text));
+        assert!(begins_as_sealed(&bytes) && !begins_as_sealed(&text));
     }
 }

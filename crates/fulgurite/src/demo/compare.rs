@@ -14,6 +14,7 @@ use walkdir::WalkDir;
 
 use super::input::{Input, is_leaf};
 use crate::Session;
+use crate::diagnostics;
 use crate::text::{bytes, count};
 
 const BLOCK_BYTES: usize = 1 << 20;
@@ -47,10 +48,10 @@ impl Comparison {
             if self.is_same() { "content, names, modes, times and targets are all the same" } else { "NOT THE SAME" }
         ));
         for difference in self.differences.iter().take(shown) {
-            eprintln!("differs: {difference}");
+            diagnostics::trouble(&format!("differs: {difference}"));
         }
         if self.differences.len() > shown {
-            eprintln!("and {} more.", self.differences.len() - shown);
+            diagnostics::trouble(&format!("and {} more.", self.differences.len() - shown));
         }
         if self.changed > 0 {
             session.say(&format!("  {} left out: changed since the demonstration began", count(self.changed, "file was", "files were")));

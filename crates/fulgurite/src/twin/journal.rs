@@ -63,11 +63,11 @@ pub(super) fn run_again(session: &Session, asked: &Replay) -> Result<Outcome> {
                     "replay": difference.replay.as_ref().map(ToString::to_string),
                 }));
             }
-            eprintln!("{}: not the same: {}", path(), text::harmless(&difference.to_string()));
+            crate::diagnostics::failure(&format!("{}: not the same: {difference}", path()), Outcome::Troubled);
             Ok(Outcome::Troubled)
         }
         Err(error) => {
-            eprintln!("{}: {}", path(), text::harmless(&error.to_string()));
+            crate::diagnostics::failure(&format!("{}: {error}", path()), Outcome::Misused);
             Ok(Outcome::Misused)
         }
     }

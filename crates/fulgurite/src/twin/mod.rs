@@ -160,7 +160,7 @@ impl Chosen {
 
 /// Says what is wrong with a scenario or a setting.
 fn misused(errors: &SettingErrors) -> Outcome {
-    eprintln!("{}", text::harmless(&errors.to_string()));
+    crate::diagnostics::failure(&errors.to_string(), Outcome::Misused);
     Outcome::Misused
 }
 
@@ -173,7 +173,7 @@ fn failed(scenario: &Path, error: RunError) -> Result<Outcome> {
         | RunError::TraceRows { .. }
         | RunError::Trace { .. }
         | RunError::NothingMeasured { .. } => {
-            eprintln!("{}", text::harmless(&format!("{}: {error}", scenario.display())));
+            crate::diagnostics::failure(&format!("{}: {error}", scenario.display()), Outcome::Misused);
             Ok(Outcome::Misused)
         }
     }

@@ -104,3 +104,19 @@ fn nothing_is_written_through_a_link() {
     place.run(&["get", "tree", "out", "--force"]).fails_with(1, "nothing is written through links");
     assert_eq!(fs::read_dir(place.path("elsewhere")).expect("there").count(), 0);
 }
+
+#[test]
+fn force_puts_folders_in_the_place_of_files_and_no_file_in_that_of_a_folder() {
+    let place = Place::new(1, &[]);
+    place.write("tree/folder/file", b"stored");
+    place.write("tree/plain", b"stored");
+    place.good(&["put", "tree"]);
+    place.write("out/folder", b"in the way");
+    fs::create_dir_all(place.path("out/plain")).expect("made");
+    let ran = place.run(&["get", "tree", "out"]);
+    ran.fails_with(1, "out/folder is there already (--force replaces it)");
+    ran.fails_with(1, "out/plain is a folder, and no file takes its place");
+    assert_eq!(place.read("out/folder"), b"in the way");
+    place.run(&["get", "tree", "out", "--force"]).fails_with(1, "out/plain is a folder, and no file takes its place");
+    assert_eq!(place.read("out/folder/file"), b"stored");
+}

@@ -55,14 +55,13 @@ fn keys_that_do_not_fit_change_nothing() {
     place.run(&["keys", "import", "sealed", "--passphrase-file", "two-lines"]).fails_with(1, "should hold one line");
     place.run(&["keys", "import", "sealed", "--passphrase-file", "missing"]).fails_with(1, "the passphrase file missing");
     place.run(&["keys", "import", "other"]).fails_with(1, "nothing was changed");
-    place.run(&["keys", "import", "file"]).fails_with(1, "file: ");
+    place.run(&["keys", "import", "file"]).fails_with(1, "first line should be");
     place.run(&["keys", "import", "missing"]).fails_with(1, "missing: No such file");
-    let text = String::from_utf8(place.read("plain")).expect("text");
-    place.write("cut", &text[..text.len() - 20]);
-    place.run(&["keys", "import", "cut"]).fails_with(1, "cut: ");
     let sealed = place.read("sealed");
-    place.write("cut-sealed", &sealed[..sealed.len() - 5]);
+    place.write("cut-sealed", &sealed[..900]);
     place.run(&["keys", "import", "cut-sealed", "--passphrase-file", "passphrase"]).fails_with(1, "cut-sealed: ");
+    place.run(&["keys", "import", "plain", "other"]).fails_with(1, "other has the keys of archive");
+    place.run(&["keys", "repair", "other"]).fails_with(1, "nothing was changed");
     assert_eq!(place.fingerprint(&["a"]), before);
 
     // Another archive's master key, under which nothing opens.
@@ -86,4 +85,154 @@ fn a_removed_object_does_not_come_back_with_keys_exported_before() {
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     place.good(&["catalogue", "rebuild"]);
     assert_eq!(place.good(&["ls"]).text(), "");
+}
+
+const OBJECTS: u64 = 700;
+const PAGE: usize = 4_096;
+
+/// An archive of many objects with its key store, and a copy of the keys, `older`, that lacks the last 100.
+fn many() -> (Place, Vec<u8>) {
+    let place = Place::new(2, &[]);
+    place.write("passphrase", b"correct horse\n");
+    for index in 0..OBJECTS - 100 {
+        place.write(format!("tree/{index:03}"), format!("content {index}"));
+    }
+    place.good(&["put", "tree"]);
+    place.good(&["keys", "export", "older", "--passphrase-file", "passphrase"]);
+    for index in OBJECTS - 100..OBJECTS {
+        place.write(format!("later/{index:03}"), format!("content {index}"));
+    }
+    place.good(&["put", "later", "--to", "tree", "--flush"]);
+    let store = place.read("a/keys.db");
+    (place, store)
+}
+
+fn readable(place: &Place) -> u64 {
+    let ran = place.run(&["verify", "--objects", "--json"]);
+    let lost = ran.err.lines().filter(|line| line.contains("no key: it is not in the key store")).count() as u64;
+    OBJECTS - lost
+}
+
+#[test]
+fn a_damaged_key_store_gives_up_every_key_outside_of_the_damage() {
+    let (place, sound) = many();
+    let pages = sound.len() / PAGE;
+    assert!(pages > 20, "{pages} pages");
+    let per_page = PAGE as u64 / 64;
+    let spoil = |pages: &[usize]| {
+        let mut damaged = sound.clone();
+        for page in pages {
+            damaged[page * PAGE..(page + 1) * PAGE].fill(0x5a);
+        }
+        damaged
+    };
+    let half = sound[..sound.len() / 2].to_vec();
+    // Damage, and how many keys it can have taken at most.
+    for (damaged, at_most) in
+        [(spoil(&[0]), per_page), (spoil(&[pages / 2]), per_page), (spoil(&[1, pages / 3, pages - 1]), 3 * per_page), (half, 500)]
+    {
+        for name in fs::read_dir(place.path("a")).expect("a folder").map(|entry| entry.expect("an entry").path()) {
+            if name.file_name().is_some_and(|name| name.to_string_lossy().starts_with("keys.db")) {
+                fs::remove_file(name).expect("removed");
+            }
+        }
+        place.write("a/keys.db", &damaged);
+        // What people try first says what to do, and leaves what is left alone.
+        place.run(&["keys", "import", "older", "--passphrase-file", "passphrase"]).fails_with(1, "fulgurite keys repair");
+        assert!(place.read("a/keys.db") == damaged);
+        let ran = place.run(&["keys", "repair", "--json"]);
+        let report = ran.json();
+        let saved = report["salvaged"]["keys"].as_u64().expect("a number");
+        let missing = report["without_key"].as_u64().expect("a number");
+        assert_eq!((saved + missing, report["keys"].as_u64()), (OBJECTS, Some(saved)));
+        assert_eq!(ran.status, i32::from(missing > 0), "{ran:?}");
+        assert!(missing <= at_most, "{missing} of at most {at_most}");
+        let named = report["without_key_names"].as_array().expect("a list");
+        assert_eq!(named.len() as u64, missing);
+        assert_eq!(ran.err.matches("no key: tree/").count() as u64, missing, "{ran:?}");
+        assert!(place.read("a/keys.db.damaged") == damaged, "it is kept as it was");
+        assert_eq!(readable(&place), saved);
+        for version in named {
+            let name = version["name"].as_str().expect("text");
+            place.run(&["get", name, "-"]).fails_with(1, "key");
+        }
+        // A copy has the rest, but for what was put later.
+        let ran = place.run(&["keys", "repair", "older", "--passphrase-file", "passphrase"]);
+        let later = named.iter().filter(|version| version["name"].as_str() > Some("tree/599")).count();
+        assert_eq!(ran.err.matches("no key: ").count(), later, "{ran:?}");
+        assert!(ran.text().contains("The key store is sound."), "{ran:?}");
+    }
+}
+
+#[test]
+fn copies_are_merged_and_a_repair_takes_them_too() {
+    let place = archive();
+    place.good(&["keys", "export", "first", "--plain"]);
+    place.write("second", b"more");
+    place.good(&["put", "second", "--flush"]);
+    place.good(&["keys", "export", "second.sealed", "--passphrase-file", "passphrase"]);
+    place.write("a/keys.db", b"nothing of it is left");
+    place.run(&["get", "file", "-"]).fails_with(1, "fulgurite keys repair");
+    let ran = place.run(&["keys", "repair", "first"]);
+    assert!(ran.status == 1 && ran.err.contains("no key: second (version 1)"), "{ran:?}");
+    place.run(&["keys", "repair"]).fails_with(1, "no key: second (version 1)");
+    fs::remove_file(place.path("a/keys.db")).expect("removed");
+    let ran = place.good(&["keys", "import", "first", "second.sealed", "--passphrase-file", "passphrase"]);
+    assert!(ran.text().contains("first: 1 key, 1 of which") && ran.text().contains("second.sealed: 2 keys, 1 of which"), "{ran:?}");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn keys_of_removed_versions_do_not_come_back() {
+    let place = archive();
+    place.write("other", b"other");
+    place.good(&["put", "other"]);
+    place.good(&["keys", "export", "old", "--plain"]);
+    let damaged = place.read("a/keys.db");
+    place.good(&["rm", "file", "other"]);
+    // By tombstones in staging, and then on platters; with a catalogue and without.
+    for flushed in [false, true] {
+        if flushed {
+            place.good(&["flush"]);
+        }
+        for catalogue in [true, false] {
+            if !catalogue {
+                fs::rename(place.path("a/catalogue.db"), place.path("kept")).expect("renamed");
+            }
+            let report = place.good(&["keys", "import", "old", "--json"]).json();
+            assert_eq!((&report["keys"], &report["removed"]), (&0.into(), &2.into()), "flushed: {flushed}, catalogue: {catalogue}");
+            if !catalogue {
+                fs::rename(place.path("kept"), place.path("a/catalogue.db")).expect("renamed");
+            }
+        }
+    }
+    // Nor out of an old key store that is damaged.
+    let mut damaged = damaged;
+    damaged[..PAGE].fill(0);
+    place.write("a/keys.db", damaged);
+    let report = place.good(&["keys", "repair", "--json"]).json();
+    assert_eq!((&report["keys"], &report["removed"]), (&0.into(), &2.into()), "{report}");
+}
+
+#[test]
+fn of_a_damaged_copy_in_clear_text_every_line_is_taken_that_checks() {
+    let place = archive();
+    place.write("second", b"more");
+    place.good(&["put", "second", "--flush"]);
+    place.good(&["keys", "export", "plain", "--plain"]);
+    let text = String::from_utf8(place.read("plain")).expect("text");
+    place.write("cut", &text[..text.len() - 20]);
+    let keys: Vec<&str> = text.lines().filter(|line| line.starts_with("key ")).collect();
+    place.write("spoiled", text.replacen(&keys[0][60..70], "??????????", 1));
+    for (copy, status) in [("cut", 0), ("spoiled", 1)] {
+        fs::remove_file(place.path("a/keys.db")).expect("removed");
+        fs::remove_file(place.path("a/master.key")).expect("removed");
+        let ran = place.run(&["keys", "import", copy]);
+        // A damaged copy is never all well.
+        assert_eq!(ran.status, 1, "{ran:?}");
+        assert!(ran.err.contains("is damaged: ") && ran.err.contains("Only lines"), "{ran:?}");
+        assert_eq!(ran.err.matches("no key: ").count(), status, "{ran:?}");
+    }
+    place.good(&["keys", "import", "plain"]);
+    place.good(&["verify", "--objects"]);
 }

@@ -1,5 +1,7 @@
 //! The command line from outside: what is typed, what is printed, what is on the disk afterwards, and the exit status.
 
+mod absent;
+mod attaching;
 mod catalogue;
 mod damage;
 mod deleting;
@@ -10,9 +12,14 @@ mod journals;
 mod keys;
 mod names;
 mod putting;
+mod rebuilding;
 mod removing;
+mod serving;
 mod settings;
+mod staging;
 mod stores;
 mod support;
 mod twin;
+mod unwritable;
 mod usage;
+mod walking;

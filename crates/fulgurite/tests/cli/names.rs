@@ -1,14 +1,16 @@
 //! Names from anywhere.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Cursor;
+use std::path::PathBuf;
 
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, Source};
 use fulgurite_domain::ObjectName;
 
-use crate::support::{Place, name};
+use crate::support::{Place, Thing, name, tree};
 
 #[test]
 fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
@@ -21,17 +23,132 @@ fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
         |name: &str| Source::Stream { reader: Box::new(Cursor::new(b"evil".to_vec())), name: ObjectName(name.as_bytes().to_vec()) };
     archive.put(names.map(source).into_iter(), &Unwatched).expect("put");
     drop(archive);
-    let ran = place.run(&["get", "--all", "jail/out"]);
-    ran.fails_with(1, "its name would lead out of the folder");
+    let ran = place.good(&["get", "--all", "jail/out", "--json"]);
     assert_eq!(place.read("jail/out/good/file"), b"evil");
-    assert_eq!(place.read("jail/out/dot"), b"evil");
-    assert!(place.path("jail/out/evil-absolute").is_file(), "an absolute name is one below the folder");
+    let renamed: BTreeMap<String, PathBuf> = ran.json()["renamed"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|value| (value["name"].as_str().expect("text").to_owned(), place.path(value["path"].as_str().expect("text"))))
+        .collect();
+    assert_eq!(renamed.len(), names.len() - 1, "{ran:?}");
+    for (name, path) in &renamed {
+        assert!(path.starts_with(place.path("jail/out")) && fs::read(path).expect("restored") == b"evil", "{name}");
+        assert!(ran.err.contains("renamed"), "{ran:?}");
+    }
+    assert_eq!(tree(&place.path("jail/out")).len(), names.len(), "each has a file of its own");
     assert_eq!(fs::read_dir(place.path("jail")).expect("there").count(), 1, "only the folder asked for");
-    assert!(!place.path("victim").exists() && !place.path("evil").exists());
+    assert!(!place.path("evil").exists());
+    assert_eq!(
+        fs::read_dir(place.path("")).expect("there").filter(|entry| entry.as_ref().is_ok_and(|e| e.file_name() == "victim")).count(),
+        0
+    );
     // One by one, and by their names.
     place.run(&["get", "../evil"]).fails_with(0, "");
     assert!(place.path("evil").is_file(), "the last part of the name, in the current folder");
     place.run(&["get", "a/.."]).fails_with(1, "say where to put it");
+}
+
+/// Puts objects under names that no file has, as S3 clients may.
+fn put_names(place: &Place, objects: &[(&[u8], &[u8])]) {
+    let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
+    let source = |(name, content): &(&[u8], &[u8])| Source::Stream {
+        reader: Box::new(Cursor::new(content.to_vec())),
+        name: ObjectName(name.to_vec()),
+    };
+    archive.put(objects.iter().map(source).collect::<Vec<_>>().into_iter(), &Unwatched).expect("put");
+}
+
+fn contents(place: &Place, folder: &str) -> BTreeMap<String, Option<Vec<u8>>> {
+    tree(&place.path(folder))
+        .into_iter()
+        .map(|(path, thing)| match thing {
+            Thing::File { content, .. } => (path.display().to_string(), Some(content)),
+            _ => (path.display().to_string(), None),
+        })
+        .collect()
+}
+
+#[test]
+fn a_file_that_became_a_folder_is_restored_beside_it() {
+    let place = Place::new(1, &[]);
+    place.write("tree/a", b"once a file");
+    place.write("tree/a.txt", b"between the two");
+    place.write("tree/b", b"other");
+    place.good(&["put", "tree"]);
+    fs::remove_file(place.path("tree/a")).expect("removed");
+    place.write("tree/a/b", b"below");
+    place.good(&["put", "tree", "--flush"]);
+    let expected = [("a.txt", "between the two"), ("a/b", "below"), ("a~file", "once a file"), ("b", "other")];
+    let expected: BTreeMap<_, _> = expected.map(|(name, content)| (name.to_owned(), Some(content.as_bytes().to_vec()))).into();
+    for options in [&["get", "tree", "out", "--json"][..], &["get", "tree", "out", "--json", "--force"]] {
+        let ran = place.good(options);
+        assert_eq!(contents(&place, "out"), expected);
+        let renamed = &ran.json()["renamed"];
+        assert_eq!(renamed[0]["name"], "tree/a", "{renamed}");
+        assert_eq!(renamed[0]["path"], "out/a~file", "{renamed}");
+    }
+    place
+        .good(&["get", "tree", "again"])
+        .fails_with(0, "restored under another name: tree/a (version 1) is again/a~file: it is a folder too");
+    // By its name it is the file, and with a slash the folder.
+    let ran = place.good(&["get", "tree/a", "-"]);
+    assert_eq!(ran.out, b"once a file");
+    ran.fails_with(0, "tree/a is a folder too; `fulgurite get tree/a/`");
+    place.good(&["get", "tree/a/", "below"]);
+    assert_eq!(contents(&place, "below"), BTreeMap::from([("b".to_owned(), Some(b"below".to_vec()))]));
+}
+
+#[test]
+fn a_changed_name_never_takes_the_place_of_another_object() {
+    let place = Place::new(1, &[]);
+    put_names(&place, &[(b"a", b"1"), (b"a/x", b"2"), (b"a~file", b"3"), (b"a~file~2/y", b"4"), (b"b//c", b"5"), (b"b/c", b"6")]);
+    for force in [&["get", "--all", "out"][..], &["get", "--all", "out", "--force"]] {
+        place.good(force);
+        let found = contents(&place, "out");
+        assert_eq!(found.len(), 6, "{found:?}");
+        for (name, content) in [("a/x", b"2"), ("a~file", b"3"), ("a~file~2/y", b"4"), ("a~file~3", b"1"), ("b/c", b"6")] {
+            assert_eq!(found.get(name), Some(&Some(content.to_vec())), "{name} in {found:?}");
+        }
+        assert_eq!(found.get("b/~e3b0c44298fc1c149afbf4c8996fb924/c"), Some(&Some(b"5".to_vec())), "{found:?}");
+    }
+}
+
+#[test]
+fn markers_of_s3_clients_are_folders() {
+    let place = Place::new(1, &[]);
+    put_names(
+        &place,
+        &[(b"bucket/", b""), (b"bucket/empty/", b""), (b"bucket/full/", b""), (b"bucket/full/x", b"1"), (b"bucket/odd/", b"2")],
+    );
+    let ran = place.good(&["get", "bucket", "out", "--json"]);
+    assert_eq!(ran.json()["objects"], 5, "{ran:?}");
+    let found = contents(&place, "out");
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!((&found["empty"], &found["full/x"]), (&None, &Some(b"1".to_vec())));
+    assert!(found.iter().any(|(name, content)| name.starts_with("odd/~") && *content == Some(b"2".to_vec())), "{found:?}");
+    place.good(&["get", "--all", "everything"]);
+    assert!(place.path("everything/bucket/empty").is_dir());
+}
+
+#[test]
+fn a_name_that_is_too_long_for_a_file_is_cut() {
+    let place = Place::new(1, &[]);
+    let long = |end: &str| ["ü".repeat(200), end.to_owned()].concat();
+    let (one, two) = (long("1"), long("2"));
+    let nested = format!("{one}/deep/{two}");
+    put_names(&place, &[(one.as_bytes(), b"1"), (two.as_bytes(), b"2"), (nested.as_bytes(), b"3")]);
+    for _ in 0..2 {
+        let ran = place.good(&["get", "--all", "out", "--json", "--force"]);
+        assert_eq!(ran.json()["renamed"].as_array().map(Vec::len), Some(3), "{ran:?}");
+        let found = contents(&place, "out");
+        let mut all: Vec<_> = found.values().flatten().cloned().collect();
+        all.sort();
+        assert_eq!(all, [b"1", b"2", b"3"], "{found:?}");
+    }
+    place.good(&["get", &two, "--quiet"]);
+    let restored = fs::read_dir(place.path("")).expect("there").filter_map(|entry| entry.expect("there").file_name().into_string().ok());
+    assert_eq!(restored.filter(|name| name.starts_with('ü')).count(), 1);
 }
 
 #[test]
@@ -43,9 +160,12 @@ fn a_link_that_was_stored_is_no_way_out() {
     place.good(&["put", "link"]);
     place.write("file", b"evil");
     place.good(&["put", "file", "--name", "link/evil"]);
-    // Whichever of the two comes first, the other can't be restored.
-    place.run(&["get", "--all", "out"]).fails_with(1, "1 object was not restored");
+    place
+        .good(&["get", "--all", "out"])
+        .fails_with(0, "restored under another name: link (version 1) is out/link~link: it is a folder too");
     assert_eq!(fs::read_dir(place.path("outside")).expect("there").count(), 0);
+    assert!(place.path("out/link~link").is_symlink() && !place.path("out/link").is_symlink());
+    assert_eq!(place.read("out/link/evil"), b"evil");
 }
 
 #[test]

@@ -1,9 +1,15 @@
 //! What goes in.
 
 use std::fs::{self, File, FileTimes, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, UNIX_EPOCH};
+
+use fulgurite_archive::{Access, Archive};
+use fulgurite_domain::ObjectName;
+use serde_json::json;
 
 use crate::support::{Place, name, noise, tree};
 
@@ -71,6 +77,44 @@ fn what_can_not_be_stored_is_named_and_the_rest_is_stored() {
 }
 
 #[test]
+fn a_file_that_is_written_all_the_time_is_skipped_and_named() {
+    let place = Place::new(1, &[]);
+    place.write("tree/calm", b"calm");
+    // Large enough to be read for longer than the writer may have to wait for its turn.
+    place.write("tree/log", noise(1, 40_000_000));
+    let stop = AtomicBool::new(false);
+    let (began, begin) = channel();
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let began = began;
+            let log = File::options().write(true).open(place.path("tree/log")).expect("opened");
+            for at in (0..200_000).cycle() {
+                log.write_all_at(b"x", at).expect("written");
+                if at == 0 {
+                    let _ = began.send(());
+                }
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        begin.recv().expect("the writer writes");
+        let ran = place.run(&["put", "tree", "--json"]);
+        stop.store(true, Ordering::Relaxed);
+        ran
+    });
+    let why = "it changed each of the 3 times it was read";
+    ran.fails_with(1, why);
+    assert_eq!(ran.json()["not_stored"], json!([{ "path": "tree/log", "why": why }]), "{ran:?}");
+    ran.fails_with(1, "1 thing was not stored");
+    assert_eq!((&ran.json()["objects"], &ran.json()["changed"]), (&json!(1), &json!(1)), "{ran:?}");
+    assert_eq!(place.good(&["ls"]).text(), "tree/calm\n");
+    place.good(&["put", "tree"]);
+    place.good(&["get", "tree", "out"]);
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+}
+
+#[test]
 fn names_in_messages_can_not_command_the_terminal() {
     let place = Place::new(1, &[]);
     let ran = place.run(&["put", "missing \u{1b}[31m\n"]);
@@ -122,7 +166,7 @@ fn a_sparse_file_stays_sparse() {
     let place = Place::new(1, &[]);
     let file = File::create(place.path("sparse")).expect("made");
     file.set_len(300_000_000).expect("long");
-    std::os::unix::fs::FileExt::write_all_at(&file, b"here", 123_456_789).expect("written");
+    file.write_all_at(b"here", 123_456_789).expect("written");
     place.good(&["put", "sparse", "--flush"]);
     place.good(&["get", "sparse", "out"]);
     let metadata = fs::metadata(place.path("out")).expect("restored");
@@ -163,4 +207,100 @@ fn a_put_after_a_flush_makes_new_sets_and_versions() {
     let versions = place.good(&["ls", "--versions", "--json"]).json_lines();
     let numbers: Vec<u64> = versions.iter().map(|row| row["version"].as_u64().expect("a number")).collect();
     assert_eq!(numbers, [3, 2, 1]);
+}
+
+fn versions(place: &Place) -> Vec<(String, u64)> {
+    let rows = place.good(&["ls", "--versions", "--json"]).json_lines();
+    rows.iter().map(|row| (row["name"].as_str().expect("text").to_owned(), row["version"].as_u64().expect("a number"))).collect()
+}
+
+#[test]
+fn what_is_unchanged_is_not_stored_again() {
+    let place = Place::new(1, &[]);
+    make_tree(&place);
+    let first = place.good(&["put", "tree", "--json"]).json();
+    let stored = first["objects"].as_u64().expect("a number");
+    for options in [&["put", "tree", "--json"][..], &["put", "tree", "--json", "--flush"], &["put", "tree", "--json", "--checksum"]] {
+        let put = place.good(options).json();
+        assert_eq!((&put["objects"], &put["unchanged"]), (&json!(0), &json!(stored)), "{options:?}: {put}");
+    }
+    assert!(place.good(&["put", "tree"]).text().contains(&format!("{stored} objects are unchanged, not stored again.")));
+    let put = place.good(&["put", "tree", "--again", "--json"]).json();
+    assert_eq!((&put["objects"], &put["unchanged"]), (&json!(stored), &json!(0)), "{put}");
+    assert!(versions(&place).iter().filter(|(_, version)| *version == 2).count() as u64 == stored);
+    place.run(&["put", "tree", "--again", "--checksum"]).fails_with(2, "--checksum");
+}
+
+#[test]
+fn every_change_makes_a_version() {
+    let place = Place::new(1, &[]);
+    place.write("file", b"1234567");
+    std::os::unix::fs::symlink("one", place.path("link")).expect("a link");
+    fs::create_dir_all(place.path("folder")).expect("made");
+    place.good(&["put", "file", "link", "folder"]);
+    let modified = fs::metadata(place.path("file")).and_then(|metadata| metadata.modified()).expect("a time");
+    let set_modified = |time| File::open(place.path("file")).and_then(|file| file.set_modified(time)).expect("time set");
+    let mut latest = 1;
+    let mut check = |what: &str, options: &[&str], new: u64| {
+        place.good(&[&["put", "file"], options].concat());
+        latest += new;
+        assert_eq!(versions(&place).iter().filter(|(name, _)| name == "file").count(), latest as usize, "{what}");
+    };
+    check("nothing", &[], 0);
+    place.write("file", b"7654321");
+    set_modified(modified);
+    check("content, with the time set back", &[], 1);
+    place.write("file", b"1234567");
+    set_modified(modified);
+    check("content, with the time set back, by checksum", &["--checksum"], 1);
+    fs::set_permissions(place.path("file"), Permissions::from_mode(0o600)).expect("mode");
+    check("mode", &[], 1);
+    set_modified(modified + Duration::from_nanos(1));
+    check("time, by checksum", &["--checksum"], 0);
+    check("time", &[], 1);
+    place.write("file", b"12345678");
+    set_modified(modified + Duration::from_nanos(1));
+    check("length", &[], 1);
+    fs::remove_file(place.path("link")).expect("removed");
+    std::os::unix::fs::symlink("two", place.path("link")).expect("a link");
+    fs::set_permissions(place.path("folder"), Permissions::from_mode(0o500)).expect("mode");
+    assert_eq!(place.good(&["put", "link", "folder", "--json"]).json()["objects"], 2);
+    // Neither is a file the same as a link or a folder of its name.
+    fs::remove_file(place.path("link")).expect("removed");
+    place.write("link", b"two");
+    assert_eq!(place.good(&["put", "link", "--json"]).json()["objects"], 1);
+}
+
+#[test]
+fn what_can_not_be_read_any_more_is_stored_again() {
+    let place = Place::new(1, &[]);
+    place.write("file", b"content");
+    place.good(&["put", "file"]);
+    let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
+    let row = archive.catalogue().newest(&ObjectName(b"file".to_vec())).expect("a catalogue").expect("a version");
+    archive.keys().destroy(&[row.id]).expect("destroyed");
+    drop(archive);
+    let put = place.good(&["put", "file", "--json"]).json();
+    assert_eq!((&put["objects"], &put["unchanged"]), (&json!(1), &json!(0)), "{put}");
+    assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+}
+
+#[test]
+fn paths_that_would_be_stored_under_one_name_are_refused() {
+    let place = Place::new(1, &[]);
+    place.write("a1/photos/1", b"1");
+    place.write("b1/photos/1", b"2");
+    place.run(&["put", "a1/photos", "b1/photos"]).fails_with(1, "a1/photos and b1/photos would both be stored as photos");
+    place.run(&["put", "a1/photos/1", "b1/photos/1"]).fails_with(1, "would both be stored as 1");
+    place.write("photos/2", b"3");
+    place.run(&["put", ".", "a1/photos"]).fails_with(1, "./photos and a1/photos would both be stored as photos");
+    assert_eq!(place.good(&["ls"]).text(), "");
+    place.good(&["put", "a1/photos", "--to", "a"]);
+    place.good(&["put", "b1/photos", "--to", "b"]);
+    assert_eq!(place.good(&["ls"]).text(), "a/photos/1\nb/photos/1\n");
+    // One after the other they are versions, as ever.
+    place.good(&["put", "a1/photos"]);
+    place.good(&["put", "b1/photos"]);
+    assert_eq!(place.good(&["get", "photos/1", "-"]).out, b"2");
+    assert_eq!(place.good(&["get", "photos/1", "-", "--version=1"]).out, b"1");
 }

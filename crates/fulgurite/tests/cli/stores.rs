@@ -30,12 +30,14 @@ fn exchanged_disks_are_noticed_and_left_alone() {
     exchange();
     let exchanged = place.fingerprint(&DISKS);
     let status = place.run(&["status"]);
-    assert!(status.status == 1 && status.text().contains("two disks changed places"), "{status:?}");
+    assert!(status.status == 3 && status.text().contains("two disks changed places"), "{status:?}");
     place.run(&["flush"]).fails_with(1, "two disks changed places");
     place.run(&["flush"]).fails_with(1, "everything stays staged");
-    assert_eq!(place.run(&["verify"]).status, 1);
-    place.run(&["scrub"]).fails_with(1, "has no store to be rebuilt on");
-    // With two of four platters gone everything can still be read.
+    // Platters are found by the marks of the disks, and are where they should be.
+    let verified = place.good(&["verify", "--objects"]);
+    assert!(verified.err.contains("two disks changed places") && verified.text().contains("Nothing is lost."), "{verified:?}");
+    assert!(place.good(&["scrub"]).err.contains("two disks changed places"));
+    place.good(&["platters"]);
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
     assert_eq!(place.fingerprint(&DISKS), exchanged, "nothing was written to them");
     exchange();
@@ -54,11 +56,12 @@ fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
             fs::create_dir(place.path("d3")).expect("an empty mount point");
         }
         let status = place.run(&["status"]);
-        assert!(status.status == 1 && status.text().contains("Is the disk mounted?"), "{status:?}");
+        assert!(status.status == 3 && status.text().contains("Is the disk mounted?"), "{status:?}");
         place.run(&["flush"]).fails_with(1, "Is the disk mounted?");
         assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
-        assert_eq!(place.run(&["verify"]).status, 1);
-        place.run(&["scrub"]).fails_with(1, "was not rebuilt");
+        assert_eq!(place.run(&["verify"]).status, 3);
+        assert_eq!(place.run(&["scrub"]).status, 3);
+        place.run(&["scrub", "--replace-absent"]).fails_with(3, "was not rebuilt");
         place.good(&["put", "more", "--name", "put-goes-on"]);
     }
     assert_eq!(fs::read_dir(place.path("d3")).expect("there").count(), 0, "nothing was written into the mount point");
@@ -73,7 +76,7 @@ fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
 fn a_new_disk_takes_the_place_of_one_that_is_gone() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
-    place.run(&["scrub"]).fails_with(1, "store replace d2");
+    place.run(&["scrub", "--replace-absent"]).fails_with(3, "store replace d2");
     place.run(&["store", "replace", "d2"]).fails_with(1, "d2: No such file");
     place.write("d2/something", b"of somebody");
     place.run(&["store", "replace", "d2"]).fails_with(1, "is not empty");
@@ -103,7 +106,8 @@ fn one_more_store_takes_the_platters_of_one_that_is_gone() {
     assert_eq!(place.read("a/fulgurite.toml"), settings);
     place.good(&["store", "add", "spare=d5", "--json"]).json();
     assert!(place.read("a/fulgurite.toml").starts_with(settings.trim_ascii_end()), "comments stay");
-    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    assert_eq!(place.run(&["scrub"]).status, 3, "what is absent is not written anew unasked");
+    assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Wrote 1 platter anew"));
     assert!(place.platters().iter().any(|platter| platter.store == "spare"));
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
     place.good(&["verify", "--objects"]);
@@ -118,7 +122,8 @@ fn another_archives_disk_is_refused() {
     fs::rename(place.path("e1"), place.path("d1")).expect("renamed");
     let before = place.fingerprint(&["d1"]);
     place.run(&["flush"]).fails_with(1, "another archive's");
-    place.run(&["scrub"]).fails_with(1, "was not rebuilt");
+    place.run(&["scrub"]).fails_with(3, "another archive's");
+    place.run(&["scrub", "--replace-absent"]).fails_with(3, "was not rebuilt");
     assert_eq!(place.fingerprint(&["d1"]), before);
 }
 

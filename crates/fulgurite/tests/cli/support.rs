@@ -82,7 +82,7 @@ impl Place {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
         command.current_dir(self.folder.path()).env("FULGURITE_ARCHIVE", "a").env_remove("CARGO").env_remove("RUST_BACKTRACE");
         command
@@ -132,7 +132,7 @@ impl Place {
     /// The platters as `platters --json` has them, in order of set and position.
     pub(crate) fn platters(&self) -> Vec<Platter> {
         let field = |row: &Value, name: &str| row[name].as_str().expect("text").to_owned();
-        let rows = self.good(&["platters", "--json"]).json_lines();
+        let rows = self.run(&["platters", "--json"]).json_lines();
         rows.iter()
             .map(|row| {
                 let (id, store) = (field(row, "platter"), field(row, "store"));

@@ -33,6 +33,41 @@ fn a_wrong_command_line_ends_with_2() {
 }
 
 #[test]
+fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
+    let place = Place::new(1, &["--quiet"]);
+    place.write("file", b"content");
+    place.good(&["put", "file"]);
+    let failures: [(&[&str], i32, &str); 6] = [
+        (&["get", "nothing", "-", "--json"], 1, "nothing is stored as nothing"),
+        (&["ls", "nothing", "--json"], 1, "nothing is stored as nothing"),
+        (&["--json", "-A", "nowhere", "status"], 1, "nowhere is not an archive"),
+        (&["--json", "frobnicate"], 2, "frobnicate"),
+        (&["get", "--json"], 2, "--help"),
+        (&["twin", "run", "nowhere.toml", "--json"], 2, "nowhere.toml"),
+    ];
+    for (arguments, status, says) in failures {
+        let ran = place.run(arguments);
+        assert_eq!((ran.status, &ran.out[..]), (status, &b""[..]), "{arguments:?}: {ran:?}");
+        let told: serde_json::Value = serde_json::from_str(&ran.err).expect("standard error is one JSON value");
+        assert_eq!(told["status"], status, "{arguments:?}: {ran:?}");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains(says)), "{arguments:?}: {ran:?}");
+    }
+    // A word after `--` is a name, not the option.
+    assert!(place.run(&["get", "--frobnicate", "--", "--json"]).err.contains("Usage"));
+    assert!(place.good(&["--help", "--json"]).text().contains("Exit status"));
+    // Notes and troubles come as JSON too.
+    place.write("tree/one", b"1");
+    std::os::unix::net::UnixListener::bind(place.path("tree/socket")).expect("a socket");
+    let ran = place.run(&["put", "tree", "--json"]);
+    assert_eq!(ran.status, 1, "{ran:?}");
+    let told: Vec<serde_json::Value> = ran.err.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(
+        told.iter().any(|line| line["kind"] == "not stored" && line["path"].as_str().is_some_and(|path| path.ends_with("socket"))),
+        "{ran:?}"
+    );
+}
+
+#[test]
 fn help_and_version_are_there() {
     let place = Place::empty();
     assert!(place.good(&["--version"]).text().starts_with("fulgurite "));
@@ -108,7 +143,7 @@ fn quiet_says_nothing_and_json_says_it_to_programs() {
     assert_eq!(made["set"], "1+1");
     place.write("file", b"content");
     assert_eq!(place.good(&["put", "file", "-q"]).out, b"");
-    let put = place.good(&["put", "file", "--json", "--flush"]).json();
+    let put = place.good(&["put", "file", "--again", "--json", "--flush"]).json();
     assert_eq!((&put["objects"], &put["bytes"], &put["flush"]["platters"]), (&1.into(), &7.into(), &2.into()));
     let status = place.good(&["status", "--json"]).json();
     assert_eq!((&status["objects"], &status["versions"], &status["staged"]["versions"]), (&1.into(), &2.into(), &0.into()));

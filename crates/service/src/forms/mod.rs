@@ -23,6 +23,7 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 use self::policy::FormPolicy;
 use self::reader::Fields;
 use crate::address::Addresses;
+use crate::between::mend;
 use crate::caller::Signed;
 use crate::errors::escape;
 use crate::receive::{PUT_BYTES_MAX, UpTo};
@@ -63,9 +64,17 @@ pub(crate) struct Forms {
 
 impl Forms {
     /// The bucket that a form is sent to; none if the request is no form.
-    pub(crate) fn bucket(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<String> {
-        let (bucket, key) = if is_form(method, headers) { self.addresses.find(uri, headers)? } else { return None };
-        key.is_empty().then_some(bucket)
+    ///
+    /// # Errors
+    /// A form that is sent to anything else. The framework would gather all of it in memory before it looks for a signature, so no form reaches it.
+    pub(crate) fn find(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<Option<String>> {
+        if !is_form(method, headers) {
+            return Ok(None);
+        }
+        match self.addresses.find(uri, headers) {
+            Some((bucket, key)) if key.is_empty() => Ok(Some(bucket)),
+            _ => Err(s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource: a form is sent to a bucket.")),
+        }
     }
 
     /// Answers a form that was sent to a bucket.
@@ -100,6 +109,9 @@ impl Forms {
         *put.extensions_mut() = head.extensions;
         put.extensions_mut().insert(Signed(signed));
         put.extensions_mut().insert(UpTo(most.min(announced)));
+        let (mut head, file) = put.into_parts();
+        mend(&mut head.headers, &mut head.extensions);
+        let put = Request::from_parts(head, file);
         let answer = self.operations.call(put).await.map_err(|error| s3_error!(InternalError, "{error:?}"))?;
         if answer.status() == StatusCode::OK { answered(answer, bucket, &key, &fields) } else { Ok(answer) }
     }

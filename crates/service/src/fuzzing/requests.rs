@@ -1,4 +1,5 @@
-//! Whole requests, to an archive of their own: as if their signatures had been checked, since nothing that is changed at random has a right one.
+//! Whole requests, to the router of a server with an archive of its own. They are signed after they were changed at random, so that they get past the
+//! check of signatures.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,31 +8,22 @@ use bytes::Bytes;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings, StoreSettings};
 use fulgurite_archive::{Access, Archive};
 use http::{Method, Request, StatusCode, Uri, header};
-use http_body_util::BodyExt;
-use s3s::auth::{Credentials, SecretKey};
-use s3s::route::S3Route;
-use s3s::service::S3Service;
-use s3s::{Body, S3Request};
+use http_body_util::{BodyExt, Full};
 
 use super::headers_of;
-use crate::address::Addresses;
-use crate::between::Between;
-use crate::caller::{Peer, Signed};
-use crate::errors::{Asked, complete};
+use super::operations::draw;
+use super::signing::sign;
+use crate::caller::Peer;
 use crate::gateway::Gateway;
-use crate::routes::Routes;
-use crate::s3::retrieve::Retrieve;
-use crate::server::operations;
+use crate::router::Router;
 use crate::settings::Settings;
-use crate::signatures::refuse;
-use crate::state::State;
+use crate::state::{NewKey, State};
 
 /// An archive with two accounts and three buckets, and what answers requests to it.
 pub struct Requests {
-    routes: Routes,
-    service: S3Service,
-    /// Access keys of an admin and of another account.
-    keys: [String; 2],
+    router: Router,
+    /// Keys of an admin and of another account.
+    keys: [NewKey; 2],
     runtime: tokio::runtime::Runtime,
 }
 
@@ -51,21 +43,19 @@ impl Requests {
         };
         Archive::init(folder, &settings).expect("an archive");
         let state = Arc::new(State::open(Arc::new(Archive::open(folder, Access::Write).expect("it opens"))).expect("a state"));
-        let keys = [("main", true), ("ada", false)].map(|(name, admin)| state.add_account(name, admin).expect("an account").access_key);
+        let keys = [("main", true), ("ada", false)].map(|(name, admin)| state.add_account(name, admin).expect("an account"));
         let settings = Settings::default();
         let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota()).expect("a gateway"));
-        let service = || operations(&gateway, &state, &settings).expect("operations").build();
-        let routes = Routes {
-            retrieve: Retrieve { gateway: gateway.clone(), addresses: Arc::new(Addresses::new(None)) },
-            between: Between(service()),
-        };
+        let router = Router::new(gateway, state, &settings).expect("a router");
         // Some operations give their thread away while they read.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let requests = Self { routes, service: service(), keys, runtime };
+        let requests = Self { router, keys, runtime };
         for request in [
             "0PUT /bbb\n\n",
             "0PUT /versioned\n\n",
             "0PUT /versioned?versioning\n\n<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+            "0PUT /suspended\n\n",
+            "0PUT /suspended?versioning\n\n<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>",
             "0PUT /locked\nx-amz-bucket-object-lock-enabled: true\n\n",
             "0PUT /bbb/k\n\nbody",
             "0PUT /versioned/k\n\none",
@@ -99,52 +89,30 @@ impl Requests {
         headers.remove(header::AUTHORIZATION);
         headers.insert(header::HOST, "localhost".parse().expect("a value"));
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        if refuse(&uri, &headers, "us-east-1").is_some() {
-            return None;
+        if let Some(key) = key {
+            sign(&method, &uri, &mut headers, key);
         }
-        let (path, query) = (uri.path().to_owned(), uri.query().map(str::to_owned));
-        let body = Body::from(Bytes::copy_from_slice(body));
+        let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let peer = Peer { address: [127, 0, 0, 1].into(), is_tls: false };
         let status = self.runtime.block_on(async {
-            let mut extensions = http::Extensions::new();
-            extensions.insert(Peer { address: [127, 0, 0, 1].into(), is_tls: false });
-            let mut response = if self.routes.is_match(&method, &uri, &headers, &mut extensions) {
-                let credentials = key.map(|key| Credentials { access_key: key.clone(), secret_key: SecretKey::from("secret") });
-                let request = S3Request {
-                    input: body,
-                    method,
-                    uri,
-                    headers,
-                    extensions,
-                    credentials,
-                    region: None,
-                    service: None,
-                    trailing_headers: None,
-                };
-                match self.routes.call(request).await {
-                    Ok(answer) => {
-                        let mut response = http::Response::new(answer.output);
-                        *response.status_mut() = answer.status.unwrap_or(StatusCode::OK);
-                        *response.headers_mut() = answer.headers;
-                        *response.extensions_mut() = answer.extensions;
-                        response
-                    }
-                    Err(error) => error.to_http_response().expect("an answer"),
-                }
-            } else {
-                extensions.insert(Signed(key.cloned()));
-                let mut request = Request::new(body);
-                *request.method_mut() = method;
-                *request.uri_mut() = uri;
-                *request.headers_mut() = headers;
-                *request.extensions_mut() = extensions;
-                self.service.call(request).await.expect("an answer")
-            };
-            complete(&mut response, &Asked { path: &path, query: query.as_deref(), length: None, id: "1" });
-            let (head, body) = response.into_parts();
+            let (head, body) = self.router.answer(request, peer).await.into_parts();
             body.collect().await.expect("a whole answer");
             head.status
         });
         assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(self.router.gateway.liveness.reason(), None);
         Some(status)
+    }
+
+    /// Answers a request that is drawn from bytes: an operation with any headers and parameters. Says what it was, too.
+    ///
+    /// # Panics
+    /// As [`Self::answer`].
+    pub fn answer_drawn(&self, data: &[u8]) -> (Option<StatusCode>, Vec<u8>) {
+        let request = draw(data);
+        (self.answer(&request), request)
     }
 }

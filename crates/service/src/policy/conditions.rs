@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 use s3s::dto::{CopySource, Timestamp, TimestampFormat};
 
-use super::facts::{Facts, parameter, tag};
+use super::facts::{Facts, listed, parameter, tag};
 use super::patterns::{Network, like};
 use crate::version::ms_of;
 
@@ -110,21 +110,24 @@ impl Key {
 
     /// What a request says of it.
     fn value<'a>(&self, facts: &Facts<'a>) -> Option<Cow<'a, str>> {
-        let header = |name: &str| facts.headers?.get(name)?.to_str().ok().map(Cow::Borrowed);
+        let header = |name: &str| listed(facts.headers?, name).map(Cow::Owned);
         match self {
             Self::SourceIp => facts.origin.peer.map(|peer| peer.to_canonical().to_string().into()),
             Self::SecureTransport => Some(if facts.origin.is_tls { "true" } else { "false" }.into()),
-            Self::Referer => facts.origin.referer().map(Cow::Borrowed),
-            Self::UserAgent => facts.origin.user_agent().map(Cow::Borrowed),
+            Self::Referer => facts.origin.referer(),
+            Self::UserAgent => facts.origin.user_agent(),
             Self::CurrentTime | Self::EpochTime => Some((facts.now_ms / 1_000).to_string().into()),
             Self::VersionId => facts.version_id.map(Cow::Borrowed),
             Self::Parameter(name) => parameter(facts.query, name).map(Cow::Owned),
             Self::Header(name) | Self::ObjectHeader(name) => header(name),
-            // As `bucket/key`, however the client has written it.
-            Self::CopySource => match CopySource::parse(&header("x-amz-copy-source")?) {
-                Ok(CopySource::Bucket { bucket, key, .. }) => Some(format!("{bucket}/{key}").into()),
-                _ => None,
-            },
+            // As `bucket/key`, however the client has written it. What can't be read is refused by the copy.
+            Self::CopySource => {
+                let source: Cow<'_, str> = header("x-amz-copy-source")?;
+                match CopySource::parse(&source) {
+                    Ok(CopySource::Bucket { bucket, key, .. }) => Some(format!("{bucket}/{key}").into()),
+                    _ => Some(source.into_owned().into()),
+                }
+            }
             Self::ExistingTag(name) => tag(facts.tags, name).map(Cow::Owned),
             Self::NewTag(name) => tag(facts.new_tags, name).map(Cow::Owned),
         }

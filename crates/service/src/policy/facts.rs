@@ -1,5 +1,6 @@
 //! What requests say that conditions ask about.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderValue, header};
@@ -21,12 +22,12 @@ impl Origin {
         Self { peer, is_tls, referer: headers.get(header::REFERER).cloned(), user_agent: headers.get(header::USER_AGENT).cloned() }
     }
 
-    pub(super) fn referer(&self) -> Option<&str> {
-        self.referer.as_ref()?.to_str().ok()
+    pub(super) fn referer(&self) -> Option<Cow<'_, str>> {
+        self.referer.as_ref().map(|value| String::from_utf8_lossy(value.as_bytes()))
     }
 
-    pub(super) fn user_agent(&self) -> Option<&str> {
-        self.user_agent.as_ref()?.to_str().ok()
+    pub(super) fn user_agent(&self) -> Option<Cow<'_, str>> {
+        self.user_agent.as_ref().map(|value| String::from_utf8_lossy(value.as_bytes()))
     }
 }
 
@@ -55,11 +56,18 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// A parameter of a query, decoded. Names may be encoded as well as values.
+/// A parameter of a query, decoded. Names may be encoded as well as values. One that can't be decoded counts as it stands, and never as absent: a
+/// denial may ask about it. (Requests with such a query are refused before.)
 pub(crate) fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let pairs = query?.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let value = pairs.into_iter().find_map(|(key, value)| (crate::tags::decode(key).as_deref() == Some(name)).then_some(value))?;
-    crate::tags::decode(value)
+    Some(crate::tags::decode(value).unwrap_or_else(|| value.to_owned()))
+}
+
+/// All values of a header as one list; none where it isn't there. What is no UTF-8 counts too, for a denial may ask whether the header is absent.
+pub(super) fn listed(headers: &HeaderMap, name: &str) -> Option<String> {
+    let values: Vec<_> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+    (!values.is_empty()).then(|| values.join(","))
 }
 
 /// Whether a query has a parameter, with a value or none. Its name may be encoded.

@@ -105,6 +105,27 @@ impl Policy {
     /// # Errors
     /// A sentence that says what is wrong.
     pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
+        // Policies from before this was asked stay what they are: to read them as none would drop their denials.
+        if self.0.is_empty() {
+            return Err("Policy has no statement.".to_owned());
+        }
+        for statement in &self.0 {
+            let names = match &statement.principals {
+                Principals::Everybody => &[][..],
+                Principals::These(names) | Principals::AllBut(names) if names.is_empty() => {
+                    return Err("Invalid principal in policy: the list is empty.".to_owned());
+                }
+                Principals::These(names) | Principals::AllBut(names) => names,
+            };
+            if names.iter().any(|name| name.trim().is_empty()) {
+                return Err("Invalid principal in policy: a name is empty.".to_owned());
+            }
+            for (what, scope) in [("action", &statement.actions), ("resource", &statement.resources)] {
+                if scope.patterns.is_empty() {
+                    return Err(format!("Policy has invalid {what}: the list is empty."));
+                }
+            }
+        }
         for resource in self.0.iter().flat_map(|statement| &statement.resources.patterns) {
             let of = resource.strip_prefix(ARN).map(|name| name.split('/').next().unwrap_or_default());
             if !of.is_some_and(|pattern| like(pattern, bucket)) {

@@ -13,10 +13,12 @@ use s3s::dto::{
     OwnershipControlsRule, Permission, PolicyStatus, PutBucketAclInput, PutBucketAclOutput, PutBucketOwnershipControlsInput,
     PutBucketOwnershipControlsOutput, PutBucketPolicyInput, PutBucketPolicyOutput, PutBucketTaggingInput, PutBucketTaggingOutput,
     PutBucketVersioningInput, PutBucketVersioningOutput, PutObjectAclInput, PutObjectAclOutput, PutObjectLockConfigurationInput,
-    PutObjectLockConfigurationOutput, Type,
+    PutObjectLockConfigurationOutput, Tag, Type,
 };
+use s3s::xml::{DeResult, Deserialize, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::between::{Seen, Skipped};
 use crate::failures::{catalogue_failed, custom, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
@@ -29,9 +31,35 @@ use crate::version::timestamp;
 /// AWS's first region, which keeps two habits of the time when there was no other.
 const OLDEST_REGION: &str = "us-east-1";
 
+/// Of the configuration of a new bucket, its tags, which the framework drops.
+#[derive(Debug, Default)]
+struct NewBucket(Vec<Tag>);
+
+impl<'xml> Deserialize<'xml> for NewBucket {
+    fn deserialize(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
+        xml.named_element("CreateBucketConfiguration", |xml| {
+            let mut tags = Vec::new();
+            xml.for_each_element(|xml, name| match name {
+                b"Tags" => {
+                    tags.extend(xml.list_content::<Tag>("Tag")?);
+                    Ok(())
+                }
+                _ => xml.content::<Skipped>().map(drop),
+            })?;
+            Ok(Self(tags))
+        })
+    }
+}
+
+/// The most buckets of a page.
+const BUCKETS_MAX: i32 = 10_000;
+
 impl Gateway {
     pub(crate) fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let account = self.account(&request)?;
+        let NewBucket(tags) = request.extensions.get::<Seen>().map_or_else(|| Ok(NewBucket::default()), Seen::read)?;
+        tags::check(&tags, tags::BUCKET_MAX)?;
+        let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
         let input = request.input;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         refuse_ownership(input.object_ownership.as_ref())?;
@@ -50,7 +78,7 @@ impl Gateway {
                 "The requested bucket name is not available: the archive has a folder of that name, which only an admin can make a bucket."
             ));
         }
-        if !self.state.add_bucket(&input.bucket, &account.name, locks).map_err(state_failed)? {
+        if !self.state.add_bucket(&input.bucket, &account.name, locks, tags.as_deref()).map_err(state_failed)? {
             let bucket = self.bucket(&input.bucket)?;
             if bucket.owner != account.name {
                 return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
@@ -100,7 +128,13 @@ impl Gateway {
         let account = self.account(&request)?;
         let input = request.input;
         let all = self.state.buckets(Some(account.name.as_str())).map_err(state_failed)?;
-        let most = input.max_buckets.map_or(usize::MAX, |most| most.max(0) as usize);
+        let most = match input.max_buckets {
+            None => usize::MAX,
+            Some(most @ 1..=BUCKETS_MAX) => most as usize,
+            Some(_) => {
+                return Err(s3_error!(InvalidArgument, "Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}."));
+            }
+        };
         let after = input.continuation_token.unwrap_or_default();
         let prefix = input.prefix.clone().unwrap_or_default();
         let mut wanted = all.into_iter().filter(|bucket| bucket.name > after && bucket.name.starts_with(&prefix));

@@ -2,10 +2,12 @@
 
 use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
-use s3s::dto::{CompleteMultipartUploadInput, CompletedPart};
+use s3s::dto::CompletedPart;
+use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
 use s3s::{S3Result, s3_error};
 
-use crate::checksums::{Algorithm, Fields, Sum};
+use crate::between::Skipped;
+use crate::checksums::{Algorithm, Sum};
 use crate::state::{Part, hex};
 
 /// The smallest part but for the last.
@@ -44,36 +46,53 @@ pub(super) fn named_etag(given: &[CompletedPart]) -> Option<String> {
 }
 
 /// Whether the whole has the checksum that the client says, if it says one.
-pub(super) fn check_claim(input: &CompleteMultipartUploadInput, sum: &Sum) -> S3Result<()> {
-    let fields: Fields<'_> = [
-        input.checksum_crc32.as_deref(),
-        input.checksum_crc32c.as_deref(),
-        input.checksum_crc64nvme.as_deref(),
-        input.checksum_sha1.as_deref(),
-        input.checksum_sha256.as_deref(),
-    ];
-    let claimed = Algorithm::ALL.into_iter().zip(fields).find_map(|(algorithm, value)| Some((algorithm, value?)));
-    match claimed {
-        Some((algorithm, value)) if algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
+pub(super) fn check_claim(claim: Option<&Sum>, sum: &Sum) -> S3Result<()> {
+    match claim {
+        Some(Sum { algorithm, value }) if *algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
             Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", algorithm.name()))
         }
         _ => Ok(()),
     }
 }
 
-/// The checksum that a client says a part has.
-fn named(part: &CompletedPart) -> Option<&String> {
-    [&part.checksum_crc32, &part.checksum_crc32c, &part.checksum_crc64nvme, &part.checksum_sha1, &part.checksum_sha256]
-        .into_iter()
-        .flatten()
-        .next()
+/// The checksums that a client says its parts have, in their order.
+#[derive(Debug, Default)]
+pub(super) struct NamedSums(Vec<Option<Sum>>);
+
+impl NamedSums {
+    fn of(&self, at: usize) -> Option<&Sum> {
+        self.0.get(at)?.as_ref()
+    }
+}
+
+impl<'xml> Deserialize<'xml> for NamedSums {
+    fn deserialize(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let parts = xml.named_element("CompleteMultipartUpload", |xml| xml.list_content::<NamedSum>("Part"))?;
+        Ok(Self(parts.into_iter().map(|NamedSum(sum)| sum).collect()))
+    }
+}
+
+struct NamedSum(Option<Sum>);
+
+impl<'xml> DeserializeContent<'xml> for NamedSum {
+    fn deserialize_content(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let mut sum = None;
+        xml.for_each_element(|xml, name| match Algorithm::of_element(name) {
+            Some(algorithm) => {
+                sum = Some(Sum { algorithm, value: xml.content()? });
+                Ok(())
+            }
+            None => xml.content::<Skipped>().map(drop),
+        })?;
+        Ok(Self(sum))
+    }
 }
 
 /// AWS wants the checksum of each part with all algorithms; but SDKs that choose a CRC by themselves don't name them.
-pub(super) fn check_named(given: &[CompletedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
-    let Some(algorithm @ (Algorithm::Sha1 | Algorithm::Sha256)) = algorithm else { return Ok(()) };
-    match given.iter().find(|part| named(part).is_none()) {
-        Some(part) => Err(s3_error!(
+pub(super) fn check_named(given: &[CompletedPart], sums: &NamedSums, algorithm: Option<Algorithm>) -> S3Result<()> {
+    let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
+    match given.iter().enumerate().find(|(at, _)| sums.of(*at).is_none()) {
+        Some((_, part)) => Err(s3_error!(
             InvalidRequest,
             "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
             algorithm.name(),
@@ -84,9 +103,9 @@ pub(super) fn check_named(given: &[CompletedPart], algorithm: Option<Algorithm>)
 }
 
 /// The parts that a client wants, in its order, which has to be that of their numbers.
-pub(super) fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part>> {
+pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) -> S3Result<Vec<Part>> {
     let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
-    for wanted in given {
+    for (at, wanted) in given.iter().enumerate() {
         let number = wanted.part_number.unwrap_or(0);
         if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
             return Err(s3_error!(
@@ -102,8 +121,8 @@ pub(super) fn choose(given: &[CompletedPart], all: &[Part]) -> S3Result<Vec<Part
                 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
             )
         })?;
-        if let (Some(claimed), Some(found)) = (named(wanted), &part.checksum)
-            && claimed != found
+        if let (Some(claimed), Some(found)) = (sums.of(at), &part.checksum)
+            && claimed.value != *found
         {
             return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
 use http::HeaderMap;
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, ETagCondition, MetadataDirective,
+    ChecksumType, CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, MetadataDirective,
     TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
@@ -14,12 +14,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::access::{EXPECTED_SOURCE_OWNER, check_owner};
+use crate::between::original;
 use crate::caller::Caller;
-use crate::checksums::{Algorithm, Claims, Sum, set_sum};
-use crate::conditions::Conditions;
+use crate::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum, unsupported};
+use crate::conditions::{Conditions, ETags};
 use crate::encryption::{CustomerKey, asked, customer_key};
-use crate::failures::failed;
+use crate::failures::{failed, not_read};
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 use crate::receive::PUT_BYTES_MAX;
 use crate::s3::locks::shown_id;
 use crate::s3::multipart::number_of;
@@ -99,7 +101,7 @@ impl Gateway {
             match ObjectReader::new(&self.archive).open(&version.row) {
                 Ok(opened) => return Ok((version, Some(opened))),
                 Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
-                Err(error) => return Err(failed("reading what is copied", &error)),
+                Err(error) => return Err(not_read("reading what is copied", &error)),
             }
         }
     }
@@ -131,7 +133,7 @@ impl Gateway {
             Err(_) if self.is_gone(&source.version)? => {
                 Err(s3_error!(OperationAborted, "The source of the copy was removed or replaced while it was read. Try again."))
             }
-            Err(error) => Err(failed("reading what is copied", &error)),
+            Err(error) => Err(not_read("reading what is copied", &error)),
         }
     }
 
@@ -143,21 +145,15 @@ impl Gateway {
         let encryption = self.encryption(&asked!(input))?;
         source_key!(input).refuse_to_read()?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
+        let original = original(&request.headers, &request.extensions);
         let conditions = Conditions {
-            matches: input.copy_source_if_match.clone(),
-            none_match: input.copy_source_if_none_match.clone(),
+            matches: ETags::of(original, "x-amz-copy-source-if-match"),
+            none_match: ETags::of(original, "x-amz-copy-source-if-none-match"),
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
         let mut source = self.source(caller.as_ref(), &input.copy_source, &request.headers, &conditions)?;
-        // The framework doesn't know these of copies yet.
-        let condition = |name| {
-            let value = request.headers.get(name)?;
-            Some(
-                ETagCondition::parse_http_header(value.as_bytes()).map_err(|_| s3_error!(InvalidArgument, "The header {name} is no ETag.")),
-            )
-        };
-        let (matches, none_match) = (condition("if-match").transpose()?, condition("if-none-match").transpose()?);
+        let (matches, none_match) = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
         let replaces = directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
         let replaces_tags = directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
         let is_itself = source.bucket == bucket.name && source.key == input.key && !source.named;
@@ -199,24 +195,35 @@ impl Gateway {
                 content_disposition: input.content_disposition.as_deref(),
                 content_encoding: input.content_encoding.as_deref(),
                 content_language: input.content_language.as_deref(),
-                expires: input.expires.as_ref(),
+                expires: original.get(http::header::EXPIRES),
                 metadata: input.metadata.as_ref(),
                 ..Described::default()
             };
             headers.put_headers(&mut attributes)?;
         } else {
-            let kept = ["content-type", "cache-control", "content-disposition", "content-encoding", "content-language", attribute::EXPIRES];
+            let kept = [
+                "content-type",
+                "cache-control",
+                "content-disposition",
+                "content-encoding",
+                "content-language",
+                attribute::EXPIRES,
+                attribute::EXPIRES_SECONDS,
+            ];
             for (name, value) in &source.version.attributes().0 {
-                if kept.contains(&name.as_str()) || name.starts_with(attribute::META) {
+                if kept.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
                     attributes.set(name.as_str(), value.as_slice());
                 }
             }
         }
-        let asked = input.checksum_algorithm.as_ref().and_then(|algorithm| Algorithm::parse(algorithm.as_str()));
+        let asked = match &input.checksum_algorithm {
+            None => None,
+            Some(named) => Some(Algorithm::parse(named.as_str()).ok_or_else(unsupported)?),
+        };
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
         let size = source.version.size();
-        let mut upload = self.intake.upload();
+        let mut upload = self.receiving(Holder::own());
         let _turn = self.rereads.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = self.read_for_copy(&mut source, 0..size);
         while let Some(piece) = pieces.recv().await {
@@ -224,14 +231,18 @@ impl Gateway {
             self.write(&mut upload, &piece, size).await;
         }
         self.end_of_copy(&source, reading).await?;
-        let summed = summing.end(None).await?;
+        let summed = summing.end(&Trailing::default()).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
         let modified = timestamp(upload.created_ms() as i64);
-        let stored = self.store(&bucket, &input.key, upload, attributes, (matches.as_ref(), none_match.as_ref())).await?;
-        let mut result = CopyObjectResult { e_tag: Some(stored.etag), last_modified: Some(modified), ..Default::default() };
+        let stored = self.store(&bucket, &input.key, upload.upload(), attributes, (matches.as_ref(), none_match.as_ref())).await?;
+        let mut extensions = http::Extensions::new();
+        let kind = ChecksumType::from_static(ChecksumType::FULL_OBJECT);
+        let mut result =
+            CopyObjectResult { e_tag: Some(stored.etag), last_modified: Some(modified), checksum_type: Some(kind), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
             set_sum!(result, algorithm, value);
+            Named::say(algorithm, &mut extensions);
         }
         let output = CopyObjectOutput {
             copy_object_result: Some(result),
@@ -240,7 +251,7 @@ impl Gateway {
             version_id: stored.version_id,
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        Ok(S3Response { extensions, ..S3Response::new(output) })
     }
 
     pub(crate) async fn copy_part(&self, request: S3Request<UploadPartCopyInput>) -> S3Result<S3Response<UploadPartCopyOutput>> {
@@ -250,9 +261,10 @@ impl Gateway {
         let number = number_of(input.part_number)?;
         customer_key!(input).refuse()?;
         source_key!(input).refuse_to_read()?;
+        let original = original(&request.headers, &request.extensions);
         let conditions = Conditions {
-            matches: input.copy_source_if_match.clone(),
-            none_match: input.copy_source_if_none_match.clone(),
+            matches: ETags::of(original, "x-amz-copy-source-if-match"),
+            none_match: ETags::of(original, "x-amz-copy-source-if-none-match"),
             modified_since: input.copy_source_if_modified_since.clone(),
             unmodified_since: input.copy_source_if_unmodified_since.clone(),
         };
@@ -278,7 +290,7 @@ impl Gateway {
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
-        let mut writer = self.parts.begin(range.end - range.start).map_err(|error| failed("beginning a part", &error))?;
+        let mut writer = self.parts.begin(range.end - range.start, &Holder::own()).map_err(|error| failed("beginning a part", &error))?;
         let _turn = self.rereads.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = self.read_for_copy(&mut source, range);
         while let Some(piece) = pieces.recv().await {
@@ -286,19 +298,25 @@ impl Gateway {
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
         self.end_of_copy(&source, reading).await?;
-        let part = self.keep_part(&upload, number, writer, summing.end(None).await?).await?;
-        let result = CopyPartResult {
+        let summed = summing.end(&Trailing::default()).await?;
+        let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
+        let mut extensions = http::Extensions::new();
+        let mut result = CopyPartResult {
             e_tag: Some(ETag::Strong(hex(&part.md5))),
             last_modified: Some(timestamp(part.modified_ms)),
             ..Default::default()
         };
+        if let Some(Sum { algorithm, value }) = summed.sum {
+            set_sum!(result, algorithm, value);
+            Named::say(algorithm, &mut extensions);
+        }
         let output = UploadPartCopyOutput {
             copy_part_result: Some(result),
             copy_source_version_id: source.id,
             server_side_encryption: self.new_encryption(),
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        Ok(S3Response { extensions, ..S3Response::new(output) })
     }
 }
 

@@ -9,8 +9,9 @@ use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, Delete
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::Rights;
+use crate::between::original;
 use crate::caller::Caller;
-use crate::conditions::failed as condition_failed;
+use crate::conditions::{ETags, failed as condition_failed};
 use crate::failures::{failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::{Held, object_name};
@@ -35,7 +36,7 @@ struct Asked<'a> {
     key: &'a str,
     version_id: Option<&'a str>,
     bypasses: bool,
-    etag: Option<s3s::dto::ETagCondition>,
+    etag: Option<ETags>,
     size: Option<i64>,
     modified_ms: Option<i64>,
 }
@@ -43,6 +44,7 @@ struct Asked<'a> {
 impl Gateway {
     pub(crate) async fn delete(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
+        let etag = ETags::of(original(&request.headers, &request.extensions), "if-match");
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version_id = input.version_id.as_deref();
@@ -54,7 +56,7 @@ impl Gateway {
             key: &input.key,
             version_id,
             bypasses,
-            etag: input.if_match,
+            etag,
             size: input.if_match_size,
             modified_ms: input.if_match_last_modified_time.as_ref().map(ms_of),
         };
@@ -84,7 +86,7 @@ impl Gateway {
                 key: &object.key,
                 version_id: object.version_id.as_deref(),
                 bypasses,
-                etag: object.e_tag.clone().map(s3s::dto::ETagCondition::ETag),
+                etag: object.e_tag.clone().map(|etag| ETags::OneOf(vec![etag])),
                 size: object.size,
                 modified_ms: object.last_modified_time.as_ref().map(ms_of),
             };
@@ -203,10 +205,7 @@ fn check_conditions(asked: &Asked<'_>, version: Option<&Version>) -> S3Result<()
     let Some(version) = version else {
         return if asked.etag.is_some() { Err(s3_error!(NoSuchKey, "The specified key does not exist.")) } else { Ok(()) };
     };
-    let matches = match &asked.etag {
-        Some(s3s::dto::ETagCondition::ETag(etag)) => etag.weak_cmp(&version.etag()),
-        _ => true,
-    };
+    let matches = asked.etag.as_ref().is_none_or(|etags| etags.has(version));
     let fits = asked.size.is_none_or(|size| size as u64 == version.size())
         && asked.modified_ms.is_none_or(|ms| ms / 1_000 == ms_of(&version.modified()) / 1_000);
     if matches && fits { Ok(()) } else { Err(condition_failed()) }

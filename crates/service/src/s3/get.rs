@@ -1,10 +1,12 @@
 //! Reading objects, and what is known of them.
 
+use std::io;
 use std::ops::Range;
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use futures_util::{Stream, StreamExt, stream};
+use http::header;
 use s3s::dto::{
     ArchiveStatus, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput,
     HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
@@ -13,13 +15,15 @@ use s3s::stream::{ByteStream, RemainingLength};
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 
+use crate::between::original;
 use crate::caller::Caller;
-use crate::checksums::{Sum, set_sum};
-use crate::conditions::Conditions;
+use crate::checksums::{Named, Sum, set_sum};
+use crate::conditions::{Conditions, ETags, range_holds};
 use crate::encryption::{customer_key, refuse_headers_of_writes, said};
 use crate::errors::{Status, more, written};
-use crate::failures::{catalogue_failed, custom, failed, state_failed};
+use crate::failures::{catalogue_failed, custom, not_read, state_failed};
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 use crate::outgoing;
 use crate::state::{Restore, Retention, Versioning};
 use crate::version::{Version, timestamp};
@@ -32,13 +36,14 @@ const ATTEMPTS: u32 = 8;
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
+        let original = original(&request.headers, &request.extensions);
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         customer_key!(input).refuse_to_read()?;
         refuse_headers_of_writes(&request.headers)?;
         let conditions = Conditions {
-            matches: input.if_match,
-            none_match: input.if_none_match,
+            matches: ETags::of(original, "if-match"),
+            none_match: ETags::of(original, "if-none-match"),
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
@@ -48,12 +53,13 @@ impl Gateway {
             let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
             conditions.check(&version)?;
             let restore = self.readable(&version)?;
-            let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+            let range = input.range.as_ref().filter(|_| range_holds(original, &version));
+            let (range, is_part) = range_of(&version, range, input.part_number)?;
             match self.stream(version.clone(), range.clone()).await {
                 Ok(body) => break (version, restore, range, is_part, body),
                 // It was replaced between the look at the catalogue and the read: what has taken its place is read.
                 Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
-                Err(error) => return Err(failed("reading an object", &error)),
+                Err(error) => return Err(not_read("reading an object", &error)),
             }
         };
         let whole = range == (0..version.size()) && !is_part;
@@ -69,7 +75,6 @@ impl Gateway {
             content_encoding: version.text("content-encoding"),
             content_language: version.text("content-language"),
             content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
-            expires: version.expires(),
             e_tag: Some(version.etag()),
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
@@ -88,19 +93,20 @@ impl Gateway {
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
         }
-        let sums = sums_of(&version, whole, input.part_number);
-        if asks_sums && !sums.is_empty() {
-            output.checksum_type = Some(version.checksum_type());
-            for Sum { algorithm, value } in sums {
-                set_sum!(output, algorithm, value);
-            }
-        }
+        let sums = if asks_sums { sums_of(&version, whole, input.part_number) } else { Vec::new() };
+        output.checksum_type = (!sums.is_empty()).then(|| version.checksum_type());
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
-        Ok(S3Response::with_status(output, status))
+        let mut response = S3Response::with_status(output, status);
+        sums.iter().for_each(|sum| sum.put(&mut response.headers));
+        if let Some(expires) = version.expires() {
+            response.headers.insert(header::EXPIRES, expires);
+        }
+        Ok(response)
     }
 
     pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
+        let original = original(&request.headers, &request.extensions);
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         customer_key!(input).refuse_to_read()?;
@@ -108,13 +114,14 @@ impl Gateway {
         let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
         let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
         let conditions = Conditions {
-            matches: input.if_match,
-            none_match: input.if_none_match,
+            matches: ETags::of(original, "if-match"),
+            none_match: ETags::of(original, "if-none-match"),
             modified_since: input.if_modified_since,
             unmodified_since: input.if_unmodified_since,
         };
         conditions.check(&version)?;
-        let (range, is_part) = range_of(&version, input.range.as_ref(), input.part_number)?;
+        let range = input.range.as_ref().filter(|_| range_holds(original, &version));
+        let (range, is_part) = range_of(&version, range, input.part_number)?;
         let restore = self.state.restore(version.row.id).map_err(state_failed)?.filter(|_| version.is_cold());
         let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
         let mut output = HeadObjectOutput {
@@ -126,7 +133,6 @@ impl Gateway {
             content_encoding: version.text("content-encoding"),
             content_language: version.text("content-language"),
             content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
-            expires: version.expires(),
             e_tag: Some(version.etag()),
             last_modified: Some(version.modified()),
             metadata: version.metadata(),
@@ -145,13 +151,8 @@ impl Gateway {
             output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
             output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
         }
-        let sums = sums_of(&version, !is_part, input.part_number);
-        if asks_sums && !sums.is_empty() {
-            output.checksum_type = Some(version.checksum_type());
-            for Sum { algorithm, value } in sums {
-                set_sum!(output, algorithm, value);
-            }
-        }
+        let sums = if asks_sums { sums_of(&version, !is_part, input.part_number) } else { Vec::new() };
+        output.checksum_type = (!sums.is_empty()).then(|| version.checksum_type());
         for (own, asked) in [
             (&mut output.cache_control, input.response_cache_control),
             (&mut output.content_disposition, input.response_content_disposition),
@@ -161,10 +162,15 @@ impl Gateway {
         ] {
             *own = asked.or(own.take());
         }
-        output.expires = input.response_expires.or(output.expires.take());
+        output.expires = input.response_expires;
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
+        let expires = version.expires().filter(|_| output.expires.is_none());
         let mut response = S3Response::with_status(output, status);
+        if let Some(expires) = expires {
+            response.headers.insert(header::EXPIRES, expires);
+        }
         response.extensions.insert(Status(status));
+        sums.iter().for_each(|sum| sum.put(&mut response.headers));
         let tags = self.tags_of(&version)?.len();
         if tags > 0 {
             response.headers.insert("x-amz-tagging-count", tags.into());
@@ -216,6 +222,9 @@ impl Gateway {
         })?;
         let mut response = S3Response::new(output);
         response.extensions.insert(bare);
+        if let Some(sum) = version.sums().first() {
+            Named::say(sum.algorithm, &mut response.extensions);
+        }
         Ok(response)
     }
 
@@ -240,7 +249,10 @@ impl Gateway {
         if length == 0 {
             return Ok(Sized::blob(stream::empty(), 0));
         }
-        if length <= SMALL {
+        // Where clients leave too many answers lie, it is read as a large one, piece by piece.
+        if length <= SMALL
+            && let Some(share) = self.answers.take(&Holder::own(), length as usize)
+        {
             let (archive, is_staged) = (self.archive.clone(), !version.row.archived);
             let read = move || {
                 let mut content = Vec::new();
@@ -253,11 +265,27 @@ impl Gateway {
             };
             // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            return Ok(Sized::blob(stream::iter(content), length));
+            // The share goes back when the last piece has gone.
+            let pieces = stream::iter(content).map(move |piece| {
+                let _ = &share;
+                piece
+            });
+            return Ok(Sized::blob(pieces, length));
         }
         // From here on it can be read to its end, whatever becomes of it.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
-        Ok(Sized::blob(outgoing::stream(self, opened, range).boxed(), length))
+        let mut rest = outgoing::stream(self, opened, range).boxed();
+        if !version.row.archived {
+            return Ok(Sized::blob(rest, length));
+        }
+        // Platters may be out of reach. Once the answer has begun, a client could no longer be told.
+        let first = match rest.next().await {
+            Some(Err(error)) => {
+                return Err(error.downcast::<ReadError>().map_or_else(|error| ReadError::Sink(io::Error::other(error)), |error| *error));
+            }
+            first => first,
+        };
+        Ok(Sized::blob(stream::iter(first).chain(rest), length))
     }
 }
 
@@ -352,9 +380,9 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
     match (range, part) {
         (Some(_), Some(_)) => Err(s3_error!(InvalidRequest, "Cannot specify both Range header and partNumber query parameter")),
         (None, None) => Ok((0..size, false)),
-        (Some(range), None) => match range.check(size) {
-            Ok(range) => Ok((range, true)),
-            Err(_) => {
+        (Some(range), None) => match range.check(size).ok().filter(|found| !found.is_empty()) {
+            Some(range) => Ok((range, true)),
+            None => {
                 let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
                 let (asked, size) = (range.to_header_string(), size.to_string());
                 let mut headers = more(&[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
@@ -371,7 +399,8 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
             }
             let Some(sizes) = version.parts() else {
                 // What was put whole is one part.
-                return if number == 1 { Ok((0..size, true)) } else { Err(no_such_part()) };
+                // Of nothing, there is no range that a partial answer could name.
+                return if number == 1 { Ok((0..size, size > 0)) } else { Err(no_such_part()) };
             };
             let number = number as usize;
             let length = *sizes.get(number - 1).ok_or_else(no_such_part)?;

@@ -11,7 +11,7 @@ use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::errors::written;
-use crate::failures::state_failed;
+use crate::failures::{catalogue_failed, state_failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::s3::pages::{Entry, PASSED_MAX, Token, Wanted, behind_key, decode_token, encode_token};
@@ -89,7 +89,7 @@ impl Gateway {
             // Unlike in the other lists, this one stays as it is.
             prefix: Some(prefix),
             marker: Some(encoding.of(&input.marker.unwrap_or_default())),
-            max_keys: Some(limit as i32),
+            max_keys: Some(limit.min(PAGE_MAX) as i32),
             is_truncated: Some(page.truncated),
             contents: Some(contents),
             common_prefixes: Some(prefixes),
@@ -140,7 +140,7 @@ impl Gateway {
         let output = ListObjectsV2Output {
             name: Some(bucket.name.clone()),
             prefix: Some(encoding.of(&prefix)),
-            max_keys: Some(limit as i32),
+            max_keys: Some(limit.min(PAGE_MAX) as i32),
             key_count: Some(count as i32),
             continuation_token: input.continuation_token,
             is_truncated: Some(page.truncated),
@@ -238,7 +238,7 @@ impl Gateway {
             is_truncated: Some(page.truncated),
             key_marker: Some(encoding.of(&input.key_marker.unwrap_or_default())),
             version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
-            max_keys: Some(limit as i32),
+            max_keys: Some(limit.min(PAGE_MAX) as i32),
             name: Some(bucket.name.clone()),
             next_key_marker: next_key.map(|key| encoding.of(&key)),
             next_version_id_marker: next_id.flatten(),
@@ -261,7 +261,22 @@ impl Gateway {
     /// Where a listing goes on behind a version that isn't there any more: identifiers are in order of time, as numbers are.
     fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
         let name = object_name(bucket, key);
-        let newer = self.versions(&name)?.into_iter().rfind(|row| row.id > id);
+        let Some(newest) = self.newest(bucket, key)? else { return Ok(After::before(name)) };
+        let mut newer = None;
+        // Halving, since a name may have any number of versions: those up to number `older` are older, those from `end` on are newer.
+        let (mut older, mut end) = (0, newest.row.record.version.saturating_add(1));
+        while end - older > 1 {
+            let middle = older + (end - older) / 2;
+            let before = After { name: name.clone(), version: middle + 1, id: VersionId([0; 16]) };
+            let rows = self.archive.reading().list(&name.0, Versions::All, Some(&before), 1).map_err(catalogue_failed)?;
+            match rows.into_iter().next().filter(|row| row.record.name == name && row.record.version > older) {
+                Some(row) if row.id > id => {
+                    end = row.record.version;
+                    newer = Some(row);
+                }
+                _ => older = middle,
+            }
+        }
         Ok(newer.map_or_else(|| After::before(name), |row| After::row(&row)))
     }
 }

@@ -1,6 +1,7 @@
 //! Uploads in parts.
 
-use fulgurite_domain::ObjectName;
+use fulgurite_domain::{Attributes, ObjectName};
+use http::{HeaderMap, Uri, header};
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput, UploadPartOutput,
@@ -8,14 +9,18 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
-use crate::checksums::{Algorithm, Claims, Sum, Summed, set_sum};
-use crate::conditions::may_replace;
+use crate::between::{Seen, original};
+use crate::caller::Peer;
+use crate::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
+use crate::conditions::{ETags, may_replace};
 use crate::encryption::{asked, customer_key, said};
+use crate::errors::Late;
 use crate::failures::{failed, no_such_bucket, state_failed};
 use crate::gateway::Gateway;
+use crate::memory::Holder;
 use crate::receive::length_of;
-use crate::s3::completion::{check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
-use crate::s3::put::{Described, Stored, check_key, put_sum, refuse_acl};
+use crate::s3::completion::{NamedSums, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
+use crate::s3::put::{Described, RESERVED_BYTES, Stored, check_key, put_sum, refuse_acl};
 use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::version::{attribute, encode_sizes};
 
@@ -34,6 +39,7 @@ impl Gateway {
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
         let account = request.extensions.get::<crate::caller::Caller>().and_then(|caller| caller.account.clone());
+        let original = original(&request.headers, &request.extensions);
         let input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
@@ -46,7 +52,7 @@ impl Gateway {
             content_encoding: input.content_encoding.as_deref(),
             content_language: input.content_language.as_deref(),
             website_redirect_location: input.website_redirect_location.as_deref(),
-            expires: input.expires.as_ref(),
+            expires: original.get(header::EXPIRES),
             metadata: input.metadata.as_ref(),
             storage_class: input.storage_class.as_ref(),
             tagging: input.tagging.as_deref(),
@@ -57,10 +63,7 @@ impl Gateway {
         let attributes = described.attributes(&bucket)?;
         let algorithm = match &input.checksum_algorithm {
             None => None,
-            Some(named) => {
-                let algorithm = Algorithm::parse(named.as_str());
-                Some(algorithm.ok_or_else(|| s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported."))?)
-            }
+            Some(named) => Some(Algorithm::parse(named.as_str()).ok_or_else(unsupported)?),
         };
         if algorithm.is_none() && request.headers.contains_key("x-amz-checksum-type") {
             return Err(s3_error!(
@@ -93,20 +96,14 @@ impl Gateway {
     }
 
     pub(crate) async fn put_part(&self, request: S3Request<UploadPartInput>) -> S3Result<S3Response<UploadPartOutput>> {
+        let trailing = Trailing::of(&request);
         let mut input = request.input;
         let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
         customer_key!(input).refuse()?;
         let number = number_of(input.part_number)?;
         let length = length_of(input.content_length, &request.headers)?;
         self.check_room(length)?;
-        let fields = [
-            input.checksum_crc32.as_deref(),
-            input.checksum_crc32c.as_deref(),
-            input.checksum_crc64nvme.as_deref(),
-            input.checksum_sha1.as_deref(),
-            input.checksum_sha256.as_deref(),
-        ];
-        let claims = Claims::new(input.content_md5.as_deref(), fields, &request.headers)?;
+        let claims = Claims::of(&request.headers)?;
         let wanted = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
         if let (Some(wanted), Some(given)) = (wanted, claims.algorithm())
             && wanted != given
@@ -119,23 +116,24 @@ impl Gateway {
             ));
         }
         let mut summing = self.summing(claims, wanted.unwrap_or(Algorithm::Crc64Nvme));
-        let mut body = self.body(input.body.take(), length);
-        let mut writer = self.parts.begin(length).map_err(|error| failed("beginning a part", &error))?;
+        let mut body = self.body(input.body.take(), length, &request.extensions);
+        let mut writer = self.parts.begin(length, body.holder()).map_err(|error| failed("beginning a part", &error))?;
         while let Some(piece) = body.next().await? {
             summing.update(&piece).await;
             writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
         }
-        let summed = summing.end(request.trailing_headers.as_ref()).await?;
+        let summed = summing.end(&trailing).await?;
         let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
-        let mut output = UploadPartOutput {
+        let output = UploadPartOutput {
             e_tag: Some(ETag::Strong(hex(&part.md5))),
             server_side_encryption: self.new_encryption(),
             ..Default::default()
         };
-        if let Some(Sum { algorithm, value }) = summed.sum {
-            set_sum!(output, algorithm, value);
+        let mut response = S3Response::new(output);
+        if let Some(sum) = summed.sum {
+            sum.put(&mut response.headers);
         }
-        Ok(S3Response::new(output))
+        Ok(response)
     }
 
     /// Records a part whose content is in its file.
@@ -179,6 +177,11 @@ impl Gateway {
         self: std::sync::Arc<Self>,
         request: S3Request<CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let claim = claimed(&request.headers)?;
+        let original = original(&request.headers, &request.extensions);
+        let conditions = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
+        let sums = request.extensions.get::<Seen>().map_or_else(|| Ok(NamedSums::default()), Seen::read)?;
+        let location = location(&request.uri, &request.headers, request.extensions.get::<Peer>());
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let given = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone()).unwrap_or_default();
@@ -190,17 +193,24 @@ impl Gateway {
         }
         let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
             Ok(upload) => upload,
-            Err(error) => return self.completed_before(&bucket, &input)?.ok_or(error),
+            Err(error) => return self.completed_before(&bucket, &input, &location)?.ok_or(error),
         };
+        let kind = upload.checksum_type.as_deref().unwrap_or(ChecksumType::FULL_OBJECT);
+        if input.checksum_type.as_ref().is_some_and(|asked| asked.as_str() != kind) {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The upload was created using the {kind} checksum mode. The complete request must use the same checksum mode."
+            ));
+        }
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&given, &all)?;
+        let parts = choose(&given, &sums, &all)?;
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
         if upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE) {
             // Before the parts are read for nothing.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
-            check_claim(&input, &composite(algorithm, &part_sums(&parts), parts.len()))?;
+            check_claim(claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
-        check_named(&given, algorithm)?;
+        check_named(&given, &sums, algorithm)?;
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if size > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
@@ -215,16 +225,19 @@ impl Gateway {
         }
         self.check_room(size)?;
         let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
-        may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
+        may_replace(conditions.0.as_ref(), conditions.1.as_ref(), current.as_ref())?;
+        let wanted = Wanted { claim, conditions, location };
         if size < SLOW {
-            return self.assemble(bucket, input, upload, parts).await.map(S3Response::new);
+            return self.assemble(bucket, input, wanted, upload, parts).await.map(|output| answered(output, algorithm));
         }
         // It takes a while; the framework sends spaces meanwhile, and an error in the body if it comes to that.
         let encryption = self.new_encryption();
-        let future = async move { self.assemble(bucket, input, upload, parts).await };
+        let future = async move { self.assemble(bucket, input, wanted, upload, parts).await };
         let output =
             CompleteMultipartUploadOutput { future: Some(Box::pin(future)), server_side_encryption: encryption, ..Default::default() };
-        Ok(S3Response::new(output))
+        let mut response = answered(output, algorithm);
+        response.extensions.insert(Late);
+        Ok(response)
     }
 
     /// A client that didn't hear that its upload is complete asks again. One that names other parts is not told that they are the object.
@@ -232,6 +245,7 @@ impl Gateway {
         &self,
         bucket: &Bucket,
         input: &CompleteMultipartUploadInput,
+        location: &str,
     ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
         let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
         let named = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).and_then(named_etag);
@@ -240,9 +254,11 @@ impl Gateway {
         Ok(is_of_it.then(|| {
             let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
             let stored = Stored { etag: version.etag(), version_id };
-            let mut output = answer(input, stored, version.sums().pop(), Some(version.checksum_type()));
+            let sum = version.sums().pop();
+            let algorithm = sum.as_ref().map(|sum| sum.algorithm);
+            let mut output = answer(input, location, stored, sum, Some(version.checksum_type()));
             output.server_side_encryption = said(version.row.sealed);
-            S3Response::new(output)
+            answered(output, algorithm)
         }))
     }
 
@@ -251,25 +267,27 @@ impl Gateway {
         &self,
         bucket: std::sync::Arc<Bucket>,
         input: CompleteMultipartUploadInput,
+        wanted: Wanted,
         upload: MultipartUpload,
         parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
         // Another request may have completed or aborted it meanwhile.
         if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
-            return self.completed_before(&bucket, &input)?.map(|response| response.output).ok_or(error);
+            let before = self.completed_before(&bucket, &input, &wanted.location)?;
+            return before.map(|response| response.output).ok_or(error);
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
         let is_composite = upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE);
         let mut hasher = (!is_composite).then(|| algorithm.hasher());
         let size: u64 = parts.iter().map(|part| part.size).sum();
-        let mut object = self.intake.upload();
+        let mut object = self.receiving(Holder::own());
         let _turn = self.rereads.acquire().await.expect("it is never closed");
         // Reading ahead of the writer, as far as a few frames.
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
-        let (files, wanted) = (self.parts.clone(), parts.clone());
+        let (files, all) = (self.parts.clone(), parts.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            wanted.iter().try_for_each(|part| {
+            all.iter().try_for_each(|part| {
                 files.read(part, &mut |bytes| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
             })
         });
@@ -284,33 +302,65 @@ impl Gateway {
         let mut attributes = upload.attributes.clone();
         attributes.set(attribute::ETAG, etag_of_parts(parts.iter().map(|part| part.md5)));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
-        attributes.set(attribute::PARTS, encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>()));
+        // Beside long tags a record may have no room for what is known of 10,000 parts. The object does without: it can be read whole and by ranges.
+        let has_room = |attributes: &Attributes, bytes: usize| attributes.bytes() + bytes + RESERVED_BYTES <= Attributes::BYTES_MAX;
+        let sizes = encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>());
+        if has_room(&attributes, sizes.len()) {
+            attributes.set(attribute::PARTS, sizes);
+        }
         let part_sums = part_sums(&parts);
-        if part_sums.len() == parts.len() * algorithm.bytes() && part_sums.len() <= PART_CHECKSUMS_BYTES_MAX {
+        if part_sums.len() == parts.len() * algorithm.bytes()
+            && part_sums.len() <= PART_CHECKSUMS_BYTES_MAX
+            && has_room(&attributes, part_sums.len())
+        {
             attributes.set(attribute::PART_CHECKSUMS, part_sums.as_slice());
         }
         let sum = match hasher {
-            Some(hasher) => Sum { algorithm, value: crate::checksums::take(hasher) },
+            Some(hasher) => Sum { algorithm, value: hasher.finish() },
             None => {
                 attributes.set(attribute::CHECKSUM_TYPE, ChecksumType::COMPOSITE);
                 composite(algorithm, &part_sums, parts.len())
             }
         };
-        check_claim(&input, &sum)?;
+        check_claim(wanted.claim.as_ref(), &sum)?;
         put_sum(Some(&sum), &mut attributes);
-        let conditions = (input.if_match.as_ref(), input.if_none_match.as_ref());
-        let stored = self.store(&bucket, &input.key, object, attributes, conditions).await?;
+        let conditions = (wanted.conditions.0.as_ref(), wanted.conditions.1.as_ref());
+        let stored = self.store(&bucket, &input.key, object.upload(), attributes, conditions).await?;
         // A crash before this leaves an upload that can be completed again, or aborted.
         self.end_upload(&upload.id)?;
         let kind = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
-        let mut output = answer(&input, stored, Some(sum), Some(ChecksumType::from_static(kind)));
+        let mut output = answer(&input, &wanted.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
         output.server_side_encryption = self.new_encryption();
         Ok(output)
     }
 }
 
+/// What a client says of the object that an upload becomes: its checksum, what is there before, and where it asks for it.
+struct Wanted {
+    claim: Option<Sum>,
+    conditions: (Option<ETags>, Option<ETags>),
+    location: String,
+}
+
+/// The URL of the object that a request is about, as the client has addressed it: by its bucket in the path or in the host.
+fn location(uri: &Uri, headers: &HeaderMap, peer: Option<&Peer>) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let scheme = if peer.is_some_and(|peer| peer.is_tls) { "https" } else { "http" };
+    if host.is_empty() { uri.path().to_owned() } else { format!("{scheme}://{host}{}", uri.path()) }
+}
+
+/// An answer with checksums of this algorithm.
+fn answered(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
+    let mut response = S3Response::new(output);
+    if let Some(algorithm) = algorithm {
+        Named::say(algorithm, &mut response.extensions);
+    }
+    response
+}
+
 fn answer(
     input: &CompleteMultipartUploadInput,
+    location: &str,
     stored: Stored,
     sum: Option<Sum>,
     kind: Option<ChecksumType>,
@@ -320,7 +370,7 @@ fn answer(
         key: Some(input.key.clone()),
         e_tag: Some(stored.etag),
         version_id: stored.version_id,
-        location: Some(format!("/{}/{}", input.bucket, input.key)),
+        location: Some(location.to_owned()),
         checksum_type: kind,
         ..Default::default()
     };

@@ -6,7 +6,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::checksums::{Algorithm, set_sum};
+use crate::checksums::{Algorithm, Named, set_sum};
 use crate::failures::state_failed;
 use crate::gateway::Gateway;
 use crate::s3::list::Encoding;
@@ -55,7 +55,11 @@ impl Gateway {
             storage_class: Some(StorageClass::from(upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned())),
             ..Default::default()
         };
-        Ok(S3Response::new(output))
+        let mut response = S3Response::new(output);
+        if let Some(algorithm) = algorithm {
+            Named::say(algorithm, &mut response.extensions);
+        }
+        Ok(response)
     }
 
     pub(crate) fn list_uploads(&self, request: S3Request<ListMultipartUploadsInput>) -> S3Result<S3Response<ListMultipartUploadsOutput>> {

@@ -1,15 +1,17 @@
 //! Putting objects, whole.
 
+use std::collections::BTreeMap;
+
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{NewObject, Upload};
 use fulgurite_domain::{Attributes, Kind, VersionId};
-use s3s::dto::{
-    ETag, ETagCondition, Metadata, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput, StorageClass, Timestamp,
-};
+use http::{HeaderValue, header};
+use s3s::dto::{ETag, Metadata, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput, StorageClass, Timestamp};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::checksums::{Algorithm, Claims, Sum, set_sum};
-use crate::conditions::may_replace;
+use crate::between::original;
+use crate::checksums::{Algorithm, Claims, Sum, Trailing};
+use crate::conditions::{ETags, may_replace};
 use crate::encryption::asked;
 use crate::failures::{catalogue_failed, failed, not_acknowledged};
 use crate::gateway::{Gateway, acknowledgement};
@@ -17,10 +19,14 @@ use crate::names::object_name;
 use crate::receive::{UpTo, length_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
 use crate::tags;
-use crate::version::{Version, attribute, ms_of};
+use crate::version::{attribute, ms_of};
 
 /// The most user metadata of an object: names and values.
 const METADATA_BYTES_MAX: usize = 2 << 10;
+/// User metadata that get attributes of their own. A record has room for others beside them.
+const METADATA_OWN_MAX: usize = 128;
+/// Bytes of attributes that a request leaves free for what the server adds to them: ETag, checksum, retention.
+pub(crate) const RESERVED_BYTES: usize = 1 << 10;
 /// The longest key.
 const KEY_BYTES_MAX: usize = 1_024;
 
@@ -33,7 +39,7 @@ pub(crate) struct Described<'a> {
     pub(crate) content_encoding: Option<&'a str>,
     pub(crate) content_language: Option<&'a str>,
     pub(crate) website_redirect_location: Option<&'a str>,
-    pub(crate) expires: Option<&'a Timestamp>,
+    pub(crate) expires: Option<&'a HeaderValue>,
     pub(crate) metadata: Option<&'a Metadata>,
     pub(crate) storage_class: Option<&'a StorageClass>,
     pub(crate) tagging: Option<&'a str>,
@@ -64,6 +70,7 @@ impl Described<'_> {
         }
         self.put_lock(bucket, &mut attributes)?;
         put_class(self.storage_class, &mut attributes)?;
+        check_attributes(&attributes)?;
         Ok(attributes)
     }
 
@@ -81,17 +88,36 @@ impl Described<'_> {
                 attributes.set(name, value);
             }
         }
-        if let Some(expires) = self.expires {
-            attributes.set(attribute::EXPIRES, (ms_of(expires) / 1_000).to_string());
+        if let Some(expires) = self.expires.filter(|expires| !expires.is_empty()) {
+            attributes.set(attribute::EXPIRES, expires.as_bytes());
         }
-        let metadata = self.metadata.into_iter().flatten();
-        let mut bytes = 0;
-        for (name, value) in metadata {
-            bytes += name.len() + value.len();
-            attributes.set(format!("{}{}", attribute::META, name.to_lowercase()), value.as_str());
-        }
+        self.put_metadata(attributes)?;
+        check_attributes(attributes)
+    }
+
+    fn put_metadata(&self, attributes: &mut Attributes) -> S3Result<()> {
+        // Sorted: the same metadata always make the same record.
+        let metadata: BTreeMap<String, &str> =
+            self.metadata.into_iter().flatten().map(|(name, value)| (name.to_lowercase(), value.as_str())).collect();
+        let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > METADATA_BYTES_MAX {
-            return Err(s3_error!(MetadataTooLarge, "Your metadata headers exceed the maximum allowed metadata size"));
+            return Err(s3_error!(
+                MetadataTooLarge,
+                "Your metadata headers exceed the maximum allowed metadata size: names and values have {bytes} bytes, {METADATA_BYTES_MAX} are allowed."
+            ));
+        }
+        let mut more = BTreeMap::new();
+        let mut own = 0;
+        for (name, value) in metadata {
+            if attribute::META.len() + name.len() > Attributes::NAME_BYTES_MAX || own == METADATA_OWN_MAX {
+                more.insert(name, value);
+            } else {
+                own += 1;
+                attributes.set(format!("{}{name}", attribute::META), value);
+            }
+        }
+        if !more.is_empty() {
+            attributes.set(attribute::MORE_META, serde_json::to_vec(&more).expect("texts are JSON"));
         }
         Ok(())
     }
@@ -127,6 +153,19 @@ impl Described<'_> {
     }
 }
 
+/// Refuses attributes that a record can't hold, with room for those that the server adds.
+pub(crate) fn check_attributes(attributes: &Attributes) -> S3Result<()> {
+    let most = Attributes::BYTES_MAX - RESERVED_BYTES;
+    if attributes.bytes() > most {
+        return Err(s3_error!(
+            MetadataTooLarge,
+            "The headers and tags that are kept with the object have {} bytes together, {most} are allowed.",
+            attributes.bytes()
+        ));
+    }
+    attributes.check().map_err(|error| s3_error!(MetadataTooLarge, "The object's metadata can't be stored: {error}."))
+}
+
 /// Gives an object the retention that its bucket has for those without one of their own.
 fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) {
     if let Some(default) = bucket.retention.filter(|_| bucket.object_lock)
@@ -157,14 +196,10 @@ fn put_class(class: Option<&StorageClass>, attributes: &mut Attributes) -> S3Res
     }
 }
 
-/// `aws-chunked` tells how content was sent and not what it is.
+/// `aws-chunked` tells how content was sent and not what it is. What is left stays as it was sent.
 fn without_chunked(encoding: &str) -> String {
-    encoding
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.eq_ignore_ascii_case("aws-chunked") && !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(",")
+    let is_kept = |part: &&str| !part.trim().eq_ignore_ascii_case("aws-chunked") && !part.trim().is_empty();
+    encoding.split(',').filter(is_kept).collect::<Vec<_>>().join(",").trim().to_owned()
 }
 
 /// Notes a checksum among the attributes.
@@ -184,6 +219,9 @@ pub(crate) fn check_key(key: &str) -> S3Result<()> {
 
 impl Gateway {
     pub(crate) async fn put(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        let trailing = Trailing::of(&request);
+        let original = original(&request.headers, &request.extensions);
+        let conditions = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
         let mut input = request.input;
         check_key(&input.key)?;
         let bucket = self.bucket(&input.bucket)?;
@@ -195,14 +233,7 @@ impl Gateway {
         let up_to = request.extensions.get::<UpTo>().map(|up_to| up_to.0);
         let length = up_to.map_or_else(|| length_of(input.content_length, &request.headers), Ok)?;
         self.check_room(length)?;
-        let sums = [
-            input.checksum_crc32.as_deref(),
-            input.checksum_crc32c.as_deref(),
-            input.checksum_crc64nvme.as_deref(),
-            input.checksum_sha1.as_deref(),
-            input.checksum_sha256.as_deref(),
-        ];
-        let claims = Claims::new(input.content_md5.as_deref(), sums, &request.headers)?;
+        let claims = Claims::of(&request.headers)?;
         let described = Described {
             content_type: input.content_type.as_deref(),
             cache_control: input.cache_control.as_deref(),
@@ -210,7 +241,7 @@ impl Gateway {
             content_encoding: input.content_encoding.as_deref(),
             content_language: input.content_language.as_deref(),
             website_redirect_location: input.website_redirect_location.as_deref(),
-            expires: input.expires.as_ref(),
+            expires: original.get(header::EXPIRES),
             metadata: input.metadata.as_ref(),
             storage_class: input.storage_class.as_ref(),
             tagging: input.tagging.as_deref(),
@@ -220,31 +251,33 @@ impl Gateway {
         };
         let mut attributes = described.attributes(&bucket)?;
         // Before a long body is read for nothing; it is decided when the object is put.
-        if input.if_match.is_some() || input.if_none_match.is_some() {
+        let conditions = (conditions.0.as_ref(), conditions.1.as_ref());
+        if conditions != (None, None) {
             let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
-            may_replace(input.if_match.as_ref(), input.if_none_match.as_ref(), current.as_ref())?;
+            may_replace(conditions.0, conditions.1, current.as_ref())?;
         }
         let mut summing = self.summing(claims, Algorithm::Crc64Nvme);
-        let mut body = self.body(input.body.take(), length);
+        let mut body = self.body(input.body.take(), length, &request.extensions);
         if up_to.is_some() {
             body = body.or_less();
         }
         let upload = self.receive(&mut body, &mut summing).await?;
-        let summed = summing.end(request.trailing_headers.as_ref()).await?;
+        let summed = summing.end(&trailing).await?;
         put_sum(summed.sum.as_ref(), &mut attributes);
         attributes.set(attribute::ETAG, hex(&summed.md5));
-        let stored = self.store(&bucket, &input.key, upload, attributes, (input.if_match.as_ref(), input.if_none_match.as_ref())).await?;
-        let mut output = PutObjectOutput {
+        let stored = self.store(&bucket, &input.key, upload, attributes, conditions).await?;
+        let output = PutObjectOutput {
             e_tag: Some(stored.etag),
             version_id: stored.version_id,
             server_side_encryption: encryption,
             checksum_type: Some(s3s::dto::ChecksumType::from_static(s3s::dto::ChecksumType::FULL_OBJECT)),
             ..Default::default()
         };
+        let mut response = S3Response::new(output);
         if let Some(sum) = summed.sum {
-            set_sum!(output, sum.algorithm, sum.value);
+            sum.put(&mut response.headers);
         }
-        Ok(S3Response::new(output))
+        Ok(response)
     }
 
     /// Puts an object whose content is in staging, in place of what the bucket doesn't keep. Returns when it survives a crash.
@@ -254,7 +287,7 @@ impl Gateway {
         key: &str,
         upload: Upload,
         mut attributes: Attributes,
-        (matches, none_match): (Option<&ETagCondition>, Option<&ETagCondition>),
+        (matches, none_match): (Option<&ETags>, Option<&ETags>),
     ) -> S3Result<Stored> {
         let name = object_name(&bucket.name, key);
         let held = self.names.hold(name.clone()).await;
@@ -270,7 +303,7 @@ impl Gateway {
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");
         }
-        attributes.check().map_err(|error| s3_error!(InvalidRequest, "{error}"))?;
+        attributes.check().map_err(|error| s3_error!(MetadataTooLarge, "The object's metadata can't be stored: {error}."))?;
         let etag = ETag::Strong(attributes.text(attribute::ETAG).unwrap_or_default().to_owned());
         let version_id = (bucket.versioning == Versioning::Enabled).then(|| upload.id().to_string());
         let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
@@ -287,10 +320,10 @@ impl Gateway {
         if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {
             return Ok(Vec::new());
         }
-        let mut versions = self.versions(name)?;
-        if bucket.versioning == Versioning::Suspended {
-            versions.retain(|row| Version::new(row.clone()).is_null());
-        }
+        let versions = match bucket.versioning {
+            Versioning::Suspended => self.archive.reading().null_version(name).map_err(catalogue_failed)?.into_iter().collect(),
+            Versioning::Never | Versioning::Enabled => self.versions(name)?,
+        };
         // A bucket with locks keeps its versions; but one that was lost may have been made again without.
         versions.iter().try_for_each(|row| self.check_lock(row, bypasses))?;
         Ok(versions)
@@ -311,5 +344,25 @@ pub(crate) fn refuse_acl(acl: Option<&str>) -> S3Result<()> {
     match acl {
         None | Some("private" | "bucket-owner-full-control" | "bucket-owner-read") => Ok(()),
         Some(_) => Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_stays_as_it_was_sent_but_for_that_of_the_chunks() {
+        for (sent, kept) in [
+            ("gzip", "gzip"),
+            ("deflate, gzip", "deflate, gzip"),
+            ("deflate,gzip", "deflate,gzip"),
+            ("gzip,aws-chunked", "gzip"),
+            ("aws-chunked, deflate, gzip", "deflate, gzip"),
+            ("aws-chunked", ""),
+            ("gzip,", "gzip"),
+        ] {
+            assert_eq!(without_chunked(sent), kept, "{sent}");
+        }
     }
 }

@@ -37,7 +37,7 @@ use batch::{AHEAD, Batch, Item, Out, Outcome};
 use crate::access::{EXPECTED_OWNER, check_owner};
 use crate::address::Addresses;
 use crate::caller::{Caller, Peer, origin};
-use crate::checksums::Claims;
+use crate::checksums::{Claims, Trailing};
 use crate::failures::{busy, custom, state_failed};
 use crate::gateway::Gateway;
 use crate::names::BucketNames;
@@ -109,7 +109,7 @@ impl Retrieve {
         *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), "retrieve")
     }
 
-    pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+    pub(crate) async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
         let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch has to be signed."))?;
         let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
         let peer = request.extensions.get::<Peer>().copied();
@@ -130,11 +130,11 @@ impl Retrieve {
             return Err(too_many());
         }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
-        let trailers = request.trailing_headers.take();
+        let trailing = Trailing::of(&request);
         // Where the longest list would be refused, none may come slowly.
         let mut receiving = self
             .gateway
-            .body(Some(StreamingBlob::from(request.input)), length)
+            .body(Some(StreamingBlob::from(request.input)), length, &request.extensions)
             .of_memory(memory.clone(), READING_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
         let mut list = List::new(length, memory.clone())?;
         while let Some(piece) = receiving.next().await? {
@@ -142,7 +142,7 @@ impl Retrieve {
             md5.update(&piece);
             list.push(&piece)?;
         }
-        sums.end(md5.finish(), trailers.as_ref())?;
+        sums.end(md5.finish(), &trailing)?;
         let List { bytes: list, mut share, .. } = list;
         share.merge(take(memory, READING_KIB)?);
         let wanted = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
@@ -207,7 +207,7 @@ mod tests {
     use http_body_util::BodyExt;
 
     use super::*;
-    use crate::gateway::BATCHES_KIB;
+    use crate::memory::Budget;
 
     #[tokio::test]
     async fn an_answer_that_is_not_whole_ends_with_an_error() {
@@ -225,7 +225,9 @@ mod tests {
     #[test]
     fn two_of_the_longest_lists_and_many_short_ones_fit_into_the_memory_of_all() {
         let share = |length| READING_KIB + list_kib(length);
-        assert!(2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= BATCHES_KIB as u32);
+        assert!(
+            2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_536, 512, 1_024).expect("the defaults").batches_kib as u32
+        );
     }
 
     #[test]

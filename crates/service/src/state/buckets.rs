@@ -128,16 +128,16 @@ const COLUMNS: &str =
     "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors";
 
 impl State {
-    /// Makes a bucket. `false` if there is one of that name.
+    /// Makes a bucket, with tags as [`Bucket::tags`] has them. `false` if there is one of that name.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool) -> Result<bool, StateError> {
+    pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
         self.change("make a bucket", |connection| {
-            let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years) \
-                             VALUES (?1, ?2, ?3, ?4, ?5, 0) ON CONFLICT DO NOTHING";
+            let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years, tags) \
+                             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT DO NOTHING";
             // Locks are of versions, so they have to be kept.
-            Ok(connection.execute(statement, params![name, owner, now_ms(), i64::from(object_lock), object_lock])? == 1)
+            Ok(connection.execute(statement, params![name, owner, now_ms(), i64::from(object_lock), object_lock, tags])? == 1)
         })
     }
 

@@ -18,6 +18,7 @@ mod uploads;
 mod versions;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -113,6 +114,12 @@ pub enum StateError {
         /// What is wrong with the copy.
         source: CopyError,
     },
+    /// A panic left it in an unknown state.
+    #[error("{path} can't be used any more: a panic left its connection in an unknown state; the server has to be started again")]
+    Poisoned {
+        /// Its file.
+        path: PathBuf,
+    },
     /// The catalogue failed.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
@@ -205,25 +212,56 @@ impl State {
         &self.archive
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().expect("no panic holds this lock")
+    fn connection(&self) -> Result<MutexGuard<'_, Connection>, StateError> {
+        self.connection.lock().map_err(|_| self.poisoned())
     }
 
-    /// Runs one transaction.
+    fn poisoned(&self) -> StateError {
+        StateError::Poisoned { path: self.path.clone() }
+    }
+
+    /// Whether a panic has left it in an unknown state, after which nothing can be looked up any more.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.connection.is_poisoned() || self.kept.is_poisoned()
+    }
+
+    /// Leaves it as a panic would that nothing catches.
+    #[cfg(test)]
+    pub(crate) fn poison(&self) {
+        let held = AssertUnwindSafe(|| {
+            let _guard = self.connection();
+            panic!("for a test");
+        });
+        std::panic::catch_unwind(held).expect_err("it panics");
+    }
+
+    /// Runs one transaction. One that panics is rolled back, and the panic goes on without the lock: the next caller finds all in order.
     fn change<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
-        let mut connection = self.connection();
-        let run = || {
+        self.alone(action, |connection| {
             let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let result = work(&transaction)?;
             transaction.commit()?;
             Ok(result)
-        };
-        run().map_err(self.told(action))
+        })
     }
 
     /// Reads.
     fn look<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
-        work(&self.connection()).map_err(self.told(action))
+        self.alone(action, |connection| work(connection))
+    }
+
+    /// Has the connection for `work` alone. A panic in it poisons the lock only if it leaves a transaction open.
+    fn alone<T>(&self, action: &'static str, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
+        let mut connection = self.connection()?;
+        match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut connection))) {
+            Ok(result) => result.map_err(self.told(action)),
+            Err(panic) => {
+                if connection.is_autocommit() {
+                    drop(connection);
+                }
+                std::panic::resume_unwind(panic)
+            }
+        }
     }
 
     fn told(&self, action: &'static str) -> impl Fn(rusqlite::Error) -> StateError {
@@ -239,16 +277,16 @@ impl State {
         keep: impl FnOnce(&mut Kept, Arc<T>),
     ) -> Result<Option<Arc<T>>, StateError> {
         {
-            let kept = self.kept.read().expect("no panic holds this lock");
+            let kept = self.kept.read().map_err(|_| self.poisoned())?;
             if kept.looked.is_some_and(|looked| looked.elapsed() < FRESH)
                 && let Some(found) = find(&kept)
             {
                 return Ok(Some(found));
             }
         }
-        let connection = self.connection();
+        let connection = self.connection()?;
         let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.told("ask for changes"))?;
-        let mut kept = self.kept.write().expect("no panic holds this lock");
+        let mut kept = self.kept.write().map_err(|_| self.poisoned())?;
         if kept.data_version != version {
             *kept = Kept { data_version: version, ..Kept::default() };
         }
@@ -270,7 +308,10 @@ impl State {
 
     /// Forgets what is kept in memory, after this process has changed it.
     fn forget(&self, which: impl FnOnce(&mut Kept)) {
-        which(&mut self.kept.write().expect("no panic holds this lock"));
+        // Where it is poisoned, nothing is looked up in it any more.
+        if let Ok(mut kept) = self.kept.write() {
+            which(&mut kept);
+        }
     }
 }
 
@@ -307,4 +348,40 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::archive;
+
+    fn panics(work: impl FnOnce()) {
+        std::panic::catch_unwind(AssertUnwindSafe(work)).expect_err("it panics");
+    }
+
+    #[test]
+    fn a_transaction_that_panics_is_rolled_back_and_leaves_the_lock_free() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = State::open(archive(home.path())).expect("a state");
+        panics(|| {
+            let _ = state.change("panic", |connection| -> rusqlite::Result<()> {
+                connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('a', 'a', 0, 0)", [])?;
+                panic!("in the middle")
+            });
+        });
+        panics(|| drop(state.look("panic", |_| -> rusqlite::Result<()> { panic!("while reading") })));
+        assert!(!state.is_poisoned());
+        assert!(state.accounts().expect("it can be used").is_empty());
+        state.add_account("a", false).expect("it can be changed");
+    }
+
+    #[test]
+    fn a_state_that_is_poisoned_says_so() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = State::open(archive(home.path())).expect("a state");
+        state.poison();
+        assert!(state.is_poisoned());
+        assert!(matches!(state.accounts(), Err(StateError::Poisoned { .. })));
+        assert!(matches!(state.bucket("b"), Err(StateError::Poisoned { .. })));
+    }
 }

@@ -65,6 +65,8 @@ impl State {
         // In the order in which they were begun, as the listings of S3 have them.
         let (ms, count) = next_instant();
         let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
+        // Encoded before the lock is taken: attributes beyond the limits of a record are a fault of the caller, and no other request may feel it.
+        let attributes = if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) };
         let begun = self.change("begin an upload", |connection| {
             let statement = format!(
                 "INSERT INTO upload ({COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE EXISTS (SELECT 1 FROM bucket WHERE name = ?2)"
@@ -79,7 +81,7 @@ impl State {
                     upload.created_ms,
                     upload.checksum_algorithm,
                     upload.checksum_type,
-                    if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) }
+                    attributes
                 ],
             )
         })?;

@@ -65,6 +65,44 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Plac
     catalogue.check().expect("sound");
 }
 
+pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let name = |name: &str| ObjectName(name.as_bytes().to_vec());
+    let put = |name: &str, number: u64, etag: Option<&str>, is_null: bool, more: usize| {
+        let mut new = version(name, number, number, 0);
+        new.record.attributes = Attributes::default();
+        if let Some(etag) = etag {
+            new.record.attributes.set("etag", etag);
+        }
+        if is_null {
+            new.record.attributes.set(NULL, "");
+        }
+        (0..more).for_each(|index| new.record.attributes.set(format!("meta-{index}"), "dnull@"));
+        new
+    };
+    let etag = "a".repeat(32);
+    let etags = [None, Some(etag.clone()), Some(format!("{etag}-1")), Some(format!("{etag}-10000"))];
+    let mut named = 0;
+    for at in [1, 2, 7, 12] {
+        // With so many others the map of attributes has a longer head.
+        for (more, etag) in [0, 30, 253].into_iter().flat_map(|more| etags.iter().map(move |etag| (more, etag.as_deref()))) {
+            named += 1;
+            let one = format!("n{named}");
+            let versions: Vec<_> = (1..=12).map(|number| put(&one, number, etag, number == at, more)).collect();
+            catalogue.commit_put(&versions).expect("put");
+            let found = catalogue.null_version(&name(&one)).expect("looked up").expect("there is one");
+            assert_eq!((found.record.version, &found.record), (at, &versions[at as usize - 1].record), "{one}: {more} more, {etag:?}");
+        }
+    }
+    catalogue.commit_put(&(1..=5).map(|number| put("none", number, Some(&etag), false, 2)).collect::<Vec<_>>()).expect("put");
+    assert_eq!(catalogue.null_version(&name("none")).expect("looked up"), None);
+    assert_eq!(catalogue.null_version(&name("n")).expect("looked up"), None);
+    let rows = catalogue.versions_of(&name("n1")).expect("listed");
+    complete(&mut *catalogue, 1, &rows.iter().map(|row| (row.key, extent(1, 0, 0, 0))).collect::<Vec<_>>());
+    let archived = catalogue.null_version(&name("n1")).expect("looked up").expect("there is one");
+    assert!(archived.archived && archived.record.version == 1);
+}
+
 pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 3, 1, 5), version("a", 12, 2, 5), version("a", 7, 3, 5), version("ab", 99, 4, 5)]).expect("put");

@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use super::counters::{self, Counters};
 use super::fault::Fault;
 use super::row::{VERSION_COLUMNS, read_version};
-use super::{extents, put, sets};
+use super::{extents, put, sets, unlisted};
+use crate::catalogue::UnlistedVersion;
 
 pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -57,6 +58,16 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     for tombstone in put::tombstones(connection)? {
         counted.tombstones += 1;
         *live.entry(tombstone.segment.cast_signed()).or_default() += 1;
+    }
+
+    let mut last = None;
+    loop {
+        let page: Vec<UnlistedVersion> = unlisted::page(connection, last, 1_000)?;
+        let Some(end) = page.last() else { break };
+        last = Some(end.id);
+        for segment in page.iter().flat_map(|version| &version.segments) {
+            *live.entry(segment.cast_signed()).or_default() += 1;
+        }
     }
 
     if counted != Counters::read(connection)? {

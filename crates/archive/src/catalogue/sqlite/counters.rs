@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::fault::Fault;
-use super::row::{RowCheck, uint};
-use crate::catalogue::{StagedTotals, Totals, VersionKey, VersionRow};
+use super::row::{RowCheck, int, uint};
+use crate::catalogue::{SegmentEnd, StagedTotals, Totals, VersionKey, VersionRow};
 
 /// The one row of `counter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -165,6 +165,7 @@ impl<'c> Ledger<'c> {
                 return Err(Fault::Damaged(format!("segment {number:016x} holds less than is taken from it")));
             } else if live == 0 {
                 self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
+                self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
             } else {
                 self.connection
                     .prepare_cached(
@@ -190,6 +191,37 @@ fn read_segment(connection: &Connection, number: i64) -> Result<Option<i64>, Fau
     let Some((live, check)) = found else { return Ok(None) };
     segment_check(number, live).confirm(check, || format!("segment {number:016x}"))?;
     Ok(Some(live))
+}
+
+fn end_check(number: i64, end: i64) -> RowCheck {
+    RowCheck::of("segment_end").numbers([number, end])
+}
+
+pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) -> Result<(), Fault> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO segment_end (number, end_offset, row_check) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (number) DO UPDATE SET end_offset = excluded.end_offset, row_check = excluded.row_check",
+    )?;
+    for end in ends {
+        let (number, bytes) = (int(end.segment)?, int(end.bytes)?);
+        insert.execute([number, bytes, end_check(number, bytes).sum()])?;
+    }
+    Ok(())
+}
+
+/// The ends of the segments that are in use. A row can outlive its segment, when nothing in that was ever acknowledged.
+pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT number, end_offset, row_check FROM segment_end WHERE number IN (SELECT number FROM segment) ORDER BY number",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (number, end): (i64, i64) = (row.get(0)?, row.get(1)?);
+        end_check(number, end).confirm(row.get(2)?, || format!("the end of segment {number:016x}"))?;
+        found.push(SegmentEnd { segment: uint(number, "the number of a segment")?, bytes: uint(end, "the end of a segment")? });
+    }
+    Ok(found)
 }
 
 /// All segments with the number of rows that each holds, ascending.

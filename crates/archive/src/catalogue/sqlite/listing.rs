@@ -11,8 +11,9 @@ use rusqlite::{Connection, Rows, params};
 
 use super::fault::Fault;
 use super::row::{NAME_COLUMN, VERSION_COLUMNS, read_version};
+use super::schema::is_null_version;
 use super::{put, sets};
-use crate::catalogue::{After, VersionKey, VersionRow, Versions};
+use crate::catalogue::{After, NULL, VersionKey, VersionRow, Versions};
 
 /// After so many older versions of a name in a row it is quicker to look the next name up.
 const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
@@ -118,6 +119,36 @@ pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId)
         connection.prepare_cached(&format!("SELECT {VERSION_COLUMNS} FROM version WHERE archived IN (0, 1) AND name = ?1 AND id = ?2"))?;
     let mut rows = statement.query(params![name.0, id.0])?;
     rows.next()?.map(read_version).transpose()
+}
+
+/// The null version of a name: the oldest of all, or one that the index knows.
+pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
+    let is_null = |row: &VersionRow| row.record.attributes.get(NULL).is_some_and(<[u8]>::is_empty);
+    let mut first = connection.prepare_cached(&format!(
+        "SELECT {VERSION_COLUMNS} FROM version WHERE archived = ?1 AND name = ?2 AND number = 1 ORDER BY id DESC"
+    ))?;
+    let mut later = connection.prepare_cached(&format!(
+        "SELECT {VERSION_COLUMNS} FROM version WHERE name = ?1 AND {} ORDER BY number DESC, id DESC",
+        is_null_version()
+    ))?;
+    let mut found: Option<VersionRow> = None;
+    let mut rows = later.query(params![name.0])?;
+    while let Some(row) = rows.next()? {
+        let row = read_version(row)?;
+        if is_null(&row) {
+            return Ok(Some(row));
+        }
+    }
+    for run in [Run::Staged, Run::Archived] {
+        let mut rows = first.query(params![run as i64, name.0])?;
+        while let Some(row) = rows.next()? {
+            let row = read_version(row)?;
+            if is_null(&row) && found.as_ref().is_none_or(|other| order(&row, other).is_lt()) {
+                found = Some(row);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The first rows of one run after `after`.

@@ -3,7 +3,7 @@
 use fulgurite_domain::{ObjectRecord, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::counters::Ledger;
+use super::counters::{self, Ledger};
 use super::extents;
 use super::fault::Fault;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
@@ -118,7 +118,8 @@ pub(super) fn commit(connection: &Connection, change: &Change) -> Result<(), Fau
     let mut ledger = Ledger::open(connection)?;
     insert(connection, &mut ledger, &change.staged)?;
     forget(connection, &mut ledger, &change.forgotten, &change.tombstones)?;
-    ledger.close()
+    ledger.close()?;
+    counters::record_segment_ends(connection, &change.ends)
 }
 
 fn insert(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[NewVersion]) -> Result<(), Fault> {

@@ -20,12 +20,30 @@ use crate::catalogue::CatalogueError;
 pub(super) const APPLICATION: i32 = 0x4675_4361;
 
 /// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("../migrations/0001_catalogue.sql"), include_str!("../migrations/0002_attributes.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_catalogue.sql"),
+    include_str!("../migrations/0002_attributes.sql"),
+    include_str!("../migrations/0003_null.sql"),
+    include_str!("../migrations/0004_unlisted.sql"),
+];
+
+/// What the index of null versions is made by. The planner takes the index for a query that says the same, word for word.
+pub(super) fn is_null_version() -> &'static str {
+    let (_, condition) = MIGRATIONS[2].rsplit_once(" WHERE ").expect("an index of some rows");
+    condition.trim_end().trim_end_matches(';')
+}
 
 /// Shows a catalogue of version 1 to a reader, which can't bring it up to date, as one of version 2. The names of this connection's own views come
 /// before those of tables. When a writer brings the file up to date meanwhile, the column of the table is the first of the two, and counts.
 const FROM_VERSION_1: &str = "CREATE TEMP VIEW version AS SELECT *, NULL AS attributes FROM main.version";
+
+/// Shows a reader of an older catalogue the tables of version 4, which are empty there. Once a writer has brought the file up to date
+/// meanwhile, this connection still sees them empty.
+const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NULL AS why, NULL AS stored_bytes, NULL AS name, \
+     NULL AS number, NULL AS row_check WHERE 0; \
+     CREATE TEMP VIEW unlisted_segment AS SELECT NULL AS id, NULL AS segment, NULL AS row_check WHERE 0; \
+     CREATE TEMP VIEW left_out AS SELECT NULL AS platter, NULL AS row_check WHERE 0; \
+     CREATE TEMP VIEW segment_end AS SELECT NULL AS number, NULL AS end_offset, NULL AS row_check WHERE 0;";
 
 /// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is
 /// kept in the order of its key only if that is asked for.
@@ -91,8 +109,13 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
         }
         transaction.pragma_update(None, "user_version", known)?;
         transaction.commit()?;
-    } else if found < 2 {
-        connection.execute_batch(FROM_VERSION_1)?;
+    } else {
+        if found < 2 {
+            connection.execute_batch(FROM_VERSION_1)?;
+        }
+        if found < 4 {
+            connection.execute_batch(FROM_VERSION_3)?;
+        }
     }
     let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
     match id.map(ArchiveId) {

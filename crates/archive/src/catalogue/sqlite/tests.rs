@@ -191,7 +191,7 @@ fn another_archive_and_a_newer_schema_are_refused() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 99)).expect("changed");
     for open in [SqliteCatalogue::open, SqliteCatalogue::open_read_only] {
         let refused = open(&folder.file(), ARCHIVE).expect_err("refused");
-        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 2 }), "{refused}");
+        assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 4 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
     assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "never over another file");
@@ -364,4 +364,31 @@ fn work_does_not_grow_with_the_catalogue() {
             assert!(now <= before * 2 + 100, "{what}: {before} steps became {now}");
         }
     }
+}
+
+#[test]
+fn a_null_version_is_looked_up_by_its_index() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let file = Connection::open(folder.file()).expect("opened");
+    let statement = format!("EXPLAIN QUERY PLAN SELECT id FROM version WHERE name = ?1 AND {}", schema::is_null_version());
+    let plan: String = file.query_row(&statement, [b"n".as_slice()], |row| row.get(3)).expect("a plan");
+    assert!(plan.contains("version_null"), "{plan}");
+}
+
+#[test]
+fn a_log_that_a_crash_left_is_read_without_writing_beside_it() {
+    let folder = Folder::new();
+    let mut catalogue = folder.open();
+    put(&mut *catalogue, (0..40).map(|i| format!("name/{i}")));
+    let crashed = folder.copy();
+    assert!(crashed.log().metadata().expect("a log").len() > 0, "what was put is in the log");
+    let files = || {
+        let entries = std::fs::read_dir(crashed.0.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
+        entries.map(|path| (path.clone(), std::fs::read(path).expect("readable"))).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = files();
+    let mut still = SqliteCatalogue::open_still(&crashed.file(), ARCHIVE).expect("opened");
+    assert_eq!(all_of(&mut still).expect("sound"), all_of(&mut *catalogue).expect("sound"));
+    assert!(files() == before, "nothing is written beside it");
 }

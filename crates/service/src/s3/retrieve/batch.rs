@@ -20,7 +20,7 @@ use super::asked::Wanted;
 use super::result::{self, entry_name, is_path};
 use crate::access::Rights;
 use crate::caller::Caller;
-use crate::failures::{catalogue_failed, failed};
+use crate::failures::{catalogue_failed, failed, not_read};
 use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::s3::locks::shown_id;
@@ -194,7 +194,7 @@ impl Batch {
                 Err(Unsent::Stopped(stopped)) => return Err(stopped),
                 // It was replaced between the look at the catalogue and the read: what has taken its place is read.
                 Err(Unsent::Unread(_)) if attempts < ATTEMPTS && gateway.is_gone(&version).unwrap_or(false) => attempts += 1,
-                Err(Unsent::Unread(error)) => return Ok(failed("reading an object", &error).into()),
+                Err(Unsent::Unread(error)) => return Ok(not_read("reading an object", &error).into()),
             }
             found = again();
         }

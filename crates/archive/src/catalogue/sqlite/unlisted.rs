@@ -1,0 +1,149 @@
+//! Versions that exist but can't be listed, and platters that a rebuild left out.
+
+use fulgurite_domain::{ObjectName, PlatterId, VersionId};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::counters::Ledger;
+use super::fault::Fault;
+use super::put;
+use super::row::{RowCheck, int, uint};
+use crate::catalogue::{StagedTombstone, Unlisted, UnlistedVersion};
+
+const COLUMNS: &str = "id, why, stored_bytes, name, number, row_check";
+
+fn row_check(id: VersionId, why: i64, stored_bytes: i64, known_as: Option<(&[u8], i64)>) -> RowCheck {
+    let check = RowCheck::of("unlisted").bytes(&id.0).numbers([why, stored_bytes]);
+    match known_as {
+        Some((name, number)) => check.bytes(name).number(number),
+        None => check,
+    }
+}
+
+fn segment_check(id: VersionId, segment: i64) -> RowCheck {
+    RowCheck::of("unlisted_segment").bytes(&id.0).number(segment)
+}
+
+fn left_out_check(platter: PlatterId) -> RowCheck {
+    RowCheck::of("left_out").bytes(&platter.0)
+}
+
+fn why_cell(why: Unlisted) -> i64 {
+    match why {
+        Unlisted::NoKey => 0,
+        Unlisted::UnreadableRecord => 1,
+        Unlisted::Incomplete => 2,
+        Unlisted::Gone => 3,
+        Unlisted::UnreadableTable => 4,
+        Unlisted::UnseenStore => 5,
+    }
+}
+
+fn why_of(cell: i64) -> Result<Unlisted, Fault> {
+    Ok(match cell {
+        0 => Unlisted::NoKey,
+        1 => Unlisted::UnreadableRecord,
+        2 => Unlisted::Incomplete,
+        3 => Unlisted::Gone,
+        4 => Unlisted::UnreadableTable,
+        5 => Unlisted::UnseenStore,
+        other => return Err(Fault::Damaged(format!("a version is unlisted for reason {other}"))),
+    })
+}
+
+/// Records versions. Of one that is there already the first reason stays; segments are added.
+pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
+    let mut insert =
+        connection.prepare_cached(&format!("INSERT INTO unlisted ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING"))?;
+    let mut insert_segment =
+        connection.prepare_cached("INSERT INTO unlisted_segment (id, segment, row_check) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")?;
+    for version in versions {
+        let (why, bytes) = (why_cell(version.why), int(version.stored_bytes)?);
+        let known_as = match &version.known_as {
+            Some((name, number)) => Some((name.0.as_slice(), int(*number)?)),
+            None => None,
+        };
+        let check = row_check(version.id, why, bytes, known_as).sum();
+        insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
+        for &segment in &version.segments {
+            let segment = int(segment)?;
+            if insert_segment.execute(params![version.id.0, segment, segment_check(version.id, segment).sum()])? == 1 {
+                ledger.segment(segment, 1);
+            }
+        }
+    }
+    ledger.close()
+}
+
+/// Forgets versions, and records the tombstones that were staged for them.
+pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
+    let mut ledger = Ledger::open(connection)?;
+    for id in ids {
+        connection.prepare_cached("DELETE FROM unlisted WHERE id = ?1")?.execute([id.0])?;
+        let mut delete = connection.prepare_cached("DELETE FROM unlisted_segment WHERE id = ?1 RETURNING segment")?;
+        let mut rows = delete.query([id.0])?;
+        while let Some(gone) = rows.next()? {
+            ledger.segment(gone.get(0)?, -1);
+        }
+    }
+    put::add_tombstones(connection, &mut ledger, tombstones)?;
+    ledger.close()
+}
+
+pub(super) fn page(connection: &Connection, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, Fault> {
+    let columns = format!("SELECT {COLUMNS} FROM unlisted WHERE id > ?1 ORDER BY id LIMIT ?2");
+    let first = format!("SELECT {COLUMNS} FROM unlisted WHERE ?1 IS NULL ORDER BY id LIMIT ?2");
+    let mut statement = connection.prepare_cached(if after.is_some() { &columns } else { &first })?;
+    let mut rows = statement.query(params![after.map(|id| id.0), int(limit as u64)?])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(connection, row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn count(connection: &Connection) -> Result<u64, Fault> {
+    uint(connection.query_row("SELECT count(*) FROM unlisted", [], |row| row.get(0))?, "the number of unlisted versions")
+}
+
+fn read(connection: &Connection, row: &Row<'_>) -> Result<UnlistedVersion, Fault> {
+    let id = VersionId(row.get(0)?);
+    let (why, bytes): (i64, i64) = (row.get(1)?, row.get(2)?);
+    let (name, number): (Option<Vec<u8>>, Option<i64>) = (row.get(3)?, row.get(4)?);
+    let known_as = name.zip(number);
+    let known = known_as.as_ref().map(|(name, number)| (name.as_slice(), *number));
+    row_check(id, why, bytes, known).confirm(row.get(5)?, || format!("unlisted version {id}"))?;
+    let known_as = match known_as {
+        Some((name, number)) => Some((ObjectName(name), uint(number, "the number of an unlisted version")?)),
+        None => None,
+    };
+    let segments = segments_of(connection, id)?;
+    Ok(UnlistedVersion { id, why: why_of(why)?, stored_bytes: uint(bytes, "the length of an unlisted version")?, known_as, segments })
+}
+
+fn segments_of(connection: &Connection, id: VersionId) -> Result<Vec<u64>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT segment, row_check FROM unlisted_segment WHERE id = ?1 ORDER BY segment")?;
+    let mut rows = statement.query([id.0])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let segment = row.get(0)?;
+        segment_check(id, segment).confirm(row.get(1)?, || format!("a segment of unlisted version {id}"))?;
+        found.push(uint(segment, "a segment of an unlisted version")?);
+    }
+    Ok(found)
+}
+
+pub(super) fn leave_out(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {
+    let mut insert = connection.prepare_cached("INSERT INTO left_out (platter, row_check) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+    for &platter in platters {
+        insert.execute(params![platter.0, left_out_check(platter).sum()])?;
+    }
+    Ok(())
+}
+
+pub(super) fn is_left_out(connection: &Connection, platter: PlatterId) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("SELECT row_check FROM left_out WHERE platter = ?1")?;
+    let Some(check) = statement.query_row([platter.0], |row| row.get(0)).optional()? else { return Ok(false) };
+    left_out_check(platter).confirm(check, || format!("platter {platter}, which was left out"))?;
+    Ok(true)
+}

@@ -1,0 +1,159 @@
+//! Room in staging for the objects of a put.
+//!
+//! A worker reserves room for an object before it reads it, so that a put that doesn't fit stops
+//! between objects, with all it has begun stored. Where there is too little, the worker waits until
+//! no other object is open, and asks for room to be made: a put that flushes writes all that is
+//! staged to platters, others have none to give.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use fulgurite_format::{HEAD_BYTES, stored_bytes};
+
+use super::RECORD_BYTES;
+use crate::staging::Staging;
+
+/// What an object takes beside its content: its record, heads and padding, and its rows in
+/// catalogue and key store.
+const OBJECT_BYTES: u64 = 16 << 10;
+
+/// Room in staging.
+pub(super) struct Room<'a> {
+    staging: &'a Staging,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Bytes of all reservations.
+    reserved: u64,
+    /// Reservations.
+    open: u64,
+    /// Whether a worker waits for all reservations to end. Nobody else gets one meanwhile.
+    draining: bool,
+}
+
+/// Room for an object, until it is staged or given up.
+pub(super) struct Reservation<'a> {
+    room: &'a Room<'a>,
+    bytes: u64,
+}
+
+/// Staging has no room for an object, with nothing else under way.
+pub(super) struct NoRoom {
+    pub(super) needed: u64,
+}
+
+impl<'a> Room<'a> {
+    pub(super) fn new(staging: &'a Staging) -> Self {
+        Self { staging, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Reserves room for an object with so many bytes of content. `make` is called while nothing is
+    /// reserved, and says whether it may have made room.
+    pub(super) fn reserve(&'a self, content: u64, make: &mut dyn FnMut() -> bool) -> Result<Reservation<'a>, NoRoom> {
+        let stored = stored_bytes(content);
+        let needed = stored + stored.div_ceil(RECORD_BYTES as u64) * 2 * HEAD_BYTES as u64 + OBJECT_BYTES;
+        let mut state = self.wait_while(self.lock(), |state| state.draining);
+        if !self.fits(&state, needed) {
+            state.draining = true;
+            state = self.wait_while(state, |state| state.open > 0);
+            if !self.fits(&state, needed) {
+                drop(state);
+                let made = make();
+                state = self.lock();
+                if !made || !self.fits(&state, needed) {
+                    state.draining = false;
+                    self.changed.notify_all();
+                    return Err(NoRoom { needed });
+                }
+            }
+            state.draining = false;
+            self.changed.notify_all();
+        }
+        state.reserved += needed;
+        state.open += 1;
+        Ok(Reservation { room: self, bytes: needed })
+    }
+
+    /// Whether so many bytes fit beside what is reserved. What is reserved may be staged in part,
+    /// and counts twice then: with nothing reserved the answer is exact.
+    fn fits(&self, state: &State, bytes: u64) -> bool {
+        state.reserved.saturating_add(bytes) <= self.staging.room()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic holds this lock")
+    }
+
+    fn wait_while<'s>(&self, state: MutexGuard<'s, State>, condition: impl Fn(&State) -> bool) -> MutexGuard<'s, State> {
+        self.changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.room.lock();
+        state.reserved -= self.bytes;
+        state.open -= 1;
+        self.room.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use fulgurite_domain::ArchiveId;
+
+    use super::*;
+    use crate::volume::FolderVolume;
+
+    const MIB: u64 = 1 << 20;
+
+    fn with_room(bytes: u64, test: impl FnOnce(&Room<'_>)) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let volume = Arc::new(FolderVolume::new(folder.path()));
+        let staging = Staging::new(volume, ArchiveId([1; 16]), MIB).limited(Some(bytes));
+        test(&Room::new(&staging));
+    }
+
+    #[test]
+    fn who_finds_no_room_waits_for_the_others() {
+        with_room(16 * MIB, |room| {
+            let made = AtomicBool::new(false);
+            let reserve = |bytes| {
+                room.reserve(bytes, &mut || {
+                    made.store(true, Ordering::Relaxed);
+                    false
+                })
+            };
+            let first = reserve(10 * MIB).ok().expect("room");
+            let second = reserve(5 * MIB).ok().expect("room beside it");
+            std::thread::scope(|scope| {
+                let third = scope.spawn(|| reserve(10 * MIB).is_ok());
+                drop(first);
+                drop(second);
+                assert!(third.join().expect("no panic"));
+            });
+            assert!(!made.load(Ordering::Relaxed), "nothing had to be made");
+        });
+    }
+
+    #[test]
+    fn what_never_fits_is_refused_when_all_is_tried() {
+        with_room(16 * MIB, |room| {
+            for makes in [false, true] {
+                let mut asked = 0;
+                let refused = room.reserve(17 * MIB, &mut || {
+                    asked += 1;
+                    makes
+                });
+                assert!(refused.is_err_and(|none| none.needed > 17 * MIB));
+                assert_eq!(asked, 1);
+                assert!(room.reserve(MIB, &mut || false).is_ok(), "others go on");
+            }
+        });
+    }
+}

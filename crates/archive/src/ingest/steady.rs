@@ -1,0 +1,133 @@
+//! Files that must not change while they are read.
+//!
+//! A file counts as unchanged if its size, its time of modification and its time of change
+//! (`ctime`) are the same before and after it was read. The system sets `ctime` on every write, and
+//! nothing sets it back. But it only has the resolution of a tick, so a file that was written a
+//! moment ago could be written again without its times showing it: reading such a file begins when
+//! that tick is over.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::OFlags;
+
+/// Longest time in which two writes can get the same time stamp: two ticks of the slowest kernel
+/// clock in use, 100 Hz.
+const TICK: Duration = Duration::from_millis(20);
+/// The same on file systems whose time stamps are whole seconds, or every other one.
+const COARSE_TICK: Duration = Duration::from_secs(2);
+
+/// An open file, and what its metadata was before anything was read.
+pub(super) struct SteadyFile {
+    file: File,
+    before: Metadata,
+}
+
+impl SteadyFile {
+    /// Opens a file. `None` if it is being written this very moment, or is no file any more.
+    pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
+        // What was a file when it was listed may be a link, or a pipe that would block, by now.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => return Ok(None),
+            file => file?,
+        };
+        let mut before = file.metadata()?;
+        if let Some(rest) = rest_of_tick(&before, SystemTime::now()) {
+            std::thread::sleep(rest);
+            let now = file.metadata()?;
+            if stamp(&now) != stamp(&before) {
+                return Ok(None);
+            }
+            before = now;
+        }
+        Ok(before.is_file().then_some(Self { file, before }))
+    }
+
+    /// The metadata before anything was read.
+    pub(super) fn metadata(&self) -> &Metadata {
+        &self.before
+    }
+
+    /// Reads from where the last reading ended.
+    pub(super) fn reader(&self) -> impl Read + '_ {
+        &self.file
+    }
+
+    /// Whether everything read so far is of one state of the file.
+    pub(super) fn is_unchanged(&self) -> io::Result<bool> {
+        Ok(stamp(&self.file.metadata()?) == stamp(&self.before))
+    }
+}
+
+fn stamp(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
+    (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
+}
+
+/// How long a write could still leave a file's times as they are; `None` if it can't.
+fn rest_of_tick(metadata: &Metadata, now: SystemTime) -> Option<Duration> {
+    let seconds = u64::try_from(metadata.ctime()).ok()?;
+    let changed = UNIX_EPOCH + Duration::new(seconds, metadata.ctime_nsec().clamp(0, 999_999_999) as u32);
+    let tick = if metadata.ctime_nsec() == 0 { COARSE_TICK } else { TICK };
+    // A time in the future is another clock's, and says nothing.
+    tick.checked_sub(now.duration_since(changed).ok()?).filter(|rest| !rest.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_was_just_written_has_to_wait() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"content").expect("written");
+        let metadata = std::fs::metadata(&path).expect("there");
+        let changed = UNIX_EPOCH + Duration::new(metadata.ctime() as u64, metadata.ctime_nsec() as u32);
+        let tick = if metadata.ctime_nsec() == 0 { COARSE_TICK } else { TICK };
+        assert_eq!(rest_of_tick(&metadata, changed), Some(tick));
+        assert_eq!(rest_of_tick(&metadata, changed + tick / 2), Some(tick / 2));
+        assert_eq!(rest_of_tick(&metadata, changed + tick), None);
+        assert_eq!(rest_of_tick(&metadata, changed - tick), None);
+    }
+
+    #[test]
+    fn every_change_of_the_content_shows() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("file");
+        let changes: [fn(&Path) -> io::Result<()>; 4] = [
+            |path| std::fs::write(path, b"contenT"),
+            |path| OpenOptions::new().write(true).open(path)?.set_len(3),
+            |path| OpenOptions::new().write(true).open(path)?.set_len(300),
+            // With the time of modification set back.
+            |path| {
+                let modified = std::fs::metadata(path)?.modified()?;
+                std::fs::write(path, b"contenT")?;
+                File::open(path)?.set_modified(modified)
+            },
+        ];
+        for (index, change) in changes.into_iter().enumerate() {
+            std::fs::write(&path, b"content").expect("written");
+            let file = SteadyFile::open(&path).expect("opened").expect("a file");
+            assert!(file.is_unchanged().expect("metadata"));
+            change(&path).expect("changed");
+            assert!(!file.is_unchanged().expect("metadata"), "change {index}");
+        }
+    }
+
+    #[test]
+    fn neither_links_nor_pipes_are_opened_as_files() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("file"), b"content").expect("written");
+        std::os::unix::fs::symlink("file", path("link")).expect("a link");
+        let pipe = rustix::fs::CWD;
+        rustix::fs::mknodat(pipe, path("pipe"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).expect("a pipe");
+        assert!(SteadyFile::open(&path("file")).expect("opened").is_some());
+        assert!(SteadyFile::open(&path("link")).expect("no error").is_none());
+        assert!(SteadyFile::open(&path("pipe")).expect("no error").is_none());
+    }
+}

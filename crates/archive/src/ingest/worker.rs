@@ -1,0 +1,391 @@
+//! Workers: each reads sources one after another, hashes and seals them, and hands them to the
+//! writer.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fs::Metadata;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use fulgurite_codec::checksum::crc64;
+use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
+
+use super::files::{PutReport, Source};
+use super::known::{Known, Skip};
+use super::room::{NoRoom, Reservation, Room};
+use super::steady::SteadyFile;
+use super::{Buffers, Draft, Piece, RECORD_BYTES};
+use crate::archive::{Archive, ArchiveError};
+use crate::chance::random;
+use crate::clock::now_ms;
+use crate::watch::{Trouble, Watcher};
+
+/// A file that changes while it is read is read this many times before it is skipped.
+pub(super) const ATTEMPTS: u32 = 3;
+/// Pause before a file is read again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What workers hand to the writer.
+pub(super) enum Handed<'a> {
+    Piece(Piece),
+    /// An object, with the room that it was given.
+    Object(Box<Draft>, Reservation<'a>),
+    /// Everything before this is to be committed, in segments that can be released. Answered when
+    /// it is.
+    Checkpoint(SyncSender<()>),
+}
+
+/// Reads, hashes and seals sources one after another.
+pub(super) struct Worker<'a> {
+    pub(super) archive: &'a Archive,
+    pub(super) pieces: SyncSender<Handed<'a>>,
+    pub(super) watcher: &'a dyn Watcher,
+    pub(super) report: &'a Mutex<PutReport>,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) buffers: &'a Buffers,
+    pub(super) skip: Skip,
+    pub(super) room: &'a Room<'a>,
+    /// Writes all that is staged to platters and says whether it could, if the put flushes.
+    pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
+    /// Names of what is read, and not acknowledged yet.
+    pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
+    /// Why the put has to end.
+    pub(super) failure: &'a Mutex<Option<ArchiveError>>,
+}
+
+/// Fails if what is read isn't what it was when reading began.
+type Check<'a> = &'a dyn Fn() -> Result<(), Interrupted>;
+
+/// What is known of a source before its content is read.
+pub(super) struct Facts<'a> {
+    pub(super) name: Cow<'a, ObjectName>,
+    pub(super) kind: Kind,
+    pub(super) modified: Option<Modified>,
+    pub(super) mode: Option<u32>,
+    size: Option<u64>,
+}
+
+impl<'a> Facts<'a> {
+    /// Those of a stream.
+    fn unknown(name: ObjectName) -> Self {
+        Self { name: Cow::Owned(name), kind: Kind::File, modified: None, mode: None, size: None }
+    }
+
+    pub(super) fn of(name: &'a ObjectName, kind: Kind, metadata: &Metadata) -> Self {
+        let modified = Modified { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec().clamp(0, 999_999_999) as u32 };
+        let mode = Some(metadata.mode() & 0o7777);
+        Self { name: Cow::Borrowed(name), kind, modified: Some(modified), mode, size: None }
+    }
+}
+
+/// What became of a source.
+enum Put {
+    /// The writer has all of it.
+    HandedOver,
+    /// The newest version of its name is the same.
+    Unchanged,
+}
+
+/// Why a worker gives up an object.
+enum Interrupted {
+    /// The source failed; others may go on.
+    Source(io::Error),
+    /// The file changed while it was read.
+    Changed,
+    /// The writer is gone.
+    Writer,
+    /// The archive failed, and nothing can go on.
+    Archive(ArchiveError),
+}
+
+impl From<ArchiveError> for Interrupted {
+    fn from(error: ArchiveError) -> Self {
+        Self::Archive(error)
+    }
+}
+
+impl From<io::Error> for Interrupted {
+    fn from(error: io::Error) -> Self {
+        Self::Source(error)
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn run<I: Iterator<Item = Source>>(self, sources: &Mutex<I>) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(source) = sources.lock().expect("no panic holds this lock").next() else { return };
+            let name = source.name().clone();
+            self.pending.lock().expect("no panic holds this lock").insert(name.clone());
+            let (result, path) = match source {
+                Source::Path { path, name } => (self.put_path(&path, &name), path),
+                Source::Stream { mut reader, name } => (self.put_stream(&mut *reader, name), PathBuf::from("standard input")),
+            };
+            let trouble = match &result {
+                // The committer says when it is acknowledged.
+                Ok(Put::HandedOver) => continue,
+                Ok(Put::Unchanged) => None,
+                Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS }),
+                Err(Interrupted::Source(error)) => Some(Trouble::Unreadable { path: &path, why: &error.to_string() }),
+                Err(Interrupted::Writer | Interrupted::Archive(_)) => {
+                    self.stop.store(true, Ordering::Relaxed);
+                    if let Err(Interrupted::Archive(error)) = result {
+                        self.failure.lock().expect("no panic holds this lock").get_or_insert(error);
+                    }
+                    return;
+                }
+            };
+            self.pending.lock().expect("no panic holds this lock").remove(&name);
+            let mut report = self.report.lock().expect("no panic holds this lock");
+            match &result {
+                Ok(_) => report.unchanged += 1,
+                Err(Interrupted::Changed) => report.changed += 1,
+                Err(_) => report.failed += 1,
+            }
+            drop(report);
+            if let Some(trouble) = trouble {
+                self.watcher.trouble(trouble);
+            }
+        }
+    }
+
+    fn put_stream(&self, reader: &mut dyn Read, name: ObjectName) -> Result<Put, Interrupted> {
+        let room = self.reserve(0)?;
+        self.put_content(reader, &Facts::unknown(name), room, &|| Ok(()))
+    }
+
+    /// Puts a file, link or folder. Nothing torn is ever stored: a file that changes while it is
+    /// read is given up and read again.
+    fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
+        for _ in 1..ATTEMPTS {
+            match self.put_path_once(path, name) {
+                Err(Interrupted::Changed) => std::thread::sleep(PAUSE),
+                result => return result,
+            }
+        }
+        self.put_path_once(path, name)
+    }
+
+    fn put_path_once(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
+        let metadata = std::fs::symlink_metadata(path)?;
+        let kind = metadata.file_type();
+        if kind.is_file() {
+            return self.put_file(path, name, &metadata);
+        }
+        let (facts, content) = if kind.is_symlink() {
+            use std::os::unix::ffi::OsStringExt;
+            let mut facts = Facts::of(name, Kind::SymbolicLink, &metadata);
+            facts.mode = None;
+            (facts, std::fs::read_link(path)?.into_os_string().into_vec())
+        } else if kind.is_dir() {
+            (Facts::of(name, Kind::Directory, &metadata), Vec::new())
+        } else {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "not a file, a folder or a symbolic link").into());
+        };
+        match self.skip.compare(self.archive, &facts, &metadata)? {
+            Known::Same => return Ok(Put::Unchanged),
+            Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Put::Unchanged),
+            _ => {}
+        }
+        let room = self.reserve(content.len() as u64)?;
+        self.put_content(&mut &content[..], &facts, room, &|| Ok(()))
+    }
+
+    fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Put, Interrupted> {
+        match self.skip.compare(self.archive, &Facts::of(name, Kind::File, metadata), metadata)? {
+            Known::Same => {
+                self.watcher.done(1, metadata.len());
+                return Ok(Put::Unchanged);
+            }
+            Known::IfContent(digest) => {
+                let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
+                // Where it turns out to be another, it is read again to be stored.
+                if digest == self.read_digest(&file)? {
+                    self.watcher.done(1, 0);
+                    return Ok(Put::Unchanged);
+                }
+            }
+            Known::Other => {}
+        }
+        // Waiting for room may take long, so the file is opened afterwards.
+        let room = self.reserve(metadata.len())?;
+        let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
+        let bytes = file.metadata().len();
+        if bytes > metadata.len() {
+            return Err(Interrupted::Changed);
+        }
+        let mut facts = Facts::of(name, Kind::File, file.metadata());
+        // Files that say 0 may still have something to say, under /proc for example.
+        facts.size = (bytes > 0).then_some(bytes);
+        let check = || if file.is_unchanged()? { Ok(()) } else { Err(Interrupted::Changed) };
+        self.put_content(&mut file.reader().take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
+    }
+
+    /// SHA-256 of a file, for which all of it is read.
+    fn read_digest(&self, file: &SteadyFile) -> Result<Digest, Interrupted> {
+        let mut hash = digest::Context::new(&digest::SHA256);
+        let mut buffer = self.buffers.take(RECORD_BYTES);
+        let mut reader = file.reader().take(file.metadata().len());
+        loop {
+            let read = read_full(&mut reader, &mut buffer)?;
+            if !file.is_unchanged()? {
+                return Err(Interrupted::Changed);
+            }
+            hash.update(&buffer[..read]);
+            self.watcher.done(0, read as u64);
+            if read < buffer.len() {
+                self.buffers.give_back(buffer);
+                return Ok(digest_of(hash.finish()));
+            }
+        }
+    }
+
+    /// Room in staging for an object with so many bytes of content.
+    fn reserve(&self, content: u64) -> Result<Reservation<'a>, Interrupted> {
+        let mut made = false;
+        let reserved = self.room.reserve(content, &mut || {
+            made = self.make_room();
+            made
+        });
+        reserved.map_err(|NoRoom { needed }| {
+            let full = self.archive.staging().full(needed);
+            if made {
+                // The others may be smaller.
+                let free = self.archive.staging().room();
+                let why = format!("it needs {needed} bytes of staging, which has {free} with everything else written to platters");
+                return io::Error::new(io::ErrorKind::StorageFull, why).into();
+            }
+            ArchiveError::from(full).into()
+        })
+    }
+
+    /// Makes room by writing everything that is staged to platters, if this put may.
+    fn make_room(&self) -> bool {
+        let Some(flush) = self.flush else { return false };
+        let (reply, replied) = sync_channel(1);
+        self.pieces.send(Handed::Checkpoint(reply)).is_ok() && replied.recv().is_ok() && flush()
+    }
+
+    /// Puts what `reader` gives. `check` is asked after each piece, and after the last one before
+    /// the object is handed over.
+    fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
+        let created_ms = now_ms();
+        let id = VersionId::new(created_ms, random());
+        let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
+        let frames = Frames::new(id, key.as_ref());
+        let mut content = SealedContent {
+            id,
+            frames: &frames,
+            sealed: key.is_some(),
+            hash: digest::Context::new(&digest::SHA256),
+            size: 0,
+            stored: 0,
+            sent: false,
+        };
+        if let Err(error) = content.send_all(reader, facts.size, check, self) {
+            if content.sent {
+                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(id)));
+            }
+            return Err(error);
+        }
+        let SealedContent { hash, size, stored, .. } = content;
+        let sha256 = digest_of(hash.finish());
+        let attributes = Attributes::default();
+        let (name, kind, modified, mode) = (facts.name.as_ref().clone(), facts.kind, facts.modified, facts.mode);
+        let record = ObjectRecord { name, version: 0, kind, size, sha256, modified, mode, created_ms, attributes };
+        let wrapped = key.as_ref().map(|key| self.archive.master_key().wrap(key));
+        self.send(Handed::Object(Box::new(Draft { id, frames, wrapped, record, stored_bytes: stored }), room))?;
+        self.watcher.done(1, 0);
+        Ok(Put::HandedOver)
+    }
+
+    fn send(&self, piece: Handed<'a>) -> Result<(), Interrupted> {
+        self.pieces.send(piece).map_err(|_| Interrupted::Writer)
+    }
+}
+
+/// The content of one object on its way through hash and seal.
+struct SealedContent<'a> {
+    id: VersionId,
+    frames: &'a Frames,
+    sealed: bool,
+    hash: digest::Context,
+    size: u64,
+    stored: u64,
+    /// Whether the writer knows of the object already.
+    sent: bool,
+}
+
+impl SealedContent<'_> {
+    fn send_all(
+        &mut self,
+        reader: &mut dyn Read,
+        size_hint: Option<u64>,
+        check: Check<'_>,
+        worker: &Worker<'_>,
+    ) -> Result<(), Interrupted> {
+        loop {
+            // Room for what is left and one byte more, so that a buffer that isn't full tells of
+            // the end.
+            let expected = size_hint.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - self.size.min(size)));
+            let mut payload = worker.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
+            let mut filled = 0;
+            while filled < payload.len() {
+                let frame_bytes = (payload.len() - filled).min(STORED_FRAME_BYTES);
+                let frame = &mut payload[filled..filled + frame_bytes];
+                let read = read_full(reader, &mut frame[..frame_bytes - TAG_BYTES])?;
+                if read == 0 {
+                    break;
+                }
+                self.hash.update(&frame[..read]);
+                self.frames.seal(self.size / FRAME_BYTES as u64, &mut frame[..read + TAG_BYTES]);
+                self.size += read as u64;
+                filled += read + TAG_BYTES;
+                worker.watcher.done(0, read as u64);
+                if read + TAG_BYTES < frame_bytes {
+                    break;
+                }
+            }
+            check()?;
+            let ended = filled < payload.len();
+            if filled > 0 {
+                assert!(ended || self.size.is_multiple_of(FRAME_BYTES as u64), "a source ends at or before the size it was limited to");
+                payload.truncate(filled);
+                let crc64 = crc64(&payload);
+                let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 };
+                worker.send(Handed::Piece(piece))?;
+                self.sent = true;
+                self.stored += filled as u64;
+            }
+            if ended {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn digest_of(digest: digest::Digest) -> Digest {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    Digest(bytes)
+}
+
+/// Reads until the buffer is full or the source ends.
+fn read_full(reader: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match reader.read(&mut buffer[read..]) {
+            Ok(0) => break,
+            Ok(bytes) => read += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}

@@ -1,0 +1,188 @@
+//! Reading copies: text or sealed, several of them, whole or damaged.
+
+use std::fs::File;
+use std::io::{BufReader, Seek};
+use std::path::{Path, PathBuf};
+
+use fulgurite_domain::{ArchiveId, VersionId};
+use fulgurite_format::{
+    KeyExport, KeyExportError, MasterKey, SealedExportError, SealedExportReader, WrappedKey, is_sealed_export, read_damaged_key_export,
+    read_key_export,
+};
+
+use super::{KeyringError, PAGE};
+
+/// Copies of the keys of one archive, all of them checked.
+pub(crate) struct Copies {
+    pub(crate) archive: ArchiveId,
+    pub(crate) master: MasterKey,
+    pub(crate) copies: Vec<Copy>,
+}
+
+/// A copy that was read once, and can be again.
+pub(crate) struct Copy {
+    pub(crate) path: PathBuf,
+    /// The passphrase that opens it.
+    passphrase: Option<Vec<u8>>,
+    /// Keys in it.
+    pub(crate) keys: u64,
+    /// Blocks that had to be given back.
+    pub(crate) corrected: u64,
+    /// What is wrong with it, if it isn't whole.
+    pub(crate) damage: Option<KeyExportError>,
+}
+
+/// The archive and its master key, where they are known.
+pub(crate) type Known<'a> = Option<(ArchiveId, &'a MasterKey)>;
+
+type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), KeyringError>;
+
+impl Copies {
+    /// Reads copies from the first byte to the last, and checks that they are of one archive and master key. Of a damaged text, the lines
+    /// that check will do, where its first lines or `known` tell the master key. `None` if no files are given.
+    pub(crate) fn check(files: &[PathBuf], passphrases: &[Vec<u8>], known: Known<'_>) -> Result<Option<Self>, KeyringError> {
+        let mut found: Option<Self> = None;
+        for path in files {
+            let (export, copy) = check(path, passphrases, known.or(found.as_ref().map(|found| (found.archive, &found.master))))?;
+            match &mut found {
+                None => found = Some(Self { archive: export.archive, master: export.master, copies: vec![copy] }),
+                Some(first) if first.archive != export.archive => {
+                    return Err(KeyringError::OtherArchive { path: path.clone(), found: export.archive, expected: first.archive });
+                }
+                Some(first) if first.master.expose() != export.master.expose() => {
+                    return Err(KeyringError::MasterKeysDiffer { path: path.clone(), other: first.copies[0].path.clone() });
+                }
+                Some(first) => first.copies.push(copy),
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyExport, Copy), KeyringError> {
+    let copy = |keys, corrected| Copy { path: path.to_owned(), passphrase: None, keys, corrected, damage: None };
+    if !is_sealed(path)? {
+        return match read(path, None, &mut |_| Ok(())) {
+            Ok((export, _)) => Ok((export.clone(), copy(export.keys, 0))),
+            Err(KeyringError::Export { source, .. }) if source.leaves_lines() => {
+                let Ok((Some(export), keys)) = read_damaged(path, known, &mut |_| Ok(())) else {
+                    return Err(KeyringError::Export { path: path.to_owned(), source });
+                };
+                Ok((export, Copy { damage: Some(source), ..copy(keys, 0) }))
+            }
+            Err(error) => Err(error),
+        };
+    }
+    let mut refused = KeyringError::NoPassphrase { path: path.to_owned() };
+    for passphrase in passphrases {
+        match read(path, Some(passphrase), &mut |_| Ok(())) {
+            Ok((export, corrected)) => {
+                let copy = Copy { passphrase: Some(passphrase.clone()), ..copy(export.keys, corrected) };
+                return Ok((export, copy));
+            }
+            // Another passphrase may be the right one.
+            Err(error @ KeyringError::Sealed { source: SealedExportError::WrongPassphrase, .. }) => refused = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(refused)
+}
+
+impl Copy {
+    /// Reads the keys again, a page at a time.
+    pub(crate) fn read(&self, archive: ArchiveId, master: &MasterKey, on_page: OnPage<'_>) -> Result<(), KeyringError> {
+        if self.damage.is_some() {
+            return read_damaged(&self.path, Some((archive, master)), on_page).map(|_| ());
+        }
+        read(&self.path, self.passphrase.as_deref(), on_page).map(|_| ())
+    }
+}
+
+fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
+    let file = File::open(path).map_err(KeyringError::io(path))?;
+    is_sealed_export(&mut BufReader::new(file)).map_err(KeyringError::io(path))
+}
+
+/// Reads a copy that is whole. Returns how many blocks had to be given back, too.
+fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
+    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+    let mut file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
+    let export = |result: Result<KeyExport, Trouble>| result.map_err(|trouble| trouble.of(path));
+    let read = match passphrase {
+        None => {
+            file.rewind().map_err(KeyringError::io(path))?;
+            (export(read_key_export(file, |version, key| pages.push(version, key)))?, 0)
+        }
+        Some(passphrase) => {
+            let sealed = SealedExportReader::new(file, passphrase);
+            let mut sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
+            let read = export(read_key_export(&mut sealed, |version, key| pages.push(version, key)))?;
+            (read, sealed.corrected())
+        }
+    };
+    pages.flush()?;
+    Ok(read)
+}
+
+/// Reads the lines of a damaged text that check: their keys open with the master key, which is that of the text or `known`. Returns how many.
+fn read_damaged(path: &Path, known: Known<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
+    let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
+    let file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
+    let export = read_damaged_key_export(file, known, |version, key| pages.push(version, key)).map_err(|trouble| trouble.of(path))?;
+    pages.flush()?;
+    let keys = export.as_ref().map_or(0, |export| export.keys);
+    Ok((export, keys))
+}
+
+/// Gathers keys into pages.
+struct Pages<'a> {
+    page: Vec<(VersionId, WrappedKey)>,
+    on_page: OnPage<'a>,
+}
+
+impl Pages<'_> {
+    fn push(&mut self, version: VersionId, key: WrappedKey) -> Result<(), Trouble> {
+        self.page.push((version, key));
+        if self.page.len() >= PAGE {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), KeyringError> {
+        (self.on_page)(&self.page)?;
+        self.page.clear();
+        Ok(())
+    }
+}
+
+enum Trouble {
+    Export(KeyExportError),
+    Keyring(Box<KeyringError>),
+}
+
+impl Trouble {
+    fn of(self, path: &Path) -> KeyringError {
+        match self {
+            // What went wrong below, while the sealed frames were read.
+            Self::Export(KeyExportError::Read(error)) if error.get_ref().is_some_and(|inner| inner.is::<SealedExportError>()) => {
+                let source = error.downcast().expect("it was just looked at");
+                KeyringError::Sealed { path: path.to_owned(), source }
+            }
+            Self::Export(source) => KeyringError::Export { path: path.to_owned(), source },
+            Self::Keyring(error) => *error,
+        }
+    }
+}
+
+impl From<KeyExportError> for Trouble {
+    fn from(error: KeyExportError) -> Self {
+        Self::Export(error)
+    }
+}
+
+impl From<KeyringError> for Trouble {
+    fn from(error: KeyringError) -> Self {
+        Self::Keyring(Box::new(error))
+    }
+}

@@ -1,0 +1,69 @@
+//! Writing a copy of all keys.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
+
+use super::{KeyringError, PAGE};
+use crate::archive::Archive;
+use crate::chance::random;
+
+impl Archive {
+    /// Writes the master key and all object keys to a new file, readable by its owner only, sealed if there is a passphrase. Returns
+    /// the number of object keys.
+    ///
+    /// # Errors
+    /// [`KeyringError`]; there is no file then.
+    pub fn export_keys(&self, path: &Path, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
+        let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
+        let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => KeyringError::Exists { path: path.to_owned() },
+            _ => io_error(error),
+        })?;
+        let written = self.write_keys(path, &file, passphrase).and_then(|keys| {
+            file.sync_all().map_err(io_error)?;
+            Ok(keys)
+        });
+        if written.is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        written
+    }
+
+    fn write_keys(&self, path: &Path, file: &File, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
+        let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
+        match passphrase {
+            None => {
+                let (keys, mut out) = self.write_key_text(BufWriter::new(file), &io_error)?;
+                out.flush().map_err(io_error)?;
+                Ok(keys)
+            }
+            Some(passphrase) => {
+                let sealed = SealedExportWriter::new(BufWriter::new(file), passphrase, random(), ScryptCost::default());
+                let sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
+                let (keys, sealed) = self.write_key_text(sealed, &io_error)?;
+                sealed.finish().and_then(|mut out| out.flush()).map_err(io_error)?;
+                Ok(keys)
+            }
+        }
+    }
+
+    fn write_key_text<W: Write>(&self, out: W, io_error: &dyn Fn(io::Error) -> KeyringError) -> Result<(u64, W), KeyringError> {
+        let mut export = KeyExportWriter::new(out, self.id(), self.master_key()).map_err(io_error)?;
+        let mut keys = 0;
+        let mut after = None;
+        loop {
+            let page = self.keys().page(after, PAGE)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            for (version, key) in &page {
+                export.push(*version, key).map_err(io_error)?;
+                keys += 1;
+            }
+        }
+        Ok((keys, export.finish().map_err(io_error)?))
+    }
+}

@@ -1,0 +1,411 @@
+//! Bringing keys together: from a key store that may be damaged, and from any number of copies.
+//!
+//! A damaged key store is never written to. A new one is made beside it, and takes its place in these steps, each durable before the next:
+//!
+//! ```text
+//! 1  keys.db.repairing   filled and closed
+//! 2  keys.db.repaired    its name from then on
+//! 3  keys.db.damaged     a second name of the damaged file; the same for its log
+//! 4  the log is removed  it would be read into the new store
+//! 5  keys.db             the new store
+//! ```
+//!
+//! Until the last step the next repair starts over, with what is in `keys.db.repaired` as one more source; so no crash loses a key.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
+use fulgurite_format::{MasterKey, WrappedKey};
+
+use super::removed::each_version;
+use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
+use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, lock, read_master_key, read_settings, write_new};
+use crate::catalogue::SqliteCatalogue;
+use crate::keystore::salvage::salvage;
+use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use crate::settings::Settings;
+use crate::watch::Watcher;
+
+/// Brings copied keys back into the archive in `home`: the master key if it is missing, and object keys that aren't there. Each sealed copy is tried with
+/// each passphrase.
+///
+/// # Errors
+/// [`KeyringError`]; [`KeyStoreError::Damaged`] if the key store needs a [repair](repair_keys). All copies are checked before anything is changed.
+pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
+    merge(home, files, passphrases, false, watcher)
+}
+
+/// Like [`import_keys`], and if the key store of the archive is damaged, puts a new one in its place, with every key that it still gives. `files`
+/// may be empty.
+///
+/// # Errors
+/// [`KeyringError`]; the key store is as it was then.
+pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
+    merge(home, files, passphrases, true, watcher)
+}
+
+/// What is to become of the key store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It gets the keys of copies; a damaged one is left alone.
+    Import,
+    /// The same, and a damaged one is replaced.
+    Repair,
+    /// The same, and where there is none, an empty one will do.
+    Attach,
+}
+
+fn merge(
+    home: &Path,
+    files: &[PathBuf],
+    passphrases: &[Vec<u8>],
+    repair: bool,
+    watcher: &dyn Watcher,
+) -> Result<KeyringReport, KeyringError> {
+    let settings = read_settings(home)?;
+    let _lock = lock(home)?;
+    let own = own_master_key(home, &settings)?;
+    let copies = Copies::check(files, passphrases, own.as_ref().map(|own| (settings.archive.id, own)))?;
+    if let Some(copies) = &copies {
+        copies.check_archive(settings.archive.id)?;
+    }
+    bring_together(home, &settings, copies.as_ref(), if repair { Mode::Repair } else { Mode::Import }, watcher)
+}
+
+/// The master key in the archive's folder, if there is one.
+pub(crate) fn own_master_key(home: &Path, settings: &Settings) -> Result<Option<MasterKey>, ArchiveError> {
+    let file = home.join(&settings.archive.master_key);
+    if file.exists() { read_master_key(&file).map(Some) } else { Ok(None) }
+}
+
+/// In what state a key store was found.
+enum Found {
+    Sound(SqliteKeyStore),
+    Damaged(String),
+    Missing,
+}
+
+/// Brings the keys of the key store in `home` and those of copies together, and the master key with them. The copies were checked, and whoever calls
+/// has the lock.
+pub(crate) fn bring_together(
+    home: &Path,
+    settings: &Settings,
+    copies: Option<&Copies>,
+    mode: Mode,
+    watcher: &dyn Watcher,
+) -> Result<KeyringReport, KeyringError> {
+    let archive = settings.archive.id;
+    // Before SQLite opens it: that throws away what follows a damaged place of the log.
+    let log = if mode == Mode::Import { Vec::new() } else { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? };
+    let found = find(home, archive)?;
+    match &found {
+        Found::Damaged(why) if mode == Mode::Import => return Err(KeyStoreError::Damaged { found: why.clone() }.into()),
+        Found::Missing if copies.is_none() && mode != Mode::Attach => {
+            return Err(KeyStoreError::Missing { path: home.join(KEYS_FILE) }.into());
+        }
+        _ => {}
+    }
+    let own = own_master_key(home, settings)?;
+    if let Some(copies) = copies {
+        write_master_key(&home.join(&settings.archive.master_key), &copies.master)?;
+    }
+    let master = copies.map(|copies| &copies.master).or(own.as_ref());
+
+    let opened = open_catalogue(home, archive);
+    let (mut catalogue, why) = match opened {
+        Ok(catalogue) => (Some(catalogue), String::new()),
+        Err(why) => (None, why),
+    };
+    let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut(), watcher)?;
+    watcher.stage("bringing keys together", None);
+    let mut report = KeyringReport::default();
+    let mut ring = match found {
+        Found::Sound(store) => Ring::new(store, master, &removed),
+        found => {
+            let mut ring = Ring::fresh(home, archive, master, &removed)?;
+            if let Found::Damaged(damage) = found {
+                report.salvaged = Some(salvage_into(&mut ring, home, damage)?);
+            }
+            ring
+        }
+    };
+    ring.keep(&log)?;
+    if let Some(copies) = copies {
+        report.copies = keep_copies(&mut ring, copies)?;
+    }
+    report.removed = ring.left_out.len() as u64;
+    report.disputed = ring.disputed.len() as u64;
+    let mut store = match ring.fresh {
+        false => ring.store,
+        true => {
+            let aside = ring.finish(home)?;
+            if let Some(salvaged) = &mut report.salvaged {
+                salvaged.aside = aside.unwrap_or_default();
+            }
+            SqliteKeyStore::open(&home.join(KEYS_FILE), archive)?
+        }
+    };
+    report.keys = store.len()?;
+    report.without_key = match &mut catalogue {
+        Some(catalogue) => WithoutKey::Named(without_key(catalogue, &mut store)?),
+        None => {
+            let mut versions = 0;
+            for id in removed.sealed() {
+                versions += u64::from(store.get(id)?.is_none());
+            }
+            WithoutKey::Counted { versions, why }
+        }
+    };
+    report.unread = removed.unread;
+    report.unread_tables = removed.unread_tables;
+    Ok(report)
+}
+
+fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
+    let path = home.join(KEYS_FILE);
+    if !path.exists() {
+        // A repair that a crash cut short.
+        return Ok(match repaired(home).exists() {
+            true => Found::Damaged("its repair was cut short".into()),
+            false => Found::Missing,
+        });
+    }
+    let opened = SqliteKeyStore::open(&path, archive).and_then(|mut store| store.check().map(|()| store));
+    match opened {
+        Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was cut short".into())),
+        Ok(store) => Ok(Found::Sound(store)),
+        Err(error @ (KeyStoreError::Newer { .. } | KeyStoreError::OtherArchive { .. })) => Err(error.into()),
+        Err(KeyStoreError::Damaged { found }) => Ok(Found::Damaged(found)),
+        // Such as a disk that can't read the file any more.
+        Err(error) => Ok(Found::Damaged(error.to_string())),
+    }
+}
+
+fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, String> {
+    let path = home.join(CATALOGUE_FILE);
+    if !path.exists() {
+        return Err(format!("{} is not there", path.display()));
+    }
+    SqliteCatalogue::open(&path, archive).map_err(|error| error.to_string())
+}
+
+/// The versions of the catalogue that a key store has no key for.
+fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
+    let mut without = Vec::new();
+    each_version(catalogue, &mut |version| {
+        if version.sealed && store.get(version.id)?.is_none() {
+            without.push((version.record.name.clone(), version.record.version));
+        }
+        Ok(())
+    })?;
+    Ok(without)
+}
+
+impl Copies {
+    /// Checks that they are of this archive.
+    pub(crate) fn check_archive(&self, expected: ArchiveId) -> Result<(), KeyringError> {
+        match self.archive == expected {
+            true => Ok(()),
+            false => Err(KeyringError::OtherArchive { path: self.copies[0].path.clone(), found: self.archive, expected }),
+        }
+    }
+}
+
+/// Writes the master key's file, unless it is there.
+fn write_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> {
+    if !path.exists() {
+        return Ok(write_new(path, format!("{}\n", master.to_hex().as_str()).as_bytes())?);
+    }
+    match read_master_key(path)?.expose() == master.expose() {
+        true => Ok(()),
+        false => Err(KeyringError::OtherMasterKey { path: path.to_owned() }),
+    }
+}
+
+/// A key store that is being filled.
+struct Ring<'a> {
+    store: SqliteKeyStore,
+    /// Whether it is a new one beside the one in use.
+    fresh: bool,
+    master: Option<&'a MasterKey>,
+    removed: &'a Removed,
+    left_out: HashSet<VersionId>,
+    disputed: HashSet<VersionId>,
+}
+
+impl<'a> Ring<'a> {
+    fn new(store: SqliteKeyStore, master: Option<&'a MasterKey>, removed: &'a Removed) -> Self {
+        Self { store, fresh: false, master, removed, left_out: HashSet::new(), disputed: HashSet::new() }
+    }
+
+    /// A new key store beside the one in use, if there is one. It takes its place with [`finish`](Self::finish).
+    fn fresh(home: &Path, archive: ArchiveId, master: Option<&'a MasterKey>, removed: &'a Removed) -> Result<Self, KeyringError> {
+        let path = repairing(home);
+        remove_database(&path)?;
+        Ok(Self { fresh: true, ..Self::new(SqliteKeyStore::create(&path, archive)?, master, removed) })
+    }
+
+    /// Keeps the keys that aren't there, but for those of versions that were removed. Returns how many were new.
+    fn keep(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
+        let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
+        let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
+        for (&(id, key), known) in keys.iter().zip(self.store.get_many(&ids)?) {
+            if self.removed.contains(id) {
+                self.left_out.insert(id);
+                continue;
+            }
+            match new.get(&id).copied().or(known) {
+                None => _ = new.insert(id, key),
+                Some(known) if known == key => {}
+                Some(other) => {
+                    self.disputed.insert(id);
+                    if !self.opens(&other) && self.opens(&key) {
+                        self.store.destroy(&[id])?;
+                        new.insert(id, key);
+                    }
+                }
+            }
+        }
+        self.store.insert(&new.iter().map(|(&id, &key)| (id, key)).collect::<Vec<_>>())?;
+        Ok(new.len() as u64)
+    }
+
+    fn opens(&self, key: &WrappedKey) -> bool {
+        self.master.is_some_and(|master| master.unwrap(key).is_ok())
+    }
+
+    /// Puts a new key store in its place. Returns where the one before is kept now.
+    fn finish(self, home: &Path) -> Result<Option<PathBuf>, KeyringError> {
+        // Closing it brings everything from its log into the file.
+        drop(self.store);
+        let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
+        let sync = || File::open(home).and_then(|home| home.sync_all()).map_err(KeyringError::io(home));
+        File::open(&fresh).and_then(|file| file.sync_all()).map_err(KeyringError::io(&fresh))?;
+        remove_database(&repaired)?;
+        std::fs::rename(&fresh, &repaired).map_err(KeyringError::io(&fresh))?;
+        sync()?;
+        let aside = keep_aside(&place)?;
+        sync()?;
+        for log in ["-wal", "-shm", "-journal"] {
+            remove_if_there(&with_suffix(&place, log))?;
+        }
+        sync()?;
+        std::fs::rename(&repaired, &place).map_err(KeyringError::io(&repaired))?;
+        sync()?;
+        Ok(aside)
+    }
+}
+
+/// Keeps all keys of some copies.
+fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, KeyringError> {
+    let mut reports = Vec::with_capacity(copies.copies.len());
+    for copy in &copies.copies {
+        let mut added = 0;
+        copy.read(copies.archive, &copies.master, &mut |keys| {
+            added += ring.keep(keys)?;
+            Ok(())
+        })?;
+        let damage = copy.damage.as_ref().map(ToString::to_string);
+        reports.push(CopyReport { path: copy.path.clone(), keys: copy.keys, added, corrected: copy.corrected, damage });
+    }
+    Ok(reports)
+}
+
+/// The keys in a file that is small, as logs are.
+fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
+    let mut keys = Vec::new();
+    let salvaged = salvage(file, |version, key| {
+        keys.push((version, key));
+        Ok::<(), io::Error>(())
+    });
+    salvaged.map_err(KeyringError::io(file))?;
+    Ok(keys)
+}
+
+/// Takes every key out of a damaged key store, and out of what a repair that was cut short left.
+fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
+    let mut report = SalvageReport { damage, ..SalvageReport::default() };
+    let place = home.join(KEYS_FILE);
+    let mut page: Vec<(VersionId, WrappedKey)> = Vec::with_capacity(PAGE);
+    for file in [place, repaired(home)] {
+        let salvaged = salvage(&file, |version, key| {
+            page.push((version, key));
+            if page.len() >= PAGE {
+                report.keys += ring.keep(&page)?;
+                page.clear();
+            }
+            Ok::<(), SalvageError>(())
+        });
+        report.unreadable += match salvaged {
+            Ok(salvaged) => salvaged.unreadable,
+            Err(SalvageError::Read(error)) => return Err(KeyringError::io(&file)(error)),
+            Err(SalvageError::Keep(error)) => return Err(error.into()),
+        };
+    }
+    report.keys += ring.keep(&page)?;
+    Ok(report)
+}
+
+enum SalvageError {
+    Read(io::Error),
+    Keep(KeyStoreError),
+}
+
+impl From<io::Error> for SalvageError {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl From<KeyStoreError> for SalvageError {
+    fn from(error: KeyStoreError) -> Self {
+        Self::Keep(error)
+    }
+}
+
+fn repairing(home: &Path) -> PathBuf {
+    home.join(format!("{KEYS_FILE}.repairing"))
+}
+
+fn repaired(home: &Path) -> PathBuf {
+    home.join(format!("{KEYS_FILE}.repaired"))
+}
+
+/// Gives a key store and its log a second name that is free.
+fn keep_aside(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
+    if !place.exists() {
+        return Ok(None);
+    }
+    let name = |number: u32| match number {
+        1 => with_suffix(place, ".damaged"),
+        number => with_suffix(place, &format!(".damaged-{number}")),
+    };
+    let aside = (1..).map(name).find(|name| !name.exists() && !with_suffix(name, "-wal").exists()).expect("numbers don't end");
+    std::fs::hard_link(place, &aside).map_err(KeyringError::io(&aside))?;
+    let log = with_suffix(place, "-wal");
+    if log.exists() {
+        let aside = with_suffix(&aside, "-wal");
+        std::fs::hard_link(&log, &aside).map_err(KeyringError::io(&aside))?;
+    }
+    Ok(Some(aside))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn remove_database(path: &Path) -> Result<(), KeyringError> {
+    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
+}
+
+fn remove_if_there(path: &Path) -> Result<(), KeyringError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(KeyringError::io(path)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,106 @@
+//! Which versions were removed: their keys must not come back.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use fulgurite_domain::VersionId;
+
+use crate::archive::ArchiveError;
+use crate::catalogue::{After, Catalogue, CatalogueError, SqliteCatalogue, VersionRow, Versions};
+use crate::settings::Settings;
+use crate::staging::Staging;
+use crate::store::PlatterStore;
+use crate::survey::{Mention, Survey, survey_staging};
+use crate::volume::FolderVolume;
+use crate::watch::Watcher;
+
+/// Versions asked of the catalogue at once.
+const PAGE: usize = 1_000;
+
+/// What tombstones say, wherever there are any.
+pub(crate) struct Removed {
+    ids: HashSet<VersionId>,
+    /// Sealed versions that platters and staging speak of, if the catalogue can't say.
+    sealed: HashSet<VersionId>,
+    /// Where tombstones could not be looked for.
+    pub(crate) unread: Vec<String>,
+    /// File tables that could not be read.
+    pub(crate) unread_tables: u64,
+}
+
+impl Removed {
+    /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file tables of all platters that can be read.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if staging can't be listed, or the catalogue fails while it is read.
+    pub(crate) fn find(
+        home: &Path,
+        settings: &Settings,
+        stores: &[Arc<dyn PlatterStore>],
+        catalogue: Option<&mut SqliteCatalogue>,
+        watcher: &dyn Watcher,
+    ) -> Result<Self, ArchiveError> {
+        let mut removed = Self { ids: HashSet::new(), sealed: HashSet::new(), unread: Vec::new(), unread_tables: 0 };
+        let mut staged = HashSet::new();
+        let by_catalogue = catalogue.is_some();
+        let folder = home.join(&settings.staging.path);
+        if folder.exists() {
+            let staging = Staging::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20);
+            removed.unread = survey_staging(settings.archive.id, &staging, &mut |mention| match mention {
+                Mention::Tombstone { id } => _ = staged.insert(id),
+                Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
+                Mention::Version { .. } => {}
+            })?;
+        }
+        if let Some(catalogue) = catalogue {
+            removed.ids.extend(catalogue.staged_tombstones()?.into_iter().map(|tombstone| tombstone.id));
+            // A tombstone in staging that the catalogue doesn't know is of a removal that a crash cut short: the version is still there.
+            if !staged.is_empty() {
+                each_version(catalogue, &mut |version| {
+                    staged.remove(&version.id);
+                    Ok(())
+                })?;
+            }
+        }
+        removed.ids.extend(staged);
+        let survey = Survey::new(settings.archive.id, stores, watcher);
+        let unread = survey.read_tables(settings.limits.threads, watcher, &mut |mention| match mention {
+            Mention::Tombstone { id } => _ = removed.ids.insert(id),
+            Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
+            Mention::Version { .. } => {}
+        });
+        removed.unread_tables = unread.len() as u64;
+        removed.unread.extend(survey.unread);
+        removed.unread.extend(unread);
+        removed.sealed.retain(|id| !removed.ids.contains(id));
+        Ok(removed)
+    }
+
+    /// Whether a version was removed.
+    pub(crate) fn contains(&self, id: VersionId) -> bool {
+        self.ids.contains(&id)
+    }
+
+    /// Sealed versions that platters and staging speak of and that were not removed. Empty if the catalogue was there to be asked.
+    pub(crate) fn sealed(&self) -> impl Iterator<Item = VersionId> {
+        self.sealed.iter().copied()
+    }
+}
+
+/// Goes through all versions of a catalogue.
+pub(super) fn each_version(
+    catalogue: &mut SqliteCatalogue,
+    on_version: &mut dyn FnMut(&VersionRow) -> Result<(), ArchiveError>,
+) -> Result<(), ArchiveError> {
+    let mut after: Option<After> = None;
+    loop {
+        let rows: Result<_, CatalogueError> = catalogue.list(b"", Versions::All, after.as_ref(), PAGE);
+        let rows = rows?;
+        rows.iter().try_for_each(&mut *on_version)?;
+        match rows.last() {
+            Some(last) if rows.len() == PAGE => after = Some(After::row(last)),
+            _ => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Salvage: keys out of a damaged file, wherever in it they are.
+//!
+//! SQLite gives up a page whose neighbours or header are damaged, and a whole file without its first page. But each slot checks itself
+//! (the SQLite engine): it ends in the CRC-64 of version, key and slot number. The number isn't part of the slot; it follows from it.
+//! A CRC-64 maps the last 8 bytes of its input one to one to its value, so for 56 bytes and a checksum exactly one number fits. For
+//! random bytes that is any of 2^64, for a slot a small one. So all 64 bytes at every offset are tried, and pages, headers and trees
+//! may be in any state.
+//!
+//! ```text
+//! [ version 16 | key 40 | CRC-64 ]      CRC-64 = crc(version, key, number)  =>  number = inverse(CRC-64) ^ state(version, key)
+//! ```
+//!
+//! With a limit of `l` slots, a file of `n` bytes of noise yields a wrong key with a chance of `n * l / 2^64`: 10^-6 at 10 MiB.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fulgurite_domain::VersionId;
+use fulgurite_format::WrappedKey;
+
+use super::sqlite::SLOT;
+
+/// x^64 + ..., reflected: that of CRC-64/NVME.
+const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
+
+/// Bytes read at once.
+const WINDOW: usize = 1 << 20;
+
+/// What a disk gives or refuses as a whole.
+const SECTOR: usize = 4_096;
+
+/// What was read of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Salvaged {
+    /// Keys found, some of them maybe several times.
+    pub keys: u64,
+    /// Bytes that the system could not read.
+    pub unreadable: u64,
+}
+
+/// Hands every key to `on_key` that is in a file and checks. A file that isn't there has none.
+///
+/// # Errors
+/// What opening the file gives, and whatever `on_key` returns. Parts that can't be read are counted and skipped.
+pub fn salvage<E: From<io::Error>>(path: &Path, mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>) -> Result<Salvaged, E> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Salvaged::default()),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    // Slots are given out in order and take more than 64 bytes each. The file may have been longer.
+    let limit = (length / 4).max(1 << 20);
+    let mut salvaged = Salvaged::default();
+    let mut window = vec![0; WINDOW + SLOT - 1];
+    let mut start = 0;
+    // Within the window: the first byte that no slot found so far covers.
+    let mut at = 0;
+    while start < length {
+        let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));
+        salvaged.unreadable += read_what_can_be(&file, start, &mut window[..bytes], WINDOW);
+        while at + SLOT <= bytes && at < WINDOW {
+            let slot: &[u8; SLOT] = window[at..at + SLOT].try_into().expect("as many bytes");
+            if number_of(slot).is_some_and(|number| number <= limit) {
+                let mut key = WrappedKey([0; 40]);
+                key.0.copy_from_slice(&slot[16..56]);
+                let mut version = VersionId([0; 16]);
+                version.0.copy_from_slice(&slot[..16]);
+                on_key(version, key)?;
+                salvaged.keys += 1;
+                at += SLOT;
+            } else {
+                at += 1;
+            }
+        }
+        at = at.saturating_sub(WINDOW);
+        start += WINDOW as u64;
+    }
+    Ok(salvaged)
+}
+
+/// Fills a buffer, with zeros where nothing can be read. Returns how many of its first `counted` bytes those are.
+fn read_what_can_be(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u64 {
+    if file.read_exact_at(buffer, start).is_ok() {
+        return 0;
+    }
+    let mut unreadable = 0;
+    for (index, sector) in buffer.chunks_mut(SECTOR).enumerate() {
+        if file.read_exact_at(sector, start + (index * SECTOR) as u64).is_err() {
+            sector.fill(0);
+            unreadable += counted.saturating_sub(index * SECTOR).min(sector.len()) as u64;
+        }
+    }
+    unreadable
+}
+
+/// The slot number with which the checksum fits; `None` for a free slot and for zeros.
+fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
+    if slot[..56].iter().all(|&byte| byte == 0) {
+        return None;
+    }
+    let state = !crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &slot[..56]);
+    let check = u64::from_le_bytes(slot[56..].try_into().expect("8 bytes"));
+    let number = before_64_bits(!check) ^ state;
+    (number > 0).then_some(number)
+}
+
+/// The state of the checksum's register from which 64 zero bits lead to `state`.
+fn before_64_bits(mut state: u64) -> u64 {
+    for _ in 0..64 {
+        // A step forward shifts right, and adds the polynomial, whose highest bit is set, for a 1 that falls out.
+        state = if state >> 63 == 1 { (state ^ POLYNOMIAL) << 1 | 1 } else { state << 1 };
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keystore::conformance::key;
+    use crate::keystore::{KeyStore, SqliteKeyStore};
+    use fulgurite_domain::ArchiveId;
+    use std::collections::BTreeMap;
+
+    const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
+    /// SQLite's, in a new file.
+    const PAGE: usize = 4_096;
+
+    fn stored(count: u64) -> (tempfile::TempDir, Vec<u8>) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("keys.db");
+        let mut store = SqliteKeyStore::create(&path, ARCHIVE).expect("made");
+        for batch in (0..count).map(key).collect::<Vec<_>>().chunks(100) {
+            store.insert(batch).expect("kept");
+        }
+        drop(store);
+        let bytes = std::fs::read(path).expect("read");
+        (folder, bytes)
+    }
+
+    fn salvaged(folder: &tempfile::TempDir, bytes: &[u8]) -> BTreeMap<VersionId, WrappedKey> {
+        let path = folder.path().join("damaged");
+        std::fs::write(&path, bytes).expect("written");
+        let mut found = BTreeMap::new();
+        let salvaged = salvage::<io::Error>(&path, |version, key| {
+            assert!(found.insert(version, key).is_none_or(|known| known == key));
+            Ok(())
+        });
+        assert_eq!(salvaged.expect("readable").unreadable, 0);
+        found
+    }
+
+    /// Checks that whatever was found is right, and returns how many.
+    fn count_right(found: &BTreeMap<VersionId, WrappedKey>, all: &BTreeMap<VersionId, WrappedKey>) -> usize {
+        assert!(found.iter().all(|(version, key)| all.get(version) == Some(key)), "never a wrong key");
+        found.len()
+    }
+
+    #[test]
+    fn every_key_outside_of_the_damage_is_found() {
+        let (folder, sound) = stored(700);
+        let all: BTreeMap<_, _> = (0..700).map(key).collect();
+        let slots_a_page = PAGE / SLOT;
+        assert_eq!(salvaged(&folder, &sound), all);
+        let pages = sound.len() / PAGE;
+        for page in 0..pages {
+            let mut damaged = sound.clone();
+            damaged[page * PAGE..(page + 1) * PAGE].fill(0xa5);
+            assert!(count_right(&salvaged(&folder, &damaged), &all) >= 700 - slots_a_page, "page {page}");
+        }
+        // Only the contents of slots are needed: every other byte may be anything.
+        let mut damaged = vec![0x5a; sound.len()];
+        for wrapped in all.values() {
+            let at = sound.windows(40).position(|window| window == wrapped.0).expect("the key is in the file") - 16;
+            damaged[at..at + SLOT].copy_from_slice(&sound[at..at + SLOT]);
+        }
+        assert_eq!(salvaged(&folder, &damaged), all);
+        let half = &sound[..sound.len() / 2 + 77];
+        let is_there = |wrapped: &&WrappedKey| half.windows(48).any(|window| window[..40] == wrapped.0);
+        let there = all.values().filter(is_there).count();
+        assert!(there > 100 && there < 600, "{there} keys in half of the file");
+        assert_eq!(count_right(&salvaged(&folder, half), &all), there);
+        // Bytes that were put in or fell out move the rest.
+        let mut shifted = sound.clone();
+        shifted.splice(5_001..5_001, [1, 2, 3]);
+        assert!(count_right(&salvaged(&folder, &shifted), &all) >= 698);
+    }
+
+    #[test]
+    fn no_flipped_bit_and_no_noise_gives_a_wrong_key() {
+        let (folder, sound) = stored(300);
+        let all: BTreeMap<_, _> = (0..300).map(key).collect();
+        for at in (0..sound.len()).step_by(401) {
+            let mut damaged = sound.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(count_right(&salvaged(&folder, &damaged), &all) >= 299, "byte {at}");
+        }
+        let noise: Vec<u8> = (0..40_000u64).flat_map(|seed| key(seed).1.0).collect();
+        assert_eq!(salvaged(&folder, &noise), BTreeMap::new());
+        for fill in [0, 0xff] {
+            assert_eq!(salvaged(&folder, &vec![fill; 3 * WINDOW]), BTreeMap::new());
+        }
+        assert_eq!(salvaged(&folder, b""), BTreeMap::new());
+    }
+
+    #[test]
+    fn keys_are_found_on_both_sides_of_a_window_and_across_it() {
+        let (folder, sound) = stored(200);
+        let all: BTreeMap<_, _> = (0..200).map(key).collect();
+        for shift in [0, 1, 30, 63, 64] {
+            let mut moved = vec![0xee; WINDOW - sound.len() / 2 + shift];
+            moved.extend_from_slice(&sound);
+            assert_eq!(salvaged(&folder, &moved), all, "{shift}");
+        }
+    }
+
+    #[test]
+    fn destroyed_keys_are_not_found() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("keys.db");
+        let mut store = SqliteKeyStore::create(&path, ARCHIVE).expect("made");
+        store.insert(&(0..100).map(key).collect::<Vec<_>>()).expect("kept");
+        store.destroy(&(0..50).map(|seed| key(seed).0).collect::<Vec<_>>()).expect("destroyed");
+        drop(store);
+        assert_eq!(salvaged(&folder, &std::fs::read(path).expect("read")), (50..100).map(key).collect());
+    }
+}

@@ -1,0 +1,157 @@
+//! What the earlier catalogue knew and the medium doesn't tell now: carried over, so that a rebuild never makes an archive forget.
+
+use std::collections::{HashMap, HashSet};
+
+use fulgurite_domain::{SetId, VersionId};
+
+use super::{BATCH, RebuildReport};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{
+    After, Catalogue, CatalogueError, FoundVersion, NewVersion, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
+};
+use crate::watch::{Trouble, Watcher};
+
+/// Why carrying over stopped: the new catalogue failed, or the earlier one did, which is no reason to give up.
+enum Stopped {
+    Archive(ArchiveError),
+    Earlier(CatalogueError),
+}
+
+impl From<ArchiveError> for Stopped {
+    fn from(error: ArchiveError) -> Self {
+        Self::Archive(error)
+    }
+}
+
+impl Archive {
+    /// Adds the removals that the earlier catalogue knew to `tombstones`, and returns the sets that it knew to be complete.
+    ///
+    /// A tombstone whose segment is gone counts without a segment: it is on a platter by now.
+    pub(super) fn removals_and_sets(
+        &self,
+        earlier: &mut dyn Catalogue,
+        segments: &[u64],
+        tombstones: &mut HashMap<VersionId, u64>,
+    ) -> Result<HashSet<SetId>, CatalogueError> {
+        for tombstone in earlier.staged_tombstones()? {
+            let segment = if segments.binary_search(&tombstone.segment).is_ok() { tombstone.segment } else { 0 };
+            tombstones.entry(tombstone.id).or_insert(segment);
+        }
+        let sets = earlier.sets()?.into_iter().filter(|set| set.state == SetState::Complete);
+        Ok(sets.map(|set| set.description.id).collect())
+    }
+
+    /// Takes over what only the earlier catalogue knows: sets of which no platter was found, versions on them, and versions whose record can't
+    /// be opened now. The inner error is the earlier catalogue's; what was carried over before stays.
+    pub(super) fn carry_over(
+        &self,
+        earlier: &mut dyn Catalogue,
+        tombstones: &HashMap<VersionId, u64>,
+        segments: &[u64],
+        report: &mut RebuildReport,
+        watcher: &dyn Watcher,
+    ) -> Result<Result<(), CatalogueError>, ArchiveError> {
+        match self.carry_all(earlier, tombstones, segments, report, watcher) {
+            Ok(()) => Ok(Ok(())),
+            Err(Stopped::Earlier(error)) => Ok(Err(error)),
+            Err(Stopped::Archive(error)) => Err(error),
+        }
+    }
+
+    fn carry_all(
+        &self,
+        earlier: &mut dyn Catalogue,
+        tombstones: &HashMap<VersionId, u64>,
+        segments: &[u64],
+        report: &mut RebuildReport,
+        watcher: &dyn Watcher,
+    ) -> Result<(), Stopped> {
+        let known: HashSet<SetId> =
+            self.catalogue().sets().map_err(ArchiveError::from)?.into_iter().map(|set| set.description.id).collect();
+        for set in earlier.sets().map_err(Stopped::Earlier)? {
+            if set.state == SetState::Complete && !known.contains(&set.description.id) {
+                report.sets += 1;
+                report.missing += set.description.platters.len() as u64;
+                self.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
+            }
+        }
+        let mut after = None;
+        loop {
+            let page = earlier.list(b"", Versions::All, after.as_ref(), BATCH).map_err(Stopped::Earlier)?;
+            let Some(last) = page.last() else { break };
+            after = Some(After::row(last));
+            let (mut found, mut gone, mut listed) = (Vec::new(), Vec::new(), Vec::new());
+            for row in page {
+                let is_known = self.catalogue().version(&row.record.name, row.id).map_err(ArchiveError::from)?.is_some();
+                if is_known || tombstones.contains_key(&row.id) {
+                    continue;
+                }
+                let id = row.id;
+                if row.sealed && self.keys().get(id).is_ok_and(|key| key.is_none()) {
+                    report.no_key += 1;
+                    let why = "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy";
+                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
+                }
+                match found_version(earlier, row, segments).map_err(Stopped::Earlier)? {
+                    Ok(version) => {
+                        found.push(version);
+                        listed.push(id);
+                    }
+                    Err(version) => gone.push(version),
+                }
+            }
+            report.carried_over += found.len() as u64;
+            self.catalogue().adopt_versions(&found).map_err(ArchiveError::from)?;
+            self.catalogue().forget_unlisted(&listed, &[]).map_err(ArchiveError::from)?;
+            self.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
+        }
+        self.carry_unlisted(earlier, tombstones, segments)
+    }
+
+    /// Takes over what the earlier catalogue could not list either and that still isn't found.
+    fn carry_unlisted(&self, earlier: &mut dyn Catalogue, tombstones: &HashMap<VersionId, u64>, segments: &[u64]) -> Result<(), Stopped> {
+        let mut after = None;
+        loop {
+            let mut page = earlier.unlisted(after, BATCH).map_err(Stopped::Earlier)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id);
+            // What has no name would be found again if it were there; only what a name is known for can be missed.
+            page.retain(|version| version.why == Unlisted::Gone && !tombstones.contains_key(&version.id));
+            for version in &mut page {
+                version.segments.retain(|segment| segments.binary_search(segment).is_ok());
+            }
+            let mut still = Vec::new();
+            for version in page {
+                let listed = match &version.known_as {
+                    Some((name, _)) => self.catalogue().version(name, version.id).map_err(ArchiveError::from)?.is_some(),
+                    None => false,
+                };
+                if !listed {
+                    still.push(version);
+                }
+            }
+            self.catalogue().adopt_unlisted(&still).map_err(ArchiveError::from)?;
+        }
+    }
+}
+
+/// A version as the earlier catalogue had it; the inner error if the segments that it was staged in are gone.
+fn found_version(
+    earlier: &mut dyn Catalogue,
+    row: VersionRow,
+    segments: &[u64],
+) -> Result<Result<FoundVersion, UnlistedVersion>, CatalogueError> {
+    let VersionRow { key, id, record, sealed, stored_bytes, archived } = row;
+    if archived {
+        let extents = earlier.extents(key)?;
+        return Ok(Ok(FoundVersion::Archived { id, record, sealed, stored_bytes, extents }));
+    }
+    if let Some((record_place, data)) = earlier.staged(key)? {
+        let mut places = data.iter().map(|data| data.place).chain([record_place]);
+        if places.all(|place| segments.binary_search(&place.segment).is_ok()) {
+            return Ok(Ok(FoundVersion::Staged(NewVersion { id, record, sealed, stored_bytes, record_place, data })));
+        }
+    }
+    let known_as = Some((record.name, record.version));
+    Ok(Err(UnlistedVersion { id, why: Unlisted::Gone, stored_bytes, known_as, segments: Vec::new() }))
+}

@@ -1,0 +1,251 @@
+//! What staging says of itself: versions, tombstones, and what a crash left behind the last commit.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::ops::Range;
+
+use fulgurite_domain::VersionId;
+use fulgurite_format::{RecordHead, RecordKind, SegmentError, SegmentHead, scan_segment, stored_bytes};
+
+use super::{BATCH, OpenedRecord};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{
+    After, FoundVersion, NewVersion, SegmentEnd, StagedData, StagedPlace, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, Versions,
+};
+use crate::staging::StagingError;
+use crate::watch::{Trouble, Unwatched, Watcher};
+
+/// What segments hold.
+#[derive(Default)]
+pub(super) struct Scanned {
+    /// The versions that are complete.
+    pub(super) versions: Vec<NewVersion>,
+    /// Those with an object record that can't be listed.
+    pub(super) unlisted: Vec<UnlistedVersion>,
+    /// Tombstones, with the segments that they are in.
+    pub(super) tombstones: HashMap<VersionId, u64>,
+    /// Versions whose tombstone is in these segments too.
+    pub(super) removed: u64,
+}
+
+/// What staging holds of a version.
+#[derive(Default)]
+struct StagedParts {
+    record: Option<(RecordHead, u64)>,
+    data: Vec<StagedData>,
+}
+
+impl StagedParts {
+    fn segments(&self) -> Vec<u64> {
+        let record = self.record.iter().map(|(_, segment)| *segment);
+        let mut segments: Vec<u64> = record.chain(self.data.iter().map(|data| data.place.segment)).collect();
+        segments.sort_unstable();
+        segments.dedup();
+        segments
+    }
+}
+
+/// Whether an object record is of interest, by its segment and where it lies there.
+type IsWanted<'a> = &'a dyn Fn(u64, u64) -> bool;
+
+impl Archive {
+    /// Reads segments. Versions count if their object record `is_wanted`.
+    pub(super) fn scan_staging(&self, segments: &[u64], is_wanted: IsWanted<'_>, watcher: &dyn Watcher) -> Result<Scanned, ArchiveError> {
+        let mut parts: BTreeMap<VersionId, StagedParts> = BTreeMap::new();
+        let mut scanned = Scanned::default();
+        for &segment in segments {
+            self.scan_one(segment, watcher, &mut |record| {
+                let place = StagedPlace { segment, offset: record.payload_position(), bytes: record.payload_bytes, crc64: record.crc64 };
+                match record.kind {
+                    RecordKind::Data => {
+                        parts.entry(record.version).or_default().data.push(StagedData { stored_offset: record.offset, place });
+                    }
+                    RecordKind::Object => parts.entry(record.version).or_default().record = Some((record, segment)),
+                    RecordKind::Tombstone => {
+                        scanned.tombstones.insert(record.version, segment);
+                    }
+                }
+            })?;
+        }
+        for (id, mut parts) in parts {
+            // Without its object record, a put never came to its end.
+            let Some((head, segment)) = parts.record else { continue };
+            if !is_wanted(segment, head.position) {
+                continue;
+            }
+            if scanned.tombstones.contains_key(&id) {
+                scanned.removed += 1;
+                continue;
+            }
+            parts.data.sort_by_key(|data| data.stored_offset);
+            match self.staged_version(id, &parts, watcher)? {
+                Ok(version) => scanned.versions.push(version),
+                Err((why, known_as)) => {
+                    let segments = parts.segments();
+                    scanned.unlisted.push(UnlistedVersion { id, why, stored_bytes: head.offset, known_as, segments });
+                }
+            }
+        }
+        Ok(scanned)
+    }
+
+    /// The version that these parts are, or why it can't be listed.
+    #[allow(clippy::type_complexity)]
+    fn staged_version(
+        &self,
+        id: VersionId,
+        parts: &StagedParts,
+        watcher: &dyn Watcher,
+    ) -> Result<Result<NewVersion, (Unlisted, Option<(fulgurite_domain::ObjectName, u64)>)>, ArchiveError> {
+        let (head, segment) = parts.record.expect("the caller has looked");
+        let record_place = StagedPlace { segment, offset: head.payload_position(), bytes: head.payload_bytes, crc64: head.crc64 };
+        let mut payload = Vec::new();
+        self.staging().read(record_place, &mut payload)?;
+        let record = match self.open_record(id, head.sealed, &payload, watcher)? {
+            OpenedRecord::Record(record) => record,
+            OpenedRecord::NoKey => return Ok(Err((Unlisted::NoKey, None))),
+            OpenedRecord::Unreadable => return Ok(Err((Unlisted::UnreadableRecord, None))),
+        };
+        let end = parts.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then_some(end + u64::from(data.place.bytes)));
+        if end != Some(head.offset) || stored_bytes(record.size) != head.offset {
+            return Ok(Err((Unlisted::Incomplete, Some((record.name, record.version)))));
+        }
+        let data = parts.data.clone();
+        Ok(Ok(NewVersion { id, record, sealed: head.sealed, stored_bytes: head.offset, record_place, data }))
+    }
+
+    /// Reads the records of one segment.
+    fn scan_one(&self, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<(), ArchiveError> {
+        let file = self.staging().open(segment)?;
+        let length = file.length().map_err(|source| StagingError::Read { place: self.staging().place(), segment, source })?;
+        let read_at = |offset: u64, buffer: &mut [u8]| {
+            let mut read = 0;
+            while read < buffer.len() {
+                match file.read_at(offset + read as u64, &mut buffer[read..])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    bytes => read += bytes,
+                }
+            }
+            Ok(())
+        };
+        let head = SegmentHead { archive: self.id(), number: segment };
+        match scan_segment(head, length, read_at, true, on_record) {
+            Ok(scan) if !scan.damaged.is_empty() => {
+                let text = format!("staging segment {segment:016x} has {} damaged places", scan.damaged.len());
+                watcher.trouble(Trouble::Note { text: &text });
+            }
+            Ok(_) => {}
+            Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
+            Err(error) => watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") }),
+        }
+        Ok(())
+    }
+
+    /// Acknowledges what is complete in staging and unknown to the catalogue, and cuts off the rest behind what was acknowledged.
+    ///
+    /// A crash between the last sync and the catalogue's transaction leaves such versions. With an old copy of the catalogue, it is all that
+    /// was put since. They are acknowledged before anything new is put, so that each keeps its number. A version without a key is never
+    /// dropped: keys are stored before records, so its key was lost. A removed version has its tombstone in the catalogue for as long as its
+    /// segment may be there. A tombstone that the catalogue doesn't know counts if the key of its version is gone, for keys are destroyed after
+    /// the catalogue has acknowledged a removal; otherwise it belongs to a removal that was never acknowledged.
+    pub(crate) fn adopt_staged(&self, there: &[u64], used: &[u64]) -> Result<(), ArchiveError> {
+        let ends: HashMap<u64, u64> = self.catalogue().segment_ends()?.into_iter().map(|end| (end.segment, end.bytes)).collect();
+        let mut tails = Vec::new();
+        for &segment in used {
+            if let Some(&end) = ends.get(&segment)
+                && self.staging().length(segment)? > end
+            {
+                tails.push(segment);
+            }
+        }
+        let unknown = there.iter().copied().filter(|segment| used.binary_search(segment).is_err());
+        let mut new: Vec<u64> = unknown.chain(tails.iter().copied()).collect();
+        new.sort_unstable();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let is_new = |segment: u64, position: u64| match ends.get(&segment) {
+            Some(&end) => position >= end,
+            None => used.binary_search(&segment).is_err(),
+        };
+        let mut scanned = self.scan_staging(&new, &is_new, &Unwatched)?;
+        if scanned.unlisted.iter().any(|version| version.why == Unlisted::Incomplete) {
+            // The rest may be in other segments.
+            scanned = self.scan_staging(there, &is_new, &Unwatched)?;
+        }
+        let known: Vec<VersionId> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+        let is_removed = |id: &VersionId| known.binary_search(id).is_ok();
+        scanned.versions.retain(|version| !is_removed(&version.id));
+        // What is incomplete was never acknowledged.
+        scanned.unlisted.retain(|version| !is_removed(&version.id) && version.why != Unlisted::Incomplete);
+        // Where what stays ends in each tail.
+        let mut kept: HashMap<u64, u64> = tails.iter().map(|segment| (*segment, ends[segment])).collect();
+        for version in &scanned.versions {
+            for place in version.data.iter().map(|data| data.place).chain([version.record_place]) {
+                if let Some(end) = kept.get_mut(&place.segment) {
+                    let after = place.offset + u64::from(place.bytes).next_multiple_of(fulgurite_format::HEAD_BYTES as u64);
+                    *end = after.max(*end);
+                }
+            }
+        }
+        for segment in scanned.unlisted.iter().flat_map(|version| &version.segments) {
+            kept.remove(segment);
+        }
+        let completed = self.completed_removals(&scanned.tombstones, &known)?;
+        for tombstone in &completed {
+            kept.remove(&tombstone.segment);
+        }
+        if !completed.is_empty() {
+            let removed = self.rows_of(&completed)?;
+            self.catalogue().commit_delete(&removed, &completed)?;
+        }
+        let found: Vec<FoundVersion> = scanned.versions.into_iter().map(FoundVersion::Staged).collect();
+        for batch in found.chunks(BATCH) {
+            self.catalogue().adopt_versions(batch)?;
+        }
+        for batch in scanned.unlisted.chunks(BATCH) {
+            self.catalogue().adopt_unlisted(batch)?;
+        }
+        let kept: Vec<SegmentEnd> = kept.into_iter().map(|(segment, bytes)| SegmentEnd { segment, bytes }).collect();
+        kept.iter().try_for_each(|&end| self.staging().cut(end))?;
+        Ok(self.catalogue().record_segment_ends(&kept)?)
+    }
+
+    /// The tombstones that the catalogue doesn't know although their removals were acknowledged.
+    fn completed_removals(&self, found: &HashMap<VersionId, u64>, known: &[VersionId]) -> Result<Vec<StagedTombstone>, ArchiveError> {
+        let mut completed = Vec::new();
+        // Without keys nothing tells whether a removal was acknowledged.
+        if self.encrypts() {
+            for (&id, &segment) in found {
+                if known.binary_search(&id).is_err() && matches!(self.keys().get(id), Ok(None)) {
+                    completed.push(StagedTombstone { id, segment });
+                }
+            }
+        }
+        Ok(completed)
+    }
+
+    /// The sealed versions in the catalogue that these tombstones remove. It is read from end to end: that a catalogue is an old copy is rare.
+    fn rows_of(&self, tombstones: &[StagedTombstone]) -> Result<Vec<VersionKey>, ArchiveError> {
+        let ids: HashSet<VersionId> = tombstones.iter().map(|tombstone| tombstone.id).collect();
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.catalogue().list(b"", Versions::All, after.as_ref(), BATCH)?;
+            let Some(last) = page.last() else { return Ok(found) };
+            after = Some(After::row(last));
+            found.extend(page.iter().filter(|row| row.sealed && ids.contains(&row.id)).map(|row| row.key));
+        }
+    }
+
+    /// Cuts off what was appended to these segments and not acknowledged, after a commit that failed. Otherwise a version whose put was
+    /// answered with an error could come back under a number that another has by then. Nobody may be writing to them any more.
+    pub(crate) fn cut_unacknowledged(&self, segments: Range<u64>) -> Result<(), ArchiveError> {
+        let ends = self.catalogue().segment_ends()?;
+        for end in ends.into_iter().filter(|end| segments.contains(&end.segment)) {
+            if self.staging().length(end.segment)? > end.bytes {
+                self.staging().cut(end)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Platters that lie on the stores and that the catalogue doesn't know: the sign of a catalogue that is an old copy.
+
+use std::collections::HashSet;
+
+use fulgurite_domain::PlatterId;
+use fulgurite_format::{Header, find_header};
+use fulgurite_glass::{ReadDrive, Rebuilt, Track};
+use serde::{Deserialize, Serialize};
+
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{PlatterPlace, Unlisted};
+use crate::scrub::{ScrubReport, read_exact_at};
+use crate::watch::{Trouble, Watcher};
+
+/// A platter that lies on a store and that the catalogue doesn't know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnknownPlatter {
+    /// The platter.
+    #[serde(with = "crate::as_text")]
+    pub platter: PlatterId,
+    /// The store it is on.
+    pub store: String,
+    /// Sectors that are lost, group redundancy tracks included.
+    pub lost_sectors: u64,
+    /// Whether a header says how to read it.
+    pub is_readable: bool,
+}
+
+/// A platter of this archive that the catalogue doesn't know.
+#[derive(Debug, Clone)]
+pub(crate) struct Stranger {
+    pub(crate) platter: PlatterId,
+    pub(crate) store: String,
+    /// Its header; none if it can't be read, so that nobody can tell whose platter it is.
+    pub(crate) header: Option<Header>,
+}
+
+impl Archive {
+    /// Platters on the stores that the catalogue doesn't know, those of other archives and those that a rebuild left out aside. Stores that are
+    /// absent or can't be listed are not looked into.
+    pub(crate) fn strangers(&self) -> Result<Vec<Stranger>, ArchiveError> {
+        let disks = self.disks();
+        // In this order: a set that is begun between the two is in the catalogue before its platters are on stores.
+        let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list().unwrap_or_default())).collect();
+        let known: HashSet<PlatterId> = self.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
+        let mut strangers = Vec::new();
+        for (name, store, listed) in found {
+            for platter in listed {
+                if known.contains(&platter) || self.catalogue().is_left_out(platter)? {
+                    continue;
+                }
+                let header = store.open(platter).ok().flatten().and_then(|file| {
+                    let length = file.length().ok()?;
+                    Some(find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer)).ok()?.header)
+                });
+                if header.as_ref().is_none_or(|header| header.archive == self.id()) {
+                    strangers.push(Stranger { platter, store: name.to_owned(), header });
+                }
+            }
+        }
+        Ok(strangers)
+    }
+
+    /// Refuses to go on with a catalogue that doesn't know all platters: what is put next would take numbers that other versions have.
+    pub(crate) fn refuse_strangers(&self) -> Result<(), ArchiveError> {
+        let strangers = self.strangers()?;
+        let mut ours = strangers.iter().filter(|stranger| stranger.header.is_some());
+        let Some(first) = ours.next() else { return Ok(()) };
+        Err(ArchiveError::UnknownPlatters { platters: 1 + ours.count() as u64, first: first.platter, store: first.store.clone() })
+    }
+}
+
+impl Archive {
+    /// Reads the platters that the catalogue doesn't know, and adds what was found to `report`. They are left as they are.
+    pub(crate) fn read_strangers(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let strangers = self.strangers()?;
+        if !strangers.is_empty() {
+            watcher.stage("reading platters that the catalogue doesn't know", None);
+        }
+        let disks = self.disks();
+        for stranger in strangers {
+            let mut found =
+                UnknownPlatter { platter: stranger.platter, store: stranger.store.clone(), lost_sectors: 0, is_readable: false };
+            if let Some(header) = stranger.header
+                && let Ok(file) = disks.find(&PlatterPlace { platter: stranger.platter, store: stranger.store.clone() })
+            {
+                let drive = ReadDrive::load(stranger.platter, header.geometry, file.file);
+                found.lost_sectors = lost_sectors(&drive, report, watcher);
+                found.is_readable = true;
+            }
+            report.unknown.push(found);
+        }
+        Ok(())
+    }
+
+    /// Adds to `report` what exists and can't be listed.
+    pub(crate) fn read_unlisted(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let mut found = Vec::new();
+        self.each_unlisted(&mut |version| match version.why {
+            Unlisted::UnseenStore => report.unseen_stores.extend(version.known_as.as_ref().map(|(name, _)| name.display())),
+            Unlisted::NoKey => found.push(version.clone()),
+            _ => {
+                report.unlisted += 1;
+                watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
+            }
+        })?;
+        for version in found {
+            let key_is_back = self.keys().get(version.id)?.is_some();
+            report.unlisted += 1;
+            watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
+        }
+        Ok(())
+    }
+}
+
+/// Reads all tracks of a platter, and counts the sectors that are lost.
+fn lost_sectors(drive: &ReadDrive, report: &mut ScrubReport, watcher: &dyn Watcher) -> u64 {
+    let geometry = drive.geometry();
+    let mut track = Track::new(geometry);
+    let mut lost = 0;
+    for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
+        for physical in group.information_tracks().chain(group.redundancy_tracks()) {
+            lost += match drive.read(physical, &mut track) {
+                Ok(Rebuilt::Nothing) => 0,
+                Ok(Rebuilt::ByTrack { sectors }) => sectors as u64,
+                Err(lost) => lost.sectors as u64,
+            };
+            report.bytes += geometry.track_stride() as u64;
+            watcher.done(0, geometry.track_stride() as u64);
+        }
+    }
+    lost
+}

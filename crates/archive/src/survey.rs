@@ -1,0 +1,234 @@
+//! What is on stores and in staging, read without a catalogue and without a key.
+//!
+//! ```text
+//! stores -> headers of their platters -> sets -> file tables -> versions and tombstones, by identifier
+//! staging segments ------------------------------------------> the same of what is staged
+//! ```
+//!
+//! A [rebuild](crate::rebuild_catalogue) reads the same and opens the records, which takes the keys. A survey comes before: it says
+//! which keys must not come back, because their versions were removed, and what an archive is that lost its settings.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+
+use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
+use fulgurite_format::{FindHeaderError, Header, RecordKind, SegmentHead, TableReader, find_header, scan_segment};
+
+use crate::catalogue::{PlatterPlace, SetDescription};
+use crate::rebuild::NOWHERE;
+use crate::scrub::read_exact_at;
+use crate::set_reader::{OpenSet, SetReader};
+use crate::staging::{Staging, StagingError};
+use crate::store::{PlatterStore, StoreError};
+use crate::unread::Presence;
+use crate::watch::Watcher;
+
+/// A version, as a file table or a segment speaks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mention {
+    /// It is there.
+    Version { id: VersionId, sealed: bool },
+    /// It was removed.
+    Tombstone { id: VersionId },
+}
+
+/// A set of which platters were found.
+pub(crate) struct SurveyedSet {
+    /// Of any of its platters.
+    pub(crate) header: Header,
+    /// The store of each of its platters, by position.
+    stores: Vec<Option<usize>>,
+}
+
+impl SurveyedSet {
+    /// Its platters that were not found.
+    pub(crate) fn missing(&self) -> usize {
+        self.stores.iter().filter(|store| store.is_none()).count()
+    }
+}
+
+/// The platters of an archive on some stores.
+pub(crate) struct Survey<'a> {
+    stores: &'a [Arc<dyn PlatterStore>],
+    /// In order of writing.
+    pub(crate) sets: Vec<SurveyedSet>,
+    /// Platters found, those without a readable header too.
+    pub(crate) platters: u64,
+    /// What could not be read, a sentence each.
+    pub(crate) unread: Vec<String>,
+}
+
+impl<'a> Survey<'a> {
+    /// Reads the headers of all platters. A store that can't be used is left out, and its error is in [`unread`](Self::unread).
+    pub(crate) fn new(archive: ArchiveId, stores: &'a [Arc<dyn PlatterStore>], watcher: &dyn Watcher) -> Self {
+        Self::find(archive, stores, watcher, |store| store.check())
+    }
+
+    /// The same, of stores whose marks were looked at before.
+    pub(crate) fn of_unchecked(archive: ArchiveId, stores: &'a [Arc<dyn PlatterStore>], watcher: &dyn Watcher) -> Self {
+        Self::find(archive, stores, watcher, |_| Ok(()))
+    }
+
+    fn find(
+        archive: ArchiveId,
+        stores: &'a [Arc<dyn PlatterStore>],
+        watcher: &dyn Watcher,
+        check: impl Fn(&dyn PlatterStore) -> Result<(), StoreError>,
+    ) -> Self {
+        watcher.stage("reading headers", None);
+        let mut unread = Vec::new();
+        let mut headers: HashMap<SetId, Header> = HashMap::new();
+        let mut places: HashMap<PlatterId, usize> = HashMap::new();
+        for (index, store) in stores.iter().enumerate() {
+            let platters = check(&**store).map_err(|error| error.to_string()).and_then(|()| {
+                store.list().map_err(|error| format!("store {} ({}) can't be listed: {error}", store.name(), store.place()))
+            });
+            for platter in platters.unwrap_or_else(|why| {
+                unread.push(why);
+                Vec::new()
+            }) {
+                places.insert(platter, index);
+                match header(&**store, platter) {
+                    Ok(found) if found.archive == archive => _ = headers.entry(found.set).or_insert(found),
+                    Ok(found) => {
+                        let other = found.archive;
+                        unread.push(format!("platter {platter} on store {} belongs to another archive, {other}", store.name()));
+                    }
+                    Err(why) => unread.push(format!("platter {platter} on store {}: {why}", store.name())),
+                }
+            }
+        }
+        let surveyed = |header: Header| {
+            let stores = header.members.iter().map(|member| places.get(&member.platter).copied()).collect();
+            SurveyedSet { header, stores }
+        };
+        let mut sets: Vec<SurveyedSet> = headers.into_values().map(surveyed).collect();
+        sets.sort_by_key(|set| (set.header.written, set.header.set.0));
+        Self { stores, sets, platters: places.len() as u64, unread }
+    }
+
+    /// Reads all file tables. A table that can't be read whole counts for nothing: it is told by a sentence of what is returned.
+    pub(crate) fn read_tables(&self, threads: usize, watcher: &dyn Watcher, on_mention: &mut dyn FnMut(Mention)) -> Vec<String> {
+        let tables = self.sets.iter().flat_map(|set| &set.header.members);
+        watcher.stage("reading file tables", Some(tables.map(|member| member.table_bytes).sum()));
+        let mut unread = Vec::new();
+        let rebuilding = Mutex::new(());
+        let mut reader = SetReader::new(&rebuilding, threads);
+        let mut mentions = Vec::new();
+        for set in &self.sets {
+            reader.introduce(Arc::new(self.open(set)));
+            for header in (0..set.header.shape.information).map(|position| set.header.for_position(position)) {
+                mentions.clear();
+                match read_table(&mut reader, &header, watcher, &mut mentions) {
+                    Ok(()) => mentions.iter().copied().for_each(&mut *on_mention),
+                    Err(why) => unread.push(format!("the file table of platter {} can't be read: {why}", header.platter)),
+                }
+            }
+            reader.forget(set.header.set);
+        }
+        unread
+    }
+
+    fn open(&self, set: &SurveyedSet) -> OpenSet {
+        let Header { set: id, shape, geometry, written, ref members, .. } = set.header;
+        let place = |(platter, store): (PlatterId, &Option<usize>)| {
+            let store = store.map_or(NOWHERE, |index| self.stores[index].name());
+            PlatterPlace { platter, store: store.to_owned() }
+        };
+        let platters = || members.iter().map(|member| member.platter).zip(&set.stores);
+        let presence = |(platter, store): (PlatterId, &Option<usize>)| {
+            let Some(store) = store.map(|index| &self.stores[index]) else { return Presence::missing(NOWHERE) };
+            match store.open(platter) {
+                Ok(Some(file)) => Presence::load(platter, geometry, file, store.name()),
+                _ => Presence::missing(store.name()),
+            }
+        };
+        let description = SetDescription { id, shape, geometry, written, platters: platters().map(place).collect() };
+        OpenSet { members: platters().map(presence).collect(), description }
+    }
+}
+
+pub(crate) fn header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, String> {
+    let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
+    let length = file.length().map_err(|error| error.to_string())?;
+    let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
+    Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
+}
+
+fn read_table(reader: &mut SetReader<'_>, header: &Header, watcher: &dyn Watcher, mentions: &mut Vec<Mention>) -> Result<(), String> {
+    let member = header.member();
+    let content = TableContent { reader, platter: header.platter, at: member.table_offset, watcher };
+    let mut table = TableReader::new(content, member.table_bytes).map_err(|error| error.to_string())?;
+    for entry in &mut table {
+        let entry = entry.map_err(|error| error.to_string())?;
+        mentions.push(match entry.tombstone {
+            true => Mention::Tombstone { id: entry.version },
+            false => Mention::Version { id: entry.version, sealed: entry.sealed },
+        });
+    }
+    match table.finish().map_err(|error| error.to_string())? == member.table_crc64 {
+        true => Ok(()),
+        false => Err("its checksum is wrong".into()),
+    }
+}
+
+/// The content of a platter from some byte on.
+struct TableContent<'a, 'r> {
+    reader: &'a mut SetReader<'r>,
+    platter: PlatterId,
+    at: u64,
+    watcher: &'a dyn Watcher,
+}
+
+impl Read for TableContent<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(self.platter, self.at, buffer).map_err(|error| io::Error::other(error.to_string()))?;
+        self.at += buffer.len() as u64;
+        self.watcher.done(0, buffer.len() as u64);
+        Ok(buffer.len())
+    }
+}
+
+/// Reads what staging speaks of. Segments that can't be read, or are another archive's, are told by a sentence of what is returned.
+///
+/// # Errors
+/// [`StagingError`] if staging can't be listed.
+pub(crate) fn survey_staging(
+    archive: ArchiveId,
+    staging: &Staging,
+    on_mention: &mut dyn FnMut(Mention),
+) -> Result<Vec<String>, StagingError> {
+    let mut unread = Vec::new();
+    for segment in staging.segments()? {
+        let mut read = || -> Result<(), String> {
+            let file = staging.open(segment).map_err(|error| error.to_string())?;
+            let length = file.length().map_err(|error| error.to_string())?;
+            let read_at = |offset: u64, buffer: &mut [u8]| {
+                let mut read = 0;
+                while read < buffer.len() {
+                    match file.read_at(offset + read as u64, &mut buffer[read..])? {
+                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        bytes => read += bytes,
+                    }
+                }
+                Ok(())
+            };
+            let head = SegmentHead { archive, number: segment };
+            // Heads have checksums of their own; payloads aren't needed.
+            let scan = scan_segment(head, length, read_at, false, |record| match record.kind {
+                RecordKind::Object => on_mention(Mention::Version { id: record.version, sealed: record.sealed }),
+                RecordKind::Tombstone => on_mention(Mention::Tombstone { id: record.version }),
+                RecordKind::Data => {}
+            });
+            match scan.map_err(|error| error.to_string())?.damaged.len() {
+                0 => Ok(()),
+                places => Err(format!("{places} of its places are damaged")),
+            }
+        };
+        if let Err(why) = read() {
+            unread.push(format!("staging segment {segment:016x}: {why}"));
+        }
+    }
+    Ok(unread)
+}

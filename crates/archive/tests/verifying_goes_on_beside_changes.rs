@@ -1,0 +1,138 @@
+//! A server verifies while clients put, remove and archive, and while operators change their minds. None of that is damage.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fulgurite_archive::catalogue::{Health, SetState};
+use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
+use fulgurite_archive::{Archive, ArchiveError};
+use fulgurite_domain::ObjectName;
+
+use support::{Home, noise};
+
+/// Does something once, when the first piece of work in a stage is done, and keeps what is said to be lost.
+struct Meddling<'a> {
+    stage: &'a str,
+    now: AtomicBool,
+    what: Mutex<Option<Box<dyn FnOnce() + Send + 'a>>>,
+    lost: Mutex<Vec<String>>,
+}
+
+impl<'a> Meddling<'a> {
+    fn new(stage: &'a str, what: impl FnOnce() + Send + 'a) -> Self {
+        Self { stage, now: AtomicBool::new(false), what: Mutex::new(Some(Box::new(what))), lost: Mutex::default() }
+    }
+
+    /// What was said to be lost; panics unless it has meddled.
+    fn lost(self) -> Vec<String> {
+        assert!(self.what.into_inner().expect("no panic").is_none(), "the stage never came");
+        self.lost.into_inner().expect("no panic")
+    }
+}
+
+impl Watcher for Meddling<'_> {
+    fn stage(&self, what: &str, _bytes: Option<u64>) {
+        self.now.store(what == self.stage, Ordering::SeqCst);
+    }
+
+    fn done(&self, _objects: u64, _bytes: u64) {
+        if self.now.load(Ordering::SeqCst) {
+            let what = self.what.lock().expect("no panic").take();
+            what.into_iter().for_each(|what| what());
+        }
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        if let Trouble::Lost { why, .. } = trouble {
+            self.lost.lock().expect("no panic").push(why.to_owned());
+        }
+    }
+}
+
+/// Wants to stop after the first piece of work.
+#[derive(Default)]
+struct Stopping(AtomicBool);
+
+impl Watcher for Stopping {
+    fn done(&self, _objects: u64, _bytes: u64) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn objects(count: u64, bytes: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    (0..count).map(|number| (format!("{number:02}").into_bytes(), noise(number, bytes))).collect()
+}
+
+fn filled(home: &Home) -> Archive {
+    let archive = home.open();
+    support::put_all(&archive, &objects(4, 300_000));
+    archive
+}
+
+#[test]
+fn what_is_archived_while_staging_is_read_is_not_lost() {
+    let home = Home::new(2, 1);
+    let archive = filled(&home);
+    let watcher = Meddling::new("reading staging", || {
+        archive.flush(&Unwatched).expect("a flush");
+    });
+    let report = archive.scrub(false, &watcher).expect("a scrub");
+    assert!(archive.staging().segments().expect("segments").is_empty(), "what was to be read is gone");
+    assert_eq!((report.lost_versions, watcher.lost()), (0, Vec::<String>::new()));
+}
+
+#[test]
+fn what_is_removed_while_objects_are_read_is_not_wrong() {
+    let home = Home::new(2, 1);
+    let archive = filled(&home);
+    archive.flush(&Unwatched).expect("a flush");
+    let last = archive.reading().newest(&ObjectName(b"03".to_vec())).expect("a catalogue").expect("it was put");
+    let watcher = Meddling::new("reading objects", || archive.remove(&[last]).expect("removed"));
+    let report = archive.verify_objects(&watcher).expect("read");
+    assert_eq!((report.versions, report.wrong), (3, 0));
+    assert_eq!(watcher.lost(), Vec::<String>::new());
+}
+
+#[test]
+fn a_platter_that_was_read_in_part_does_not_count_as_verified() {
+    let home = Home::new(2, 1);
+    let archive = filled(&home);
+    archive.flush(&Unwatched).expect("a flush");
+    let platters: Vec<_> = archive.reading().platters().expect("a catalogue").into_iter().map(|row| row.place.platter).collect();
+    for platter in &platters {
+        archive.catalogue().record_health(*platter, Health::default()).expect("recorded");
+    }
+    assert!(matches!(archive.scrub(true, &Stopping::default()), Err(ArchiveError::Stopped)));
+    assert!(matches!(archive.verify_platter(platters[0], &Stopping::default()), Err(ArchiveError::Stopped)));
+    assert!(matches!(archive.verify_objects(&Stopping::default()), Err(ArchiveError::Stopped)));
+    let rows = archive.reading().platters().expect("a catalogue");
+    assert!(rows.iter().all(|row| row.health == Health::default()), "{rows:?}");
+
+    let finding = archive.verify_platter(platters[1], &Unwatched).expect("verified");
+    assert!(finding.is_sound(), "{finding:?}");
+    let rows = archive.reading().platters().expect("a catalogue");
+    let verified: Vec<bool> = rows.iter().map(|row| row.health.verified.is_some()).collect();
+    assert_eq!(verified, [false, true, false]);
+}
+
+#[test]
+fn a_flush_that_is_stopped_completes_its_set_and_is_no_success() {
+    let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
+    let archive = home.open();
+    let objects = objects(5, 5_000_000);
+    support::put_all(&archive, &objects);
+    assert!(matches!(archive.flush(&Stopping::default()), Err(ArchiveError::Stopped)));
+    let sets = archive.reading().sets().expect("a catalogue");
+    assert!(sets.len() == 1 && sets[0].state == SetState::Complete, "{sets:?}");
+    assert!(archive.reading().staged_totals().expect("a catalogue").versions > 0, "the rest stays staged");
+    archive.flush(&Unwatched).expect("a flush");
+    let report = archive.verify_objects(&Unwatched).expect("read");
+    assert_eq!((report.versions, report.wrong), (5, 0));
+}

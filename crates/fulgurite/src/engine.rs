@@ -1,0 +1,88 @@
+//! What carries out commands that change an archive: this process, or the server that holds the archive's lock.
+
+use std::path::Path;
+
+use anyhow::Result;
+use fulgurite_archive::watch::Watcher;
+use fulgurite_archive::{Access, Archive, ArchiveError, FlushReport, ObjectsReport, Replace, ScrubReport, is_unwritable};
+use fulgurite_domain::PlatterId;
+use fulgurite_service::control::{Connection, is_served};
+
+use crate::Session;
+use crate::diagnostics;
+use crate::text::time;
+
+/// An archive that may be changed, here or by its server. Both do the same and report the same.
+pub(crate) enum Engine {
+    Own(Box<Archive>),
+    Server(Connection),
+}
+
+impl Session {
+    /// Opens the archive to change it, with `access`. If a server has it, the server carries `command` out.
+    pub(crate) fn engine(&self, command: &'static str, access: Access) -> Result<Engine> {
+        let home = self.home()?;
+        match Archive::open(&home, access) {
+            Ok(archive) => Ok(Engine::Own(Box::new(archive))),
+            Err(error @ ArchiveError::InUse { .. }) => match Connection::open(&home, command, time)? {
+                Some(connection) => Ok(Engine::Server(connection)),
+                None => Err(error.into()),
+            },
+            // Reading doesn't need a disk that can be written to.
+            Err(error) if command == "verify" && is_unwritable(&error) => match Archive::open(&home, Access::Read) {
+                Ok(archive) if archive.is_still() => {
+                    diagnostics::note(&format!(
+                        "the health of platters is not recorded, because nothing can be written in the archive's folder: {error}"
+                    ));
+                    Ok(Engine::Own(Box::new(archive)))
+                }
+                _ => Err(error.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport> {
+        Ok(match self {
+            Self::Own(archive) => archive.scrub_and_replace(repair, watcher)?,
+            Self::Server(server) => server.scrub(repair, watcher)?,
+        })
+    }
+
+    pub(crate) fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport> {
+        Ok(match self {
+            Self::Own(archive) => archive.verify_objects(watcher)?,
+            Self::Server(server) => server.verify_objects(watcher)?,
+        })
+    }
+
+    pub(crate) fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport> {
+        Ok(match self {
+            Self::Own(archive) => archive.flush(watcher)?,
+            Self::Server(server) => server.flush(watcher)?,
+        })
+    }
+
+    pub(crate) fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String> {
+        Ok(match self {
+            Self::Own(archive) => archive.recover(platter, store, watcher)?,
+            Self::Server(server) => server.recover(platter, store, watcher)?,
+        })
+    }
+}
+
+/// What to do about an archive that is in use, where that depends on who uses it.
+pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
+    let home: &Path = error.chain().find_map(|cause| match cause.downcast_ref::<ArchiveError>() {
+        Some(ArchiveError::InUse { path }) => Some(path.as_path()),
+        _ => None,
+    })?;
+    Some(match is_served(home) {
+        true => "That is `fulgurite serve`: put and delete over S3 while it runs, or stop it for this command. \
+                 `verify`, `scrub`, `flush`, `recover` and all commands that only read work beside it."
+            .to_owned(),
+        false => "That is a command, or a server that is just starting: no server answers on the archive's control socket.".to_owned(),
+    })
+}

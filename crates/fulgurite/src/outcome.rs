@@ -1,0 +1,102 @@
+//! How a command ends, and the exit status that tells it.
+
+use std::io;
+use std::process::ExitCode;
+
+use fulgurite_archive::ArchiveError;
+use fulgurite_archive::inspect::InspectError;
+use fulgurite_archive::object::ReadError;
+use fulgurite_archive::unread::Hindrance;
+
+/// How a command ended. Of several outcomes the greatest is the command's: see [`worst`](Self::worst).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// Done, and everything that was claimed was checked.
+    Good,
+    /// Nothing is known to be lost, but stores that aren't there kept the answer incomplete.
+    Absent,
+    /// Nothing is known to be lost, but something that is there could not be read.
+    Unreadable,
+    /// Something is lost, damaged or missing, or the command failed.
+    Troubled,
+    /// The command line or a scenario was wrong.
+    Misused,
+}
+
+impl Outcome {
+    pub(crate) fn troubled_if(troubled: bool) -> Self {
+        if troubled { Self::Troubled } else { Self::Good }
+    }
+
+    /// The outcome where `hindrance` is all that kept a command from its answer.
+    pub(crate) fn hindered(hindrance: Option<Hindrance>) -> Self {
+        match hindrance {
+            None => Self::Good,
+            Some(Hindrance::Absent) => Self::Absent,
+            Some(Hindrance::Unreadable) => Self::Unreadable,
+        }
+    }
+
+    /// The outcome of a command that failed.
+    pub(crate) fn of_error(error: &anyhow::Error) -> Self {
+        let hindrance = error.chain().find_map(|cause| {
+            if let Some(error) = cause.downcast_ref::<ReadError>() {
+                return error.hindrance();
+            }
+            match cause.downcast_ref::<ArchiveError>() {
+                Some(ArchiveError::Unreachable(unreachable)) => return Some(unreachable.hindrance()),
+                Some(_) => return None,
+                None => {}
+            }
+            match cause.downcast_ref::<InspectError>() {
+                Some(InspectError::Io { source, .. })
+                    if !matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) =>
+                {
+                    Some(Hindrance::Unreadable)
+                }
+                _ => None,
+            }
+        });
+        match hindrance {
+            Some(_) => Self::hindered(hindrance),
+            None => Self::Troubled,
+        }
+    }
+
+    /// The outcome to report when a command had both.
+    pub(crate) fn worst(self, other: Self) -> Self {
+        self.max(other)
+    }
+
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Troubled => 1,
+            Self::Misused => 2,
+            Self::Absent => 3,
+            Self::Unreadable => 4,
+        }
+    }
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        outcome.status().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_wins() {
+        let all = [Outcome::Misused, Outcome::Troubled, Outcome::Unreadable, Outcome::Absent, Outcome::Good];
+        assert_eq!(all.map(Outcome::status), [2, 1, 4, 3, 0]);
+        for (rank, worse) in all.into_iter().enumerate() {
+            for better in all.into_iter().skip(rank) {
+                assert_eq!((worse.worst(better), better.worst(worse)), (worse, worse));
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What a put is given: paths, the names that they get, and all that is below them.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, bail};
+use fulgurite_archive::Source;
+use fulgurite_archive::reserved::{RESERVED_FOLDER, is_reserved};
+use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_domain::ObjectName;
+use walkdir::WalkDir;
+
+use crate::args::Put;
+use crate::setup::canonical;
+use crate::text;
+
+/// Something named on the command line, and the name it gets in the archive.
+pub(super) enum Root {
+    /// Standard input.
+    Input(ObjectName),
+    /// A file or folder; the name is empty for a folder whose content goes to the top.
+    Path(PathBuf, Vec<u8>),
+}
+
+impl Root {
+    fn name(&self) -> &[u8] {
+        match self {
+            Self::Input(name) => &name.0,
+            Self::Path(_, name) => name,
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Input(_) => Path::new("-"),
+            Self::Path(path, _) => path,
+        }
+    }
+}
+
+/// What the command line names.
+pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
+    if put.name.is_some() && put.paths.len() > 1 {
+        bail!("--name names one thing, and {} paths are given; --to stores several under a folder", put.paths.len());
+    }
+    let folder = match &put.to {
+        Some(folder) if !trimmed(folder.as_bytes()).is_empty() => checked(trimmed(folder.as_bytes()))?,
+        _ => b"",
+    };
+    let under = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
+    let free = |name: Vec<u8>| {
+        if is_reserved(&ObjectName(name.clone())) {
+            bail!("{} can't be put: names below {RESERVED_FOLDER} are the archive's own", ObjectName(name).display());
+        }
+        Ok(name)
+    };
+    let roots: Vec<Root> = put
+        .paths
+        .iter()
+        .map(|path| {
+            if path.as_os_str() == "-" {
+                let Some(name) = put.name.as_ref() else { bail!("standard input needs a name: --name NAME") };
+                return Ok(Root::Input(ObjectName(free(checked(trimmed(name.as_bytes()))?.to_vec())?)));
+            }
+            let name = match (&put.name, path.file_name()) {
+                (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
+                (None, Some(name)) => under(name),
+                // Such as `.` or `..`: the content of that folder.
+                (None, None) => folder.to_vec(),
+            };
+            Ok(Root::Path(path.clone(), free(name)?))
+        })
+        .collect::<Result<_>>()?;
+    refuse_clashes(&roots)?;
+    Ok(roots)
+}
+
+fn trimmed(name: &[u8]) -> &[u8] {
+    let start = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
+    let end = name.iter().rposition(|&byte| byte != b'/').map_or(start, |last| last + 1);
+    &name[start..end]
+}
+
+/// A name that can be restored later.
+fn checked(name: &[u8]) -> Result<&[u8]> {
+    let bad = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
+    if name.split(|&byte| byte == b'/').any(bad) {
+        bail!("{} can't be a name: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
+    }
+    Ok(name)
+}
+
+/// Refuses paths of which two would be stored under one name: one would become a version of the
+/// other, unasked.
+fn refuse_clashes(roots: &[Root]) -> Result<()> {
+    let mut paths: HashMap<&[u8], &Path> = HashMap::new();
+    for root in roots {
+        if let Some(other) = paths.insert(root.name(), root.path()) {
+            return Err(clash(other, root.path(), root.name()));
+        }
+    }
+    for root in roots {
+        let name = root.name();
+        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| (at, at + 1));
+        for (end, below) in std::iter::once((0, 0)).filter(|_| !name.is_empty()).chain(slashes) {
+            let Some(folder) = paths.get(&name[..end]) else { continue };
+            let same = folder.join(OsStr::from_bytes(&name[below..]));
+            if folder.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) && same.symlink_metadata().is_ok() {
+                return Err(clash(&same, root.path(), name));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn clash(one: &Path, other: &Path, name: &[u8]) -> anyhow::Error {
+    let name = ObjectName(name.to_vec()).display();
+    anyhow::anyhow!(
+        "{} and {} would both be stored as {}. To keep them apart, put each with --to or --name of its own; to merge them, put one \
+         after the other",
+        text::path(one),
+        text::path(other),
+        if name.is_empty() { "the top of the archive" } else { &name }
+    )
+}
+
+/// A walk through everything below a path. A link that is named itself is stored as a link, but
+/// `folder/.` or `folder/` is the folder.
+pub(super) fn walker(root: &Path, put: &Put) -> WalkDir {
+    WalkDir::new(root).follow_links(false).follow_root_links(false).same_file_system(put.one_file_system)
+}
+
+/// Everything to be stored of a file or folder, in order of names.
+pub(super) fn walk<'a>(
+    walker: WalkDir,
+    root: PathBuf,
+    name: Vec<u8>,
+    own: &'a HashSet<PathBuf>,
+    watcher: &'a (dyn Watcher + 'a),
+    failed: &'a AtomicU64,
+) -> impl Iterator<Item = Source> + Send + 'a {
+    let entries = walker.sort_by_file_name().into_iter();
+    let is_top = name.is_empty();
+    let entries = entries.filter_entry(move |entry| {
+        if is_top && entry.depth() == 1 && entry.file_name() == RESERVED_FOLDER {
+            failed.fetch_add(1, Ordering::Relaxed);
+            watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "it would have a name that is the archive's own" });
+            return false;
+        }
+        let is_own = entry.file_type().is_dir() && canonical(entry.path()).is_some_and(|path| own.contains(&path));
+        if is_own {
+            let text = format!("{} belongs to this archive and is not stored in it", entry.path().display());
+            watcher.trouble(Trouble::Note { text: &text });
+        }
+        !is_own
+    });
+    entries.filter_map(move |entry| {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                failed.fetch_add(1, Ordering::Relaxed);
+                let path = error.path().unwrap_or(Path::new("?")).to_owned();
+                let why = error.into_io_error().map_or_else(|| "a loop of links".to_owned(), |error| error.to_string());
+                watcher.trouble(Trouble::Unreadable { path: &path, why: &why });
+                return None;
+            }
+        };
+        let below = entry.path().strip_prefix(&root).unwrap_or(Path::new(""));
+        let name = match (name.is_empty(), below.as_os_str().is_empty()) {
+            (_, true) => name.clone(),
+            (true, false) => below.as_os_str().as_bytes().to_vec(),
+            (false, false) => [&name, below.as_os_str().as_bytes()].join(&b"/"[..]),
+        };
+        // A folder is there by what is in it. An empty one would be lost.
+        let is_full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+        if name.is_empty() || (entry.file_type().is_dir() && (is_full(entry.path()) || std::fs::read_dir(entry.path()).is_err())) {
+            return None;
+        }
+        Some(Source::Path { path: entry.into_path(), name: ObjectName(name) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_could_not_be_restored_are_refused() {
+        for name in [&b""[..], b"a//b", b"../x", b"a/./b"] {
+            assert!(checked(name).is_err(), "{name:?}");
+        }
+        assert_eq!(checked(trimmed(b"/a/b/")).ok(), Some(&b"a/b"[..]));
+    }
+
+    #[test]
+    fn paths_clash_where_one_object_would_be_both() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |path: &str| folder.path().join(path);
+        std::fs::create_dir_all(at("one/x")).expect("folders");
+        std::fs::write(at("one/x/y"), b"1").expect("written");
+        let clashes = |roots: &[(&str, &str)]| {
+            let roots: Vec<Root> = roots.iter().map(|(path, name)| Root::Path(at(path), name.as_bytes().to_vec())).collect();
+            refuse_clashes(&roots).is_err()
+        };
+        assert!(clashes(&[("a", "x"), ("b", "x")]));
+        assert!(clashes(&[("one/.", ""), ("other", "x")]));
+        assert!(clashes(&[("other", "x/y"), ("one/.", "")]));
+        assert!(clashes(&[("one", "one"), ("other", "one/x/y")]));
+        assert!(!clashes(&[("one", "one"), ("one/x", "x"), ("other", "one/x/z"), ("another", "on")]));
+        assert!(!clashes(&[("one/.", ""), ("other", "y")]));
+        assert!(!clashes(&[("one/x/y", "y"), ("other", "y/x")]), "a file has nothing below it");
+    }
+}

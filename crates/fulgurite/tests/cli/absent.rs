@@ -1,0 +1,207 @@
+//! Disks that aren't mounted, changed places, or can't be read: each has a word and an exit status of its own, and nothing is rewritten for it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use crate::support::{Place, noise};
+
+const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
+
+/// An archive with a set of 2+2 platters, on a disk each.
+fn archive() -> Place {
+    let place = Place::new(4, &["--set", "2+2"]);
+    for index in 0..6 {
+        place.write(format!("tree/{index}"), noise(index, 200_000));
+    }
+    place.good(&["put", "tree", "--flush"]);
+    place
+}
+
+/// Takes disks away, and leaves the folders that they are mounted on.
+fn unmount(place: &Place, disks: &[&str]) {
+    for disk in disks {
+        fs::rename(place.path(disk), place.path(format!("{disk}-away"))).expect("renamed");
+        fs::create_dir(place.path(disk)).expect("a mount point");
+    }
+}
+
+fn mount(place: &Place, disks: &[&str]) {
+    for disk in disks {
+        fs::remove_dir(place.path(disk)).expect("nothing was written into the mount point");
+        fs::rename(place.path(format!("{disk}-away")), place.path(disk)).expect("renamed");
+    }
+}
+
+/// Makes a file one that the system refuses to open, whoever asks.
+fn make_unreadable(file: &PathBuf) {
+    fs::rename(file, file.with_extension("whole")).expect("renamed");
+    symlink(file, file).expect("a link to itself");
+}
+
+fn make_readable(file: &PathBuf) {
+    fs::rename(file.with_extension("whole"), file).expect("renamed");
+}
+
+#[test]
+fn a_set_that_can_do_without_the_absent_disks_gives_everything_and_keeps_its_platters() {
+    let place = archive();
+    unmount(&place, &["d2"]);
+    let before = place.fingerprint(&["d1", "d3", "d4"]);
+    place.good(&["get", "tree/0", "-"]);
+    for options in [&["verify"][..], &["verify", "--objects"], &["scrub"]] {
+        let ran = place.run(options);
+        let said = format!("{}{}", ran.text(), ran.err);
+        assert_eq!(ran.status, 3, "{ran:?}");
+        assert!(said.contains("on store d2: absent") && said.contains("Nothing is known to be lost"), "{said}");
+        assert!(!said.contains("missing") && !said.contains("lost:"), "{said}");
+    }
+    let told = place.run(&["verify", "--objects", "--json"]);
+    let value = told.json();
+    assert_eq!((told.status, &value["unsound"][0]["state"], &value["unsound"][0]["missing"]), (3, &"absent".into(), &false.into()));
+    assert_eq!((&value["objects"]["wrong"], &value["objects"]["read"]), (&0.into(), &6.into()), "{value}");
+    let listed = place.run(&["platters", "--json"]);
+    let states: Vec<_> = listed.json_lines().iter().map(|row| row["state"].as_str().expect("a word").to_owned()).collect();
+    assert_eq!((listed.status, states.iter().filter(|state| *state == "absent").count()), (3, 1), "{states:?}");
+    let status = place.run(&["status", "--json"]).json();
+    assert_eq!((&status["stores"][1]["state"], &status["unsound_platters"]), (&"absent".into(), &0.into()), "{status}");
+    assert_eq!(place.fingerprint(&["d1", "d3", "d4"]), before, "nothing was written anew");
+    mount(&place, &["d2"]);
+    // And nothing wrong was learnt from its absence.
+    place.good(&["status"]);
+    place.good(&["platters"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn what_needs_the_absent_disks_is_out_of_reach_and_not_lost() {
+    let place = archive();
+    unmount(&place, &["d1", "d2", "d4"]);
+    let said = "stores d1, d2, d4 are absent. 2 of the 4 platters of its set are needed, and 1 can be read";
+    place.run(&["get", "tree/0", "-"]).fails_with(3, said);
+    place.run(&["get", "tree/0", "-", "--range", "5-9"]).fails_with(3, said);
+    let told: serde_json::Value = serde_json::from_str(&place.run(&["get", "tree/0", "-", "--json"]).err).expect("JSON");
+    assert!(told["status"] == 3 && told["error"].as_str().is_some_and(|error| error.contains(said)), "{told}");
+    let folder = place.run(&["get", "tree", "out"]);
+    folder.fails_with(3, "absent: tree/0 (version 1)");
+    assert_eq!(place.run(&["get", "tree", "out-2", "--json"]).json()["absent"], 6);
+    for options in [&["verify"][..], &["verify", "--objects"], &["scrub"]] {
+        let ran = place.run(options);
+        ran.fails_with(3, "absent: tree/5 (version 1)");
+        let said = format!("{}{}", ran.text(), ran.err);
+        assert!(said.contains("6 versions can't be read now") && !said.contains("lost:") && !said.contains("Nothing is lost"), "{said}");
+    }
+    let platter = &place.run(&["platters", "--json"]).json_lines()[0]["platter"].as_str().expect("text").to_owned();
+    place.run(&["recover", platter, "--store", "d3"]).fails_with(1, "would lose both");
+    mount(&place, &["d1", "d2", "d4"]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["get", "tree", "out", "--force"]);
+}
+
+#[test]
+fn what_no_disk_can_bring_back_is_lost_even_while_one_is_absent() {
+    let place = archive();
+    let platters = place.platters();
+    // One of two needed is there; with the absent one it would be enough.
+    for platter in platters.iter().filter(|platter| platter.store != "d4").take(2) {
+        fs::rename(&platter.file, platter.file.with_extension("away")).expect("renamed");
+    }
+    unmount(&place, &["d4"]);
+    let reached = place.run(&["get", "tree", "out"]);
+    reached.fails_with(3, "store d4 is absent");
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 1 && verified.text().contains("missing") && !verified.err.contains("lost:"), "{verified:?}");
+    // With three of four gone for good, whatever the fourth has isn't enough, but for what lies on it as it is.
+    let third = platters.iter().find(|platter| platter.store != "d4" && platter.file.exists()).expect("one is left");
+    fs::rename(&third.file, third.file.with_extension("away")).expect("renamed");
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 1 && verified.err.contains("lost:"), "{verified:?}");
+    mount(&place, &["d4"]);
+    for platter in platters.iter().filter(|platter| platter.store != "d4") {
+        fs::rename(platter.file.with_extension("away"), &platter.file).expect("renamed");
+    }
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn what_the_system_refuses_to_read_is_unreadable() {
+    let place = archive();
+    let platters = place.platters();
+    make_unreadable(&platters[0].file);
+    let before = place.fingerprint(&["d1", "d2", "d3", "d4"]);
+    place.good(&["get", "tree/0", "-"]);
+    for options in [&["verify"][..], &["verify", "--objects"], &["scrub"]] {
+        let ran = place.run(options);
+        let said = format!("{}{}", ran.text(), ran.err);
+        assert_eq!(ran.status, 4, "{ran:?}");
+        assert!(said.contains(&format!("on store {}: unreadable: Too many levels", platters[0].store)), "{said}");
+        assert!(!said.contains("missing") && !said.contains("lost:"), "{said}");
+    }
+    assert!(place.fingerprint(&["d1", "d2", "d3", "d4"]) == before, "nothing was written anew");
+    assert_eq!(place.run(&["platters", "--json"]).json_lines()[0]["state"], "unreadable");
+    place.run(&["inspect", platters[0].file.to_str().expect("text")]).fails_with(4, "Too many levels");
+    place.good(&["status"]);
+    for platter in &platters[1..3] {
+        make_unreadable(&platter.file);
+    }
+    place.run(&["get", "tree/0", "-"]).fails_with(4, "is unreadable (Too many levels");
+    // Of absent and unreadable, unreadable is worse.
+    unmount(&place, &[&platters[3].store]);
+    place.run(&["get", "tree/0", "-"]).fails_with(4, &format!("store {} is absent; store", platters[3].store));
+    mount(&place, &[&platters[3].store]);
+    for platter in &platters[1..3] {
+        make_readable(&platter.file);
+    }
+    // A mark that can't be read makes a store unreadable, not absent.
+    let mark = place.path(format!("{}/fulgurite-store", platters[1].store));
+    make_unreadable(&mark);
+    let status = place.run(&["status"]);
+    assert!(status.status == 4 && status.text().contains("UNREADABLE"), "{status:?}");
+    assert_eq!(place.run(&["verify"]).status, 4);
+    make_readable(&mark);
+    let replaced = place.run(&["scrub", "--replace-unreadable"]);
+    assert!(replaced.status == 0 && replaced.text().contains("Wrote 1 platter anew"), "{replaced:?}");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn sectors_that_the_system_refuses_to_read_are_not_damage() {
+    let place = archive();
+    let platters = place.platters();
+    // A folder can be opened, and every read of it fails.
+    let whole: Vec<_> = platters.iter().take(3).map(|platter| (platter.file.clone(), platter.file.with_extension("whole"))).collect();
+    for (file, away) in &whole {
+        fs::rename(file, away).expect("renamed");
+        fs::create_dir(file).expect("a folder");
+    }
+    place.run(&["get", "tree/0", "-"]).fails_with(4, "is unreadable (Is a directory");
+    let verified = place.run(&["verify"]);
+    assert_eq!(verified.status, 4, "{verified:?}");
+    assert!(!verified.err.contains("lost:") && verified.text().contains("unreadable: "), "{verified:?}");
+    for (file, away) in &whole {
+        fs::remove_dir(file).expect("empty");
+        fs::rename(away, file).expect("renamed");
+    }
+    place.good(&["status"]);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn absent_platters_are_written_anew_when_told_so_and_the_old_disk_does_no_harm() {
+    let place = Place::new(4, &["--set", "2+1"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    let store = place.platters()[0].store.clone();
+    unmount(&place, &[&store]);
+    let before = place.fingerprint(&DISKS);
+    assert_eq!(place.run(&["scrub"]).status, 3);
+    assert_eq!(place.fingerprint(&DISKS), before);
+    let replaced = place.good(&["scrub", "--replace-absent"]);
+    assert!(replaced.text().contains("Wrote 1 platter anew"), "{replaced:?}");
+    // The set is whole without that disk; only the status of the archive still names it.
+    place.good(&["verify", "--objects"]);
+    assert_eq!(place.run(&["status"]).status, 3);
+    mount(&place, &[&store]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["status"]);
+}

@@ -1,0 +1,206 @@
+//! The archive's folder is lost; its stores and a copy of the keys are there.
+
+use std::fs;
+
+use crate::support::{Place, noise, tree};
+
+const COPY: [&str; 4] = ["--keys", "keys", "--passphrase-file", "passphrase"];
+
+/// Content on three stores, 2+1, a copy of the keys, and no folder of the archive.
+fn lost() -> Place {
+    let place = Place::new(3, &["--platter-mib=64"]);
+    place.write("tree/large", noise(1, 3_000_000));
+    place.write("tree/small", b"content");
+    place.write("gone", b"removed later");
+    place.write("passphrase", b"correct horse\n");
+    place.good(&["put", "tree", "gone", "--flush"]);
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    place.good(&["rm", "gone"]);
+    place.write("tree/later", noise(2, 2_000_000));
+    place.good(&["put", "tree/later", "--name", "tree/later", "--flush"]);
+    place.good(&["keys", "export", "keys-2", "--passphrase-file", "passphrase"]);
+    fs::rename(place.path("a"), place.path("was")).expect("renamed");
+    place
+}
+
+fn attach(stores: &[&str], options: &[&str]) -> Vec<String> {
+    let mut arguments = vec!["attach".to_owned(), "b".into()];
+    arguments.extend(stores.iter().map(|store| format!("--store={store}")));
+    arguments.extend(options.iter().map(|option| (*option).to_owned()));
+    arguments
+}
+
+#[track_caller]
+fn all_is_back(place: &Place) {
+    fs::create_dir_all(place.path("back")).expect("a folder");
+    place.good(&["-A", "b", "get", "tree", "back/tree"]);
+    assert!(tree(&place.path("back/tree")) == tree(&place.path("tree")));
+    fs::remove_dir_all(place.path("back")).expect("removed");
+    place.run(&["-A", "b", "get", "gone", "-"]).fails_with(1, "nothing is stored as gone");
+}
+
+#[test]
+fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() {
+    let place = lost();
+    for (from, to) in [("d1", "x"), ("d2", "d1"), ("d3", "moved/z")] {
+        fs::create_dir_all(place.path("moved")).expect("a folder");
+        fs::rename(place.path(from), place.path(to)).expect("renamed");
+    }
+    let before = place.fingerprint(&["x", "d1", "moved"]);
+    let ran = place.good(&attach(&["d1", "moved/z", "x"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
+    assert!(ran.text().contains("Attached archive") && ran.text().contains("2+1 platters, as the newest set"), "{ran:?}");
+    assert_eq!(place.fingerprint(&["x", "d1", "moved"]), before, "nothing on the stores is touched");
+    all_is_back(&place);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    let settings = String::from_utf8(place.read("b/fulgurite.toml")).expect("text");
+    let old = String::from_utf8(place.read("was/fulgurite.toml")).expect("text");
+    for line in ["id = ", "encrypt = ", "information = ", "redundancy = "] {
+        let of = |text: &str| text.lines().find(|found| found.starts_with(line)).map(str::to_owned);
+        assert!(of(&settings).is_some() && of(&settings) == of(&old), "{line}");
+    }
+    // It is an archive like any other.
+    place.write("new", b"new");
+    place.good(&["-A", "b", "put", "new", "--flush"]);
+    assert_eq!(place.good(&["-A", "b", "get", "new", "-"]).out, b"new");
+    place.run(&attach(&["d1", "moved/z", "x"], &COPY)).fails_with(1, "holds an archive already");
+    all_is_back(&place);
+}
+
+#[test]
+fn a_removed_version_gets_no_key_and_one_put_after_the_copy_is_reported() {
+    let place = lost();
+    // The older copy has the key of what was removed, and not that of what was put later.
+    let ran = place.run(&attach(&["d1", "d2", "d3"], &COPY));
+    assert_eq!(ran.status, 1, "{ran:?}");
+    assert!(ran.err.contains("1 version has no key"), "{ran:?}");
+    assert!(ran.text().contains("1 key was left out, because their versions were removed"), "{ran:?}");
+    assert_eq!(place.good(&["-A", "b", "get", "tree/small", "-"]).out, b"content");
+    let ran = place.good(&["-A", "b", "keys", "import", "keys-2", "--passphrase-file", "passphrase"]);
+    assert!(ran.text().contains("1 of which were not there before"), "{ran:?}");
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    all_is_back(&place);
+}
+
+#[test]
+fn with_a_store_absent_the_rest_comes_back_and_the_store_can_join_later() {
+    let place = lost();
+    let ran = place.run(&attach(&["d1", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
+    assert_eq!(ran.status, 3, "{ran:?}");
+    assert!(ran.err.contains("absent: 1 of the 3 platters of set") && ran.err.contains("the settings call it absent-1"), "{ran:?}");
+    all_is_back(&place);
+    assert_ne!(place.run(&["-A", "b", "status"]).status, 0);
+    place.write("moved/fulgurite-store", place.read("d3/fulgurite-store"));
+    // Two of them, so that the set has all three platters.
+    place.write("new/1", noise(3, 1_000_000));
+    place.write("new/2", noise(4, 1_000_000));
+    place.run(&["-A", "b", "put", "new", "--flush"]).fails_with(1, "absent-1");
+    place.run(&["-A", "b", "store", "add", "d1"]).fails_with(1, "same path");
+    place.run(&["-A", "b", "store", "add", "moved"]).fails_with(1, "change its path in the settings");
+    let ran = place.good(&["-A", "b", "store", "add", "d2"]);
+    assert!(ran.text().contains("store d2"), "{ran:?}");
+    assert!(!String::from_utf8(place.read("b/fulgurite.toml")).expect("text").contains("absent-1"));
+    place.good(&["-A", "b", "flush"]);
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    all_is_back(&place);
+}
+
+#[test]
+fn with_more_stores_absent_than_a_set_can_do_without_nothing_is_called_lost() {
+    let place = lost();
+    let ran = place.run(&attach(&["d2"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
+    assert_eq!(ran.status, 3, "{ran:?}");
+    assert!(ran.err.contains("absent: 2 of the 3 platters of set") && ran.err.contains("until their stores are back"), "{ran:?}");
+    for store in ["d1", "d3"] {
+        place.good(&["-A", "b", "store", "add", store]);
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    all_is_back(&place);
+}
+
+#[test]
+fn a_damaged_copy_of_the_keys_will_do_and_a_wrong_one_changes_nothing() {
+    let place = lost();
+    place.init("other", "e", 1, &[]);
+    place.good(&["-A", "other", "keys", "export", "--plain", "of-other"]);
+    place.write("wrong", b"incorrect horse");
+    let stores = ["d1", "d2", "d3"];
+    let before = place.fingerprint(&["d1", "d2", "d3", "e1", "other"]);
+    let refused = |stores: &[&str], options: &[&str], says: &str| {
+        place.run(&attach(stores, options)).fails_with(1, says);
+        assert!(!place.path("b").exists(), "{says}");
+    };
+    refused(&stores, &["--keys=of-other"], "has the keys of archive");
+    refused(&stores, &["--keys=keys", "--passphrase-file=wrong"], "passphrase");
+    refused(&stores, &["--keys=keys"], "--passphrase-file");
+    refused(&stores, &["--keys=missing"], "missing");
+    refused(&stores, &[], "give a copy of them with --keys");
+    refused(&["d1", "e1"], &COPY, "stores of different archives");
+    fs::create_dir(place.path("empty")).expect("a folder");
+    refused(&["d1", "empty"], &COPY, "Is the disk mounted?");
+    refused(&["d1", "nowhere"], &COPY, "Is the disk mounted?");
+    refused(&["d1", "d1"], &COPY, "same name");
+    assert_eq!(place.fingerprint(&["d1", "d2", "d3", "e1", "other"]), before);
+
+    // Any burst, the beginning too, and the end cut off.
+    let mut copy = place.read("keys-2");
+    let length = copy.len();
+    copy[..1_500].fill(0xff);
+    copy.truncate(length - 2_000);
+    place.write("damaged", &copy);
+    let ran = place.good(&attach(&stores, &["--keys=damaged", "--passphrase-file=passphrase"]));
+    assert!(ran.err.contains("blocks had to be corrected") && ran.err.contains("make a new copy"), "{ran:?}");
+    all_is_back(&place);
+}
+
+#[test]
+fn an_archive_in_clear_text_needs_no_keys() {
+    let place = Place::new(3, &["--clear-text"]);
+    place.write("file", noise(5, 1_000_000));
+    place.good(&["put", "file", "--flush"]);
+    fs::remove_dir_all(place.path("a")).expect("removed");
+    let ran = place.good(&attach(&["d1", "d2", "d3"], &["--set=2+1"]));
+    assert!(ran.text().contains("as you said"), "{ran:?}");
+    assert!(String::from_utf8(place.read("b/fulgurite.toml")).expect("text").contains("encrypt = false"));
+    assert_eq!(place.good(&["-A", "b", "get", "file", "-"]).out, noise(5, 1_000_000));
+}
+
+#[test]
+fn what_the_folder_still_has_is_used_and_not_overwritten() {
+    let place = lost();
+    // The settings alone are lost: keys, catalogue and what is staged are there.
+    fs::rename(place.path("was"), place.path("b")).expect("renamed");
+    fs::write(place.path("extra"), b"staged only").expect("written");
+    place.good(&["-A", "b", "put", "extra"]);
+    fs::remove_file(place.path("b/fulgurite.toml")).expect("removed");
+    place.run(&["-A", "b", "keys", "import", "keys"]).fails_with(1, "fulgurite attach");
+    place.run(&["-A", "b", "ls"]).fails_with(1, "fulgurite attach");
+    place.run(&["init", "b", "--store=d1"]).fails_with(1, "fulgurite attach");
+    place.run(&["init", "c", "--store=d1"]).fails_with(1, "fulgurite attach");
+    let ran = place.good(&attach(&["d1", "d2", "d3"], &[]));
+    assert!(ran.text().contains("The catalogue in that folder is kept"), "{ran:?}");
+    assert_eq!(place.good(&["-A", "b", "get", "extra", "-"]).out, b"staged only");
+    all_is_back(&place);
+    // Without the catalogue what is staged comes back too.
+    for name in ["fulgurite.toml", "catalogue.db"] {
+        fs::remove_file(place.path(format!("b/{name}"))).expect("removed");
+    }
+    place.good(&attach(&["d1", "d2", "d3"], &[]));
+    assert_eq!(place.good(&["-A", "b", "get", "extra", "-"]).out, b"staged only");
+    all_is_back(&place);
+}
+
+#[test]
+fn a_store_that_lost_its_mark_is_known_by_its_platters() {
+    let place = lost();
+    fs::remove_file(place.path("d2/fulgurite-store")).expect("removed");
+    place.good(&attach(&["d1", "second=d2", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
+    all_is_back(&place);
+    place.good(&["-A", "b", "verify"]);
+    let mark = String::from_utf8(place.read("d2/fulgurite-store")).expect("text");
+    assert!(mark.ends_with("name second\n"), "{mark}");
+    // A mark that says something else stays, and is told.
+    fs::remove_dir_all(place.path("b")).expect("removed");
+    place.write("d2/fulgurite-store", b"fulgurite stor");
+    place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "its mark can't be read");
+}

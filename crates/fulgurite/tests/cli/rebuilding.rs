@@ -1,0 +1,233 @@
+//! Rebuilds with something stale or away: nothing is forgotten, and no answer is better than what was checked.
+
+use std::fs;
+
+use crate::support::{Place, noise};
+
+/// An archive with `old` archived, an export of its keys, and `new` archived after the export.
+fn with_stale_keys() -> Place {
+    let place = Place::new(3, &[]);
+    place.write("old", b"the old one");
+    place.good(&["put", "old", "--flush"]);
+    place.good(&["keys", "export", "--plain", "stale"]);
+    place
+}
+
+fn lose_keys(place: &Place, export: &str) {
+    fs::remove_file(place.path("a/keys.db")).expect("removed");
+    // Its status tells whether a version lacks its key.
+    place.run(&["keys", "import", export]);
+}
+
+#[test]
+fn a_staged_object_whose_key_is_missing_is_kept_until_its_key_is_back() {
+    let place = with_stale_keys();
+    place.write("c", noise(1, 100_000));
+    place.good(&["put", "c"]);
+    place.good(&["keys", "export", "--plain", "fresh"]);
+    let segments = || fs::read_dir(place.path("a/staging")).expect("staging").count();
+    let staged = segments();
+    lose_keys(&place, "stale");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    let rebuilt = place.run(&["catalogue", "rebuild"]);
+    rebuilt.fails_with(1, "no key");
+    assert!(rebuilt.text().contains("No key: 1 version"), "{rebuilt:?}");
+    for verify in [&["verify"][..], &["verify", "--objects"], &["scrub"], &["verify", "--json"]] {
+        let ran = place.run(verify);
+        ran.fails_with(1, "no key");
+        assert!(!ran.text().contains("Nothing is lost"), "{ran:?}");
+    }
+    place.write("d", b"put meanwhile");
+    place.good(&["put", "d", "--flush"]);
+    assert_eq!(segments(), staged, "the segment stays");
+    assert_eq!(place.good(&["get", "d", "-"]).out, b"put meanwhile");
+    // The key comes back, and with it the object.
+    place.good(&["keys", "import", "fresh"]);
+    place.run(&["verify"]).fails_with(1, "its key is back; `fulgurite catalogue rebuild`");
+    place.good(&["catalogue", "rebuild"]);
+    assert_eq!(place.good(&["get", "c", "-"]).out, noise(1, 100_000));
+    let verified = place.good(&["verify", "--objects"]);
+    assert!(verified.text().contains("Nothing is lost"), "{verified:?}");
+}
+
+#[test]
+fn archived_objects_whose_keys_are_missing_are_named_as_far_as_a_catalogue_knows_them() {
+    let place = with_stale_keys();
+    place.write("tree/a", b"a");
+    place.write("tree/b", noise(2, 300_000));
+    place.good(&["put", "tree", "--flush"]);
+    place.good(&["keys", "export", "--plain", "fresh"]);
+    let listed = place.good(&["ls", "--versions", "--json"]).text();
+    lose_keys(&place, "stale");
+    // The catalogue knows the names, and a rebuild doesn't make it forget them.
+    for _ in 0..2 {
+        assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
+        for verify in [&["verify"][..], &["verify", "--objects"]] {
+            let ran = place.run(verify);
+            ran.fails_with(1, "tree/a (version 1): no key");
+            ran.fails_with(1, "tree/b (version 1): no key");
+        }
+        place.run(&["get", "tree/a", "-"]).fails_with(1, "key");
+        assert_eq!(place.good(&["get", "old", "-"]).out, b"the old one");
+        place.run(&["catalogue", "rebuild"]);
+    }
+    // Without a catalogue there are no names, but they are counted, and nothing is said to be well.
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    let rebuilt = place.run(&["catalogue", "rebuild"]);
+    rebuilt.fails_with(1, "no key");
+    assert!(rebuilt.text().contains("No key: 2 versions"), "{rebuilt:?}");
+    let verified = place.run(&["verify", "--objects", "--json"]);
+    verified.fails_with(1, "no key");
+    assert_eq!(verified.json()["lost"].as_array().expect("a list").len(), 2);
+    place.good(&["keys", "import", "fresh"]);
+    place.good(&["catalogue", "rebuild"]);
+    assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn what_was_removed_stays_removed_and_is_no_missing_key() {
+    let place = with_stale_keys();
+    place.write("c", b"c");
+    place.good(&["put", "c"]);
+    place.good(&["rm", "old"]);
+    place.good(&["rm", "c"]);
+    for flushes in [false, true] {
+        if flushes {
+            place.write("d", b"d");
+            place.good(&["put", "d", "--flush"]);
+        }
+        fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+        let rebuilt = place.good(&["catalogue", "rebuild"]);
+        assert!(!rebuilt.text().contains("No key"), "{rebuilt:?}");
+        place.good(&["verify", "--objects"]);
+        // Nor with the catalogue that is there.
+        place.good(&["catalogue", "rebuild"]);
+        place.run(&["get", "old", "-"]).fails_with(1, "nothing is stored as old");
+    }
+}
+
+#[test]
+fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
+    let place = Place::new(3, &[]);
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    let listed = place.good(&["ls", "--versions", "--json"]).text();
+    for away in [&["d1"][..], &["d1", "d2", "d3"]] {
+        for disk in away {
+            fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
+            fs::create_dir(place.path(disk)).expect("an empty mount point");
+        }
+        let before = place.fingerprint(&["a"]);
+        place.run(&["catalogue", "rebuild"]).fails_with(1, "Mount them and try again");
+        let after = place.fingerprint(&["a"]);
+        assert_eq!(after.get(std::path::Path::new("a/catalogue.db")), before.get(std::path::Path::new("a/catalogue.db")));
+        assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
+        // Told to go on, it keeps what the old catalogue knew, and says what it did not see.
+        let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
+        assert_ne!(rebuilt.status, 0, "{rebuilt:?}");
+        assert!(rebuilt.text().contains("Not looked into: store d1"), "{rebuilt:?}");
+        assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
+        let verified = place.run(&["verify"]);
+        assert_ne!(verified.status, 0, "{verified:?}");
+        for disk in away {
+            fs::remove_dir(place.path(disk)).expect("empty");
+            fs::rename(place.path(format!("{disk}.away")), place.path(disk)).expect("renamed");
+        }
+        // The disks are back, and the catalogue still is not one that has seen them.
+        assert_ne!(place.run(&["verify"]).status, 0);
+        place.good(&["catalogue", "rebuild"]);
+        place.good(&["verify", "--objects"]);
+        assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
+    }
+}
+
+#[test]
+fn two_versions_of_one_number_are_removed_one_at_a_time() {
+    let place = Place::new(2, &[]);
+    place.write("file", b"first");
+    place.good(&["put", "file", "--flush"]);
+    for disk in ["d1", "d2"] {
+        fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
+        fs::create_dir(place.path(disk)).expect("an empty mount point");
+    }
+    // Disks away and the catalogue lost: nobody can know that there is a version 1.
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    assert_ne!(place.run(&["catalogue", "rebuild", "--without-unseen"]).status, 0);
+    place.write("file", b"second");
+    place.good(&["put", "file"]);
+    for disk in ["d1", "d2"] {
+        fs::remove_dir(place.path(disk)).expect("empty");
+        fs::rename(place.path(format!("{disk}.away")), place.path(disk)).expect("renamed");
+    }
+    // Before anything else is put, the catalogue has to learn what is on the disks.
+    place.run(&["put", "file"]).fails_with(1, "`fulgurite catalogue rebuild` brings it up to date");
+    place.good(&["catalogue", "rebuild"]);
+    let versions = place.good(&["ls", "--versions", "--json"]).json_lines();
+    assert_eq!(versions.iter().map(|row| row["version"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(1)]);
+    place.run(&["rm", "file", "--version", "1"]).fails_with(1, "several versions numbered 1");
+    assert_eq!(place.good(&["ls", "--versions"]).text().lines().count(), 2, "nothing was removed");
+    let id = versions[0]["id"].as_str().expect("an identifier");
+    place.good(&["rm", "file", "--id", id]);
+    let left = place.good(&["ls", "--versions", "--json"]).json_lines();
+    assert_eq!(left.len(), 1);
+    assert_ne!(left[0]["id"], versions[0]["id"]);
+}
+
+#[test]
+fn an_old_copy_of_the_catalogue_hides_no_platter_from_verify() {
+    let place = Place::new(3, &[]);
+    place.write("first", b"first");
+    place.good(&["put", "first", "--flush"]);
+    let old = place.read("a/catalogue.db");
+    let first = place.platters().len();
+    place.write("second", b"second");
+    place.good(&["put", "second", "--flush"]);
+    let second: Vec<_> = place.platters().into_iter().skip(first).collect();
+    place.write("a/catalogue.db", old);
+    let verified = place.run(&["verify"]);
+    verified.fails_with(1, "");
+    let unknown = format!("Found {} platters that the catalogue doesn't know", second.len());
+    assert!(verified.text().contains(&unknown), "{verified:?}");
+    assert!(!verified.text().contains("Nothing is lost."), "{verified:?}");
+    // They are read, too.
+    let mut bytes = fs::read(&second[0].file).expect("read");
+    let (third, end) = (bytes.len() / 3, bytes.len() * 2 / 3);
+    bytes[third..end].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
+    fs::write(&second[0].file, bytes).expect("written");
+    let verified = place.run(&["verify", "--json"]);
+    assert_eq!(verified.status, 1);
+    let unknown = verified.json()["unknown_platters"].as_array().expect("a list").clone();
+    let damaged: Vec<_> = unknown.iter().filter(|row| row["lost_sectors"] != 0).collect();
+    assert_eq!(damaged.len(), 1, "{unknown:?}");
+    assert_eq!(damaged[0]["platter"], second[0].id.as_str());
+    place.run(&["put", "first"]).fails_with(1, "the catalogue is an old copy");
+    place.good(&["catalogue", "rebuild"]);
+    assert_eq!(place.good(&["get", "second", "-"]).out, b"second");
+}
+
+#[test]
+fn versions_whose_keys_are_lost_for_good_can_be_given_up() {
+    let place = with_stale_keys();
+    place.write("staged", b"staged");
+    place.write("archived", b"archived");
+    place.good(&["put", "archived", "--flush"]);
+    place.good(&["put", "staged"]);
+    lose_keys(&place, "stale");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    place.run(&["catalogue", "rebuild"]).fails_with(1, "no key");
+    let lost = place.run(&["verify", "--json"]).json()["lost"].clone();
+    let ids: Vec<&str> = lost.as_array().expect("a list").iter().map(|row| row["id"].as_str().expect("text")).collect();
+    assert_eq!(ids.len(), 2);
+    place.run(&["catalogue", "forget", ids[0], "00000000000000000000000000000000"]).fails_with(1, "Nothing was given up");
+    assert_eq!(place.run(&["verify", "--json"]).json()["lost"].as_array().expect("a list").len(), 2);
+    place.good(&[&["catalogue", "forget"], &ids[..]].concat());
+    for _ in 0..2 {
+        place.good(&["verify", "--objects"]);
+        assert_eq!(place.good(&["get", "old", "-"]).out, b"the old one");
+        // Nor does a rebuild find them again.
+        fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+        place.good(&["catalogue", "rebuild"]);
+        place.good(&["flush"]);
+    }
+}

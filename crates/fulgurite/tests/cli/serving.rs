@@ -1,0 +1,216 @@
+//! The command line beside a running server.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Place, Ran, noise, tree};
+
+/// A server of the archive `a`, until it is stopped or dropped.
+struct Server {
+    process: Child,
+}
+
+impl Server {
+    fn start(place: &Place) -> Self {
+        let mut command = place.command();
+        command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().expect("the program starts");
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        assert!(line.contains("endpoint"), "{line:?}");
+        let server = Self { process };
+        // The socket is made just after the address is told.
+        wait_until("the socket is there", || UnixStream::connect(place.path("a/control.sock")).is_ok());
+        server
+    }
+
+    fn terminate(&self) {
+        let killed = Command::new("kill").arg(self.process.id().to_string()).status().expect("kill");
+        assert!(killed.success());
+    }
+
+    /// Stops it as an operator does.
+    fn stop(mut self) {
+        self.terminate();
+        assert_eq!(self.process.wait().expect("it ends").code(), Some(0));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited a minute for this: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// An archive with a few files, in staging.
+fn filled() -> Place {
+    let place = Place::new(3, &["--set", "2+1", "--platter-mib", "8"]);
+    for index in 0..6 {
+        place.write(format!("tree/{index}"), noise(index, 250_000));
+    }
+    place.good(&["put", "tree"]);
+    place
+}
+
+/// Connects as the command line does, and takes the turn.
+fn take_turn(place: &Place, command: &str) -> UnixStream {
+    let mut stream = UnixStream::connect(place.path("a/control.sock")).expect("a connection");
+    writeln!(stream, r#"{{"fulgurite":"{}","command":"{command}"}}"#, env!("CARGO_PKG_VERSION")).expect("sent");
+    let mut line = String::new();
+    BufReader::new(stream.try_clone().expect("a handle")).read_line(&mut line).expect("a line");
+    assert_eq!(line, "\"turn\"\n");
+    stream
+}
+
+fn same(beside: &Ran, alone: &Ran) {
+    assert_eq!((beside.status, beside.text(), &beside.err), (alone.status, alone.text(), &alone.err));
+}
+
+#[test]
+fn verify_says_beside_a_server_what_it_says_alone() {
+    let place = filled();
+    // A server that stops stages a copy of its state, if that has changed. From here on it hasn't.
+    Server::start(&place).stop();
+    place.good(&["flush"]);
+    let lines: [&[&str]; 5] =
+        [&["verify"], &["verify", "--objects"], &["--json", "verify", "--objects"], &["--quiet", "verify"], &["--json", "verify"]];
+    let run = || lines.map(|line| place.run(line));
+    let server = Server::start(&place);
+    let beside = run();
+    server.stop();
+    let alone = run();
+    assert!(beside[0].status == 0 && beside[0].text().ends_with("Nothing is lost.\n"), "{beside:?}");
+    beside.iter().zip(&alone).for_each(|(beside, alone)| same(beside, alone));
+
+    // And of damage: a platter is missing, another has lost a stretch, and with that some objects are lost.
+    let platters = place.platters();
+    fs::remove_file(&platters[0].file).expect("removed");
+    let mut bytes = fs::read(&platters[1].file).expect("read");
+    let half = bytes.len() / 2;
+    bytes[10_000..half].fill(0);
+    fs::write(&platters[1].file, bytes).expect("written");
+    let server = Server::start(&place);
+    let beside = run();
+    server.stop();
+    let alone = run();
+    assert!(beside[0].status == 1 && beside[0].text().contains(&platters[0].id), "{beside:?}");
+    assert!(beside[0].err.contains("tree/"), "lost objects are named: {beside:?}");
+    beside.iter().zip(&alone).for_each(|(beside, alone)| same(beside, alone));
+}
+
+#[test]
+fn flush_scrub_and_recover_work_beside_a_server() {
+    let place = filled();
+    let server = Server::start(&place);
+    let flushed = place.good(&["flush"]);
+    assert!(flushed.text().contains("Wrote and verified 3 platters in 1 set"), "{flushed:?}");
+    let platters = place.platters();
+    fs::remove_file(&platters[0].file).expect("removed");
+    let scrubbed = place.good(&["scrub"]);
+    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    fs::remove_file(&platters[2].file).expect("removed");
+    place.good(&["recover", &platters[2].id]);
+    place.good(&["verify", "--objects"]);
+    assert!(place.good(&["flush"]).status == 0);
+    server.stop();
+    place.good(&["get", "tree", "out"]);
+    assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
+    assert!(!place.path("a/control.sock").exists());
+}
+
+#[test]
+fn readers_work_beside_a_server_and_its_status_is_shown() {
+    let place = filled();
+    place.good(&["flush"]);
+    place.write("passphrase", "a long passphrase");
+    let server = Server::start(&place);
+    assert!(place.good(&["ls"]).text().contains("tree/0"));
+    assert_eq!(place.good(&["get", "tree/3", "-"]).out, noise(3, 250_000));
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    place.good(&["platters"]);
+    let status = place.good(&["status"]);
+    assert!(status.text().contains("server    running\n"), "{status:?}");
+    let turn = take_turn(&place, "verify");
+    let status = place.good(&["status"]);
+    assert!(status.text().contains("server    running; `verify` since 20"), "{status:?}");
+    assert_eq!(place.good(&["--json", "status"]).json()["server"]["working"]["what"], "verify");
+    drop(turn);
+    server.stop();
+    assert!(!place.good(&["status"]).text().contains("server"));
+    assert!(place.good(&["--json", "status"]).json()["server"].is_null());
+}
+
+#[test]
+fn a_second_command_is_told_what_the_server_is_busy_with() {
+    let place = filled();
+    let server = Server::start(&place);
+    let turn = take_turn(&place, "verify");
+    for line in [&["verify"][..], &["scrub"], &["flush"]] {
+        place.run(line).fails_with(1, "the server is busy with `verify` since 20");
+    }
+    drop(turn);
+    wait_until("the turn is over", || place.run(&["flush"]).status == 0);
+    // A server that is told to stop doesn't wait for a client that has the turn and asks nothing.
+    let _turn = take_turn(&place, "scrub");
+    server.stop();
+}
+
+#[test]
+fn what_a_server_does_not_do_is_refused_with_advice() {
+    let place = filled();
+    let server = Server::start(&place);
+    for line in [&["put", "tree"][..], &["rm", "tree/1"], &["catalogue", "rebuild"], &["store", "add", "d9"]] {
+        let refused = place.run(line);
+        refused.fails_with(1, "in use");
+        assert!(refused.err.contains("`fulgurite serve`") && refused.err.contains("over S3"), "{refused:?}");
+    }
+    server.stop();
+    // Where another command has the lock, that is said.
+    let lock = fs::File::options().write(true).open(place.path("a/lock")).expect("the lock");
+    lock.lock().expect("locked");
+    let refused = place.run(&["verify"]);
+    refused.fails_with(1, "in use");
+    assert!(refused.err.contains("no server answers"), "{refused:?}");
+}
+
+/// A server that gives the turn, says `events`, and goes away.
+fn breaking_off(place: &Place, events: &'static str) -> std::thread::JoinHandle<()> {
+    let listener = UnixListener::bind(place.path("a/control.sock")).expect("a socket");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+        lines.next().expect("a hello").expect("text");
+        writeln!(stream, "\"turn\"").expect("sent");
+        lines.next().expect("a request").expect("text");
+        stream.write_all(events.as_bytes()).expect("sent");
+    })
+}
+
+#[test]
+fn a_connection_that_breaks_is_a_failure_and_not_an_all_clear() {
+    let place = filled();
+    let lock = fs::File::options().write(true).open(place.path("a/lock")).expect("the lock");
+    lock.lock().expect("locked");
+    for events in
+        ["", "{\"stage\":{\"what\":\"reading set 1 of 2\",\"bytes\":7}}\n", "{\"done\":{\"objects\":1,", "{\"report\":{\"platters\":1}}\n"]
+    {
+        let server = breaking_off(&place, events);
+        let ran = place.run(&["verify"]);
+        ran.fails_with(1, "ended the connection before it was done");
+        assert!(ran.out.is_empty(), "{ran:?}");
+        server.join().expect("no panic");
+        fs::remove_file(place.path("a/control.sock")).expect("removed");
+    }
+}

@@ -1,0 +1,62 @@
+//! An archive whose own disk is full or read-only can be read all the same, and a failed `init` leaves nothing behind.
+
+use std::process::Command;
+
+use crate::support::{Place, noise};
+
+/// Runs a script as root in a namespace with mounts of its own, which end with it. `None` where that isn't possible.
+fn with_mounts(place: &Place, script: &str) -> Option<String> {
+    let program = format!("set -e; f() {{ '{}' -A a \"$@\"; }}; {script}", env!("CARGO_BIN_EXE_fulgurite"));
+    let unshared = |script: &str| {
+        Command::new("unshare").args(["--mount", "--map-root-user", "sh", "-c", script]).current_dir(place.path("")).output()
+    };
+    let may = unshared("mount -t tmpfs -o size=1m none /mnt").is_ok_and(|probe| probe.status.success());
+    if !may {
+        assert!(std::env::var_os("CI").is_none(), "mounting isn't possible here, so this test can't run");
+        eprintln!("skipped: mounting isn't possible here");
+        return None;
+    }
+    let output = unshared(&program).expect("it runs");
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    Some(said)
+}
+
+fn archive() -> Place {
+    let place = Place::new(3, &["--set", "2+1"]);
+    place.write("file", noise(1, 300_000));
+    place.good(&["put", "file", "--flush"]);
+    place
+}
+
+const READ: &str = "f ls; f get file out --force; cmp out file; f status; f platters; f verify --objects; f catalogue check";
+
+#[test]
+fn an_archive_on_a_read_only_file_system_can_be_read() {
+    let place = archive();
+    let script = format!("mount --bind a a; mount -o remount,bind,ro a; ! touch a/x; {READ}; ! f put file");
+    let Some(said) = with_mounts(&place, &script) else { return };
+    assert!(said.contains("the health of platters is not recorded") && said.contains("Nothing is lost."), "{said}");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn an_archive_on_a_full_file_system_can_be_read() {
+    let place = archive();
+    let fill = "cat /dev/zero > m/fill || true; test $(df --output=avail m | tail -1) = 0";
+    let script = format!("mkdir m; mount -t tmpfs -o size=8m none m; cp -a a/. m; {fill}; mount --bind m a; {READ}");
+    let Some(said) = with_mounts(&place, &script) else { return };
+    assert!(said.contains("the health of platters is not recorded") && said.contains("Nothing is lost."), "{said}");
+}
+
+#[test]
+fn a_failed_init_leaves_nothing_behind() {
+    let place = archive();
+    std::fs::create_dir(place.path("there")).expect("a folder");
+    for home in ["new/below", "there"] {
+        place.run(&["init", home, "--store", "fresh/e1", "--store", "d1"]).fails_with(1, "can't be set up");
+        place.run(&["init", home, "--store", "fresh/e1", "--store", "fresh/../fresh/e1"]).fails_with(1, "same");
+    }
+    assert!(!place.path("new").exists() && !place.path("fresh").exists());
+    assert_eq!(std::fs::read_dir(place.path("there")).expect("it stays").count(), 0);
+}

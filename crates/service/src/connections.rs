@@ -1,0 +1,272 @@
+//! Connections that are open: so many in all, so many from one address. When there are as many as may be, the one that has been idle for longest makes
+//! room: one that never sent a request before those that did.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use s3s::StdError;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// How often another idle connection makes room while none has ended.
+const NEXT: Duration = Duration::from_millis(50);
+
+/// How long a connection may be idle before it makes room: one that has just been opened is about to send a request.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a connection that makes room has for the end of its last answer.
+const LINGER: Duration = Duration::from_millis(400);
+
+/// What is known of a connection.
+struct Known {
+    peer: IpAddr,
+    /// Since when it waits for a request; none while it has one.
+    idle: Option<Instant>,
+    /// Whether it ever had a request.
+    served: bool,
+    evicted: Arc<Notify>,
+    is_evicted: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    next: u64,
+    all: HashMap<u64, Known>,
+    of_peer: HashMap<IpAddr, usize>,
+}
+
+/// All connections of a server.
+#[derive(Clone)]
+pub(crate) struct Connections {
+    permits: Arc<Semaphore>,
+    per_peer: usize,
+    inner: Arc<Mutex<Inner>>,
+}
+
+impl Connections {
+    /// So many in all, and from one address; no limit for the latter if it is 0.
+    pub(crate) fn new(most: usize, per_peer: usize) -> Self {
+        let per_peer = if per_peer == 0 { usize::MAX } else { per_peer };
+        Self { permits: Arc::new(Semaphore::new(most)), per_peer, inner: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there may be one more.
+    pub(crate) async fn room(&self) -> OwnedSemaphorePermit {
+        loop {
+            if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+                return permit;
+            }
+            self.evict(None);
+            if let Ok(permit) = tokio::time::timeout(NEXT, self.permits.clone().acquire_owned()).await {
+                return permit.expect("it is never closed");
+            }
+        }
+    }
+
+    /// Takes a connection in; none if its address has as many as it may, and all of them are busy.
+    pub(crate) fn admit(&self, peer: IpAddr, room: OwnedSemaphorePermit) -> Option<Connection> {
+        let peer = site(peer);
+        let has = self.lock().of_peer.get(&peer).copied().unwrap_or(0);
+        if has >= self.per_peer && !self.evict(Some(peer)) {
+            return None;
+        }
+        let mut inner = self.lock();
+        let id = inner.next;
+        inner.next += 1;
+        let evicted = Arc::new(Notify::new());
+        let known = Known { peer, idle: Some(Instant::now()), served: false, evicted: evicted.clone(), is_evicted: false };
+        inner.all.insert(id, known);
+        *inner.of_peer.entry(peer).or_default() += 1;
+        drop(inner);
+        Some(Connection { all: self.clone(), id, evicted, _room: room })
+    }
+
+    /// Has the idlest connection end, of this address or of any. Says whether there was one.
+    fn evict(&self, of: Option<IpAddr>) -> bool {
+        let mut inner = self.lock();
+        let open = inner.all.iter_mut().filter(|(_, known)| !known.is_evicted && of.is_none_or(|peer| peer == known.peer));
+        let idle = open.filter(|(_, known)| known.idle.is_some_and(|since| since.elapsed() >= GRACE));
+        // The order of opening decides between two that are idle since the same moment.
+        let Some((_, idlest)) = idle.min_by_key(|(id, known)| (known.served, known.idle, **id)) else { return false };
+        idlest.is_evicted = true;
+        idlest.evicted.notify_one();
+        let peer = idlest.peer;
+        // It doesn't count any more for its address, though it takes a moment to end.
+        forget(&mut inner, peer);
+        true
+    }
+}
+
+fn forget(inner: &mut Inner, peer: IpAddr) {
+    if let Some(count) = inner.of_peer.get_mut(&peer) {
+        *count -= 1;
+        if *count == 0 {
+            inner.of_peer.remove(&peer);
+        }
+    }
+}
+
+/// What counts as one address: of IPv6 the network, since a client has all of it.
+fn site(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX))),
+        address => address,
+    }
+}
+
+/// A connection that is open.
+pub(crate) struct Connection {
+    all: Connections,
+    id: u64,
+    evicted: Arc<Notify>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    /// Waits until it has to make room, and has nothing left to do.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+        loop {
+            match self.idle() {
+                // One that never had a request owes nothing to its client. Another may still have to send the end of an answer.
+                (false, _) => return,
+                (true, Some(since)) if since.elapsed() >= LINGER => return,
+                _ => tokio::time::sleep(LINGER / 4).await,
+            }
+        }
+    }
+
+    /// Whether it ever had a request, and since when it has none.
+    fn idle(&self) -> (bool, Option<Instant>) {
+        self.all.lock().all.get(&self.id).map_or((false, None), |known| (known.served, known.idle))
+    }
+
+    /// It has a request, until what this gives is dropped. Says whether it has to be the last.
+    pub(crate) fn request(&self) -> (Busy, bool) {
+        let mut is_last = false;
+        if let Some(known) = self.all.lock().all.get_mut(&self.id) {
+            (known.idle, known.served, is_last) = (None, true, known.is_evicted);
+        }
+        (Busy { all: self.all.clone(), id: self.id }, is_last)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut inner = self.all.lock();
+        if let Some(known) = inner.all.remove(&self.id)
+            && !known.is_evicted
+        {
+            forget(&mut inner, known.peer);
+        }
+    }
+}
+
+/// A request that is under way, to the end of its answer.
+pub(crate) struct Busy {
+    all: Connections,
+    id: u64,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(known) = self.all.lock().all.get_mut(&self.id) {
+            known.idle = Some(Instant::now());
+        }
+    }
+}
+
+/// The body of an answer, with the request that it answers.
+pub(crate) struct Lasting {
+    pub(crate) body: s3s::Body,
+    pub(crate) _busy: Busy,
+}
+
+impl Body for Lasting {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        Body::is_end_stream(&self.body)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        Body::size_hint(&self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    async fn open(connections: &Connections, peer: IpAddr) -> Option<Connection> {
+        connections.admit(peer, connections.room().await)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_idlest_makes_room_and_what_is_busy_stays() {
+        let connections = Connections::new(3, 0);
+        let busy = open(&connections, PEER).await.expect("room");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let request = busy.request();
+        let served = open(&connections, PEER).await.expect("room");
+        drop(served.request());
+        let silent = open(&connections, PEER).await.expect("room");
+        {
+            let mut early = std::pin::pin!(connections.room());
+            assert!(futures_util::poll!(&mut early).is_pending());
+            assert!(!connections.evict(None), "all of them are too young");
+        }
+        tokio::time::advance(GRACE).await;
+        let mut next = std::pin::pin!(connections.room());
+        assert!(futures_util::poll!(&mut next).is_pending());
+        silent.evicted().await;
+        drop(silent);
+        let fourth = connections.admit(PEER, next.await).expect("room");
+        let other = fourth.request();
+        let mut next = std::pin::pin!(connections.room());
+        assert!(futures_util::poll!(&mut next).is_pending());
+        served.evicted().await;
+        drop(served);
+        drop((next.await, request, other));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_has_only_so_many() {
+        let connections = Connections::new(10, 2);
+        let first = open(&connections, PEER).await.expect("room");
+        let second = open(&connections, PEER).await.expect("room");
+        let requests = (first.request(), second.request());
+        assert!(open(&connections, PEER).await.is_none(), "all of its connections are busy");
+        assert!(open(&connections, [127, 0, 0, 2].into()).await.is_some());
+        drop(requests);
+        tokio::time::advance(GRACE).await;
+        let third = open(&connections, PEER).await.expect("an idle one makes room");
+        first.evicted().await;
+        drop((first, second, third));
+        assert!(connections.lock().of_peer.is_empty() && connections.lock().all.is_empty());
+    }
+
+    #[test]
+    fn a_network_of_ipv6_is_one_address() {
+        let of = |text: &str| site(text.parse().expect("an address"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+    }
+}

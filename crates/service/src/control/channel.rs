@@ -1,0 +1,334 @@
+//! The server's end.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fulgurite_archive::ArchiveError;
+use fulgurite_archive::watch::{Trouble, Watcher};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::turns::Turn;
+use super::{Event, Hello, REQUEST_BYTES_MAX, Request, Told, VERSION, socket};
+use crate::gateway::Gateway;
+
+/// Connections at once. One has the turn; the others are told so.
+const CONNECTIONS: usize = 8;
+/// How long a client may take for a line.
+const LINE_PATIENCE: Duration = Duration::from_secs(10);
+/// How often a reader looks whether the server stops.
+const POLL: Duration = Duration::from_millis(200);
+/// How long a client may leave what it is sent unread. One that was suspended must not keep the turn.
+const SEND_PATIENCE: Duration = Duration::from_secs(30);
+/// Progress is sent this often at most.
+const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
+
+/// Takes commands until the server stops.
+pub(crate) struct Channel {
+    listener: tokio::net::UnixListener,
+    gateway: Arc<Gateway>,
+}
+
+impl Channel {
+    /// Makes the socket.
+    pub(crate) fn open(gateway: Arc<Gateway>) -> io::Result<Self> {
+        let listener: UnixListener = socket::listen(gateway.archive.home())?;
+        Ok(Self { listener: tokio::net::UnixListener::from_std(listener)?, gateway })
+    }
+
+    /// Serves until `stop` says so. Platters that are being read are left then, and sets that are being written are completed.
+    pub(crate) async fn serve(self, mut stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        while !*stop.borrow() {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+                _ = stop.changed() => continue,
+            };
+            let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection to the control socket can't be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = permits.clone().try_acquire_owned() else {
+                // Closed at once, which the client reports.
+                continue;
+            };
+            let (gateway, stop) = (self.gateway.clone(), stop.clone());
+            let runtime = tokio::runtime::Handle::current();
+            connections.spawn_blocking(move || {
+                let _permit = permit;
+                match Client::new(stream, stop).and_then(|client| serve(&client, &gateway, &runtime)) {
+                    Ok(()) => {}
+                    Err(error) => tracing::debug!(%error, "a connection to the control socket ended"),
+                }
+            });
+        }
+        socket::remove(self.gateway.archive.home());
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+/// A client of the control channel.
+struct Client {
+    stream: Mutex<UnixStream>,
+    reading: Mutex<Vec<u8>>,
+    stop: watch::Receiver<bool>,
+    /// Nobody reads what is sent.
+    gone: AtomicBool,
+}
+
+impl Client {
+    fn new(stream: UnixStream, stop: watch::Receiver<bool>) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(POLL))?;
+        stream.set_write_timeout(Some(SEND_PATIENCE))?;
+        Ok(Self { stream: Mutex::new(stream), reading: Mutex::default(), stop, gone: AtomicBool::new(false) })
+    }
+
+    fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// The next line; `None` at the end, or when the server stops.
+    fn line(&self) -> io::Result<Option<String>> {
+        let begun = Instant::now();
+        let mut buffer = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner).try_clone()?;
+        let mut piece = [0; 4_096];
+        loop {
+            if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = buffer.drain(..=end).collect();
+                return String::from_utf8(line).map(Some).map_err(io::Error::other);
+            }
+            if self.is_stopping() {
+                return Ok(None);
+            }
+            if begun.elapsed() > LINE_PATIENCE || buffer.len() > REQUEST_BYTES_MAX {
+                return Err(io::Error::other("a line took too long or is too long"));
+            }
+            match stream.read(&mut piece) {
+                Ok(0) => return Ok(None),
+                Ok(read) => buffer.extend_from_slice(&piece[..read]),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn send(&self, event: &Event) {
+        if self.gone.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut line = serde_json::to_vec(event).expect("events have only text for keys");
+        line.push(b'\n');
+        if self.stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line).is_err() {
+            self.gone.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -> io::Result<()> {
+    let Some(hello) = client.line()? else { return Ok(()) };
+    let hello: Hello = match serde_json::from_str(&hello) {
+        Ok(hello) => hello,
+        Err(error) => {
+            client.send(&Event::Refused(format!("the server does not understand the client: {error}")));
+            return Ok(());
+        }
+    };
+    if hello.fulgurite != VERSION {
+        let text = format!("the server is fulgurite {VERSION} and this is {}; restart the server with this version", hello.fulgurite);
+        client.send(&Event::Refused(text));
+        return Ok(());
+    }
+    let Some(command) = hello.command else {
+        client.send(&Event::Working(gateway.turns.current()));
+        return Ok(());
+    };
+    let turn = match gateway.turns.take(&command) {
+        Ok(turn) => turn,
+        Err(working) => {
+            client.send(&Event::Working(Some(working)));
+            return Ok(());
+        }
+    };
+    tracing::info!(command, "the command line has its turn");
+    client.send(&Event::Turn);
+    while let Some(line) = client.line()? {
+        let request: Request = match serde_json::from_str(&line) {
+            Ok(request) => request,
+            Err(error) => {
+                client.send(&Event::Failed(format!("the server does not understand the request: {error}")));
+                continue;
+            }
+        };
+        let outcome = carry_out(&request, client, gateway, runtime, &turn);
+        match &outcome {
+            Ok(report) => tracing::info!(?request, %report, "done for the command line"),
+            Err(error) => tracing::warn!(?request, %error, "failed for the command line"),
+        }
+        client.send(&match outcome {
+            Ok(report) => Event::Report(report),
+            Err(ArchiveError::Stopped) if client.is_stopping() => {
+                Event::Failed("the server is stopping; not everything was done".to_owned())
+            }
+            Err(error) => Event::Failed(error.to_string()),
+        });
+    }
+    Ok(())
+}
+
+fn carry_out(
+    request: &Request,
+    client: &Client,
+    gateway: &Gateway,
+    runtime: &tokio::runtime::Handle,
+    _turn: &Turn<'_>,
+) -> Result<serde_json::Value, ArchiveError> {
+    let json = |report: Result<serde_json::Value, serde_json::Error>| report.expect("reports have only text for keys");
+    let archive = &gateway.archive;
+    let relay = Relay::new(client, !matches!(request, Request::Flush));
+    match request {
+        Request::Scrub { repair } => {
+            let _alone = gateway.turns.scrubbing();
+            archive.scrub_and_replace(*repair, &relay).map(|report| json(serde_json::to_value(report)))
+        }
+        Request::VerifyObjects => archive.verify_objects(&relay).map(|report| json(serde_json::to_value(report))),
+        Request::Flush => {
+            runtime.block_on(gateway.copy_state());
+            let _alone = gateway.flushing();
+            archive.flush(&relay).map(|report| json(serde_json::to_value(report)))
+        }
+        Request::Recover { platter, store } => {
+            let _alone = gateway.turns.scrubbing();
+            let platter = platter.parse().map_err(|error| ArchiveError::Io { path: platter.into(), source: io::Error::other(error) })?;
+            archive.recover(platter, store.as_deref(), &relay).map(|store| json(serde_json::to_value(store)))
+        }
+    }
+}
+
+/// Passes on what the archive tells a watcher.
+struct Relay<'a> {
+    client: &'a Client,
+    /// Whether the work ends when the client is gone. What can't be left half done doesn't.
+    leaves: bool,
+    objects: AtomicU64,
+    bytes: AtomicU64,
+    sent: Mutex<Instant>,
+}
+
+impl<'a> Relay<'a> {
+    fn new(client: &'a Client, leaves: bool) -> Self {
+        Self { client, leaves, objects: AtomicU64::new(0), bytes: AtomicU64::new(0), sent: Mutex::new(Instant::now()) }
+    }
+
+    /// Sends the progress that wasn't sent yet. Also how a client is noticed that went away.
+    fn send_progress(&self) {
+        let (objects, bytes) = (self.objects.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed));
+        if (objects, bytes) != (0, 0) {
+            self.client.send(&Event::Done { objects, bytes });
+        }
+    }
+}
+
+impl Watcher for Relay<'_> {
+    fn stage(&self, what: &str, bytes: Option<u64>) {
+        self.send_progress();
+        self.client.send(&Event::Stage { what: what.to_owned(), bytes });
+    }
+
+    fn expect(&self, objects: u64, bytes: u64) {
+        self.client.send(&Event::Expect { objects, bytes });
+    }
+
+    fn done(&self, objects: u64, bytes: u64) {
+        self.objects.fetch_add(objects, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        {
+            let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            if sent.elapsed() < PROGRESS_PERIOD {
+                return;
+            }
+            *sent = Instant::now();
+        }
+        self.send_progress();
+    }
+
+    fn trouble(&self, trouble: Trouble<'_>) {
+        self.client.send(&Event::Trouble(Told::new(&trouble)));
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.client.is_stopping() || (self.leaves && self.client.gone.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Client, UnixStream, watch::Sender<bool>) {
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let (tell, told) = watch::channel(false);
+        (Client::new(ours, told).expect("a client"), theirs, tell)
+    }
+
+    #[test]
+    fn a_client_that_leaves_stops_reading_and_not_writing() {
+        let (client, theirs, _tell) = pair();
+        let (reading, writing) = (Relay::new(&client, true), Relay::new(&client, false));
+        reading.trouble(Trouble::Note { text: "it is there" });
+        assert!(!reading.is_stopped());
+        drop(theirs);
+        reading.trouble(Trouble::Note { text: "it is gone" });
+        assert!(reading.is_stopped() && !writing.is_stopped());
+    }
+
+    #[test]
+    fn a_server_that_stops_stops_both() {
+        let (client, _theirs, tell) = pair();
+        tell.send(true).expect("told");
+        assert!(Relay::new(&client, true).is_stopped() && Relay::new(&client, false).is_stopped());
+        assert!(client.line().expect("no error").is_none());
+    }
+
+    #[test]
+    fn progress_is_summed_up_and_none_is_lost() {
+        let (client, mut theirs, _tell) = pair();
+        let relay = Relay::new(&client, true);
+        for _ in 0..1_000 {
+            relay.done(1, 10);
+        }
+        relay.stage("next", None);
+        drop(client);
+        let mut sent = String::new();
+        theirs.read_to_string(&mut sent).expect("text");
+        let mut sum = (0, 0);
+        for line in sent.lines() {
+            if let Event::Done { objects, bytes } = serde_json::from_str(line).expect("an event") {
+                sum = (sum.0 + objects, sum.1 + bytes);
+            }
+        }
+        assert_eq!(sum, (1_000, 10_000));
+        assert!(sent.lines().count() < 100, "{sent}");
+    }
+
+    #[test]
+    fn lines_come_whole_and_one_after_another() {
+        let (client, mut theirs, _tell) = pair();
+        theirs.write_all(b"one\ntw").expect("sent");
+        assert_eq!(client.line().expect("a line").as_deref(), Some("one\n"));
+        theirs.write_all(b"o\n").expect("sent");
+        assert_eq!(client.line().expect("a line").as_deref(), Some("two\n"));
+        theirs.write_all(&vec![b'x'; REQUEST_BYTES_MAX + 1]).expect("sent");
+        assert!(client.line().is_err(), "a line without end is not kept");
+    }
+}

@@ -1,0 +1,199 @@
+//! The end of the command line.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use fulgurite_archive::watch::Watcher;
+use fulgurite_archive::{FlushReport, ObjectsReport, Replace, ScrubReport};
+use fulgurite_domain::PlatterId;
+use serde::de::DeserializeOwned;
+
+use super::{Event, Hello, Request, SOCKET, VERSION, Working, socket};
+
+/// How long the server may take to end a connection, and what it may still say.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+const END_BYTES_MAX: u64 = 1 << 20;
+
+/// Why a server didn't do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// It is there, and can't be reached.
+    #[error("the server that uses this archive can't be reached over {path}: {source}")]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It works for another.
+    #[error("the server is busy with `{}` since {since} UTC; try again when that has ended", working.what)]
+    Busy {
+        /// What it does.
+        working: Working,
+        /// Since when, for people.
+        since: String,
+    },
+    /// It said no.
+    #[error("{why}")]
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// It tried, and failed.
+    #[error("{why}")]
+    Failed {
+        /// What failed.
+        why: String,
+    },
+    /// It went away before it was done.
+    #[error("the server ended the connection before it was done, so the outcome is unknown{}; its log may say why", note(source))]
+    Broken {
+        /// What the system says, if anything.
+        source: Option<io::Error>,
+    },
+}
+
+fn note(source: &Option<io::Error>) -> String {
+    source.as_ref().map_or_else(String::new, |source| format!(" ({source})"))
+}
+
+/// Whether a server listens for commands to the archive in `home`.
+#[must_use]
+pub fn is_served(home: &Path) -> bool {
+    // Where it may not be reached, it is there.
+    socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
+}
+
+/// A connection to the server of an archive, which has its turn.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Mutex<BufReader<UnixStream>>,
+}
+
+impl Drop for Connection {
+    /// Waits until the server has taken note: the next command of a script must not find it busy with this one.
+    fn drop(&mut self) {
+        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let socket = stream.get_mut();
+        // A server that hangs isn't waited for.
+        if socket.shutdown(Shutdown::Write).is_ok() && socket.set_read_timeout(Some(END_PATIENCE)).is_ok() {
+            let _ = io::copy(&mut stream.take(END_BYTES_MAX), &mut io::sink());
+        }
+    }
+}
+
+impl Connection {
+    /// Asks the server of the archive in `home` for a turn, for `command`; `None` if there is no server.
+    ///
+    /// # Errors
+    /// [`ControlError`] if it is busy, or can't be reached.
+    pub fn open(home: &Path, command: &str, time: fn(i64) -> String) -> Result<Option<Self>, ControlError> {
+        let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
+        match connection.receive()? {
+            Event::Turn => Ok(Some(connection)),
+            Event::Working(Some(working)) => Err(ControlError::Busy { since: time(working.since as i64), working }),
+            Event::Refused(why) => Err(ControlError::Refused { why }),
+            _ => Err(ControlError::Broken { source: None }),
+        }
+    }
+
+    /// What the server of the archive in `home` is doing for the command line; `None` if there is no server.
+    ///
+    /// # Errors
+    /// [`ControlError`] if it can't be reached.
+    pub fn status(home: &Path) -> Result<Option<Option<Working>>, ControlError> {
+        let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
+        match connection.receive()? {
+            Event::Working(working) => Ok(Some(working)),
+            Event::Refused(why) => Err(ControlError::Refused { why }),
+            _ => Err(ControlError::Broken { source: None }),
+        }
+    }
+
+    fn connect(home: &Path, command: Option<&str>) -> Result<Option<Self>, ControlError> {
+        let stream = match socket::connect(home) {
+            Ok(stream) => stream,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => return Ok(None),
+            Err(source) => return Err(ControlError::Unreachable { path: home.join(SOCKET), source }),
+        };
+        let connection = Self { stream: Mutex::new(BufReader::new(stream)) };
+        connection.send(&Hello { fulgurite: VERSION.to_owned(), command: command.map(str::to_owned) })?;
+        Ok(Some(connection))
+    }
+
+    /// [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace), by the server.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ControlError> {
+        self.ask(&Request::Scrub { repair }, watcher)
+    }
+
+    /// [`Archive::verify_objects`](fulgurite_archive::Archive::verify_objects), by the server.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ControlError> {
+        self.ask(&Request::VerifyObjects, watcher)
+    }
+
+    /// [`Archive::flush`](fulgurite_archive::Archive::flush), by the server.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ControlError> {
+        self.ask(&Request::Flush, watcher)
+    }
+
+    /// [`Archive::recover`](fulgurite_archive::Archive::recover), by the server.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ControlError> {
+        self.ask(&Request::Recover { platter: platter.to_string(), store: store.map(str::to_owned) }, watcher)
+    }
+
+    /// Makes a request, tells `watcher` what the server says meanwhile, and returns its report.
+    fn ask<R: DeserializeOwned>(&self, request: &Request, watcher: &dyn Watcher) -> Result<R, ControlError> {
+        self.send(request)?;
+        loop {
+            match self.receive()? {
+                Event::Stage { what, bytes } => watcher.stage(&what, bytes),
+                Event::Expect { objects, bytes } => watcher.expect(objects, bytes),
+                Event::Done { objects, bytes } => watcher.done(objects, bytes),
+                Event::Trouble(told) => told.tell(watcher),
+                Event::Report(report) => {
+                    return serde_json::from_value(report).map_err(|error| ControlError::Broken { source: Some(error.into()) });
+                }
+                Event::Failed(why) => return Err(ControlError::Failed { why }),
+                Event::Turn | Event::Working(_) | Event::Refused(_) => return Err(ControlError::Broken { source: None }),
+            }
+        }
+    }
+
+    fn send(&self, message: &impl serde::Serialize) -> Result<(), ControlError> {
+        let mut line = serde_json::to_vec(message).expect("messages have only text for keys");
+        line.push(b'\n');
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        match stream.get_mut().write_all(&line) {
+            // It may have closed with a reason, which is read next.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ControlError::Broken { source: Some(error) }),
+            _ => Ok(()),
+        }
+    }
+
+    fn receive(&self) -> Result<Event, ControlError> {
+        let mut line = String::new();
+        let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let broken = |source| ControlError::Broken { source };
+        match stream.read_line(&mut line) {
+            Ok(_) if line.ends_with('\n') => serde_json::from_str(&line).map_err(|error| broken(Some(error.into()))),
+            Ok(_) => Err(broken(None)),
+            Err(error) => Err(broken(Some(error))),
+        }
+    }
+}

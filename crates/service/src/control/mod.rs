@@ -1,0 +1,190 @@
+//! The control channel: commands of the command line, carried out by the server that holds the archive's lock.
+//!
+//! ```text
+//! fulgurite verify -- Connection ==== control.sock ==== Channel -- Turns --> Archive
+//!                        |                                |
+//!                     Watcher <------- events -------- Relay
+//! ```
+//!
+//! The socket is in the archive's folder with mode 0600: who may open it may also read the keys beside it, so the file's permission is all the
+//! authentication there is. Messages are lines of JSON. A client says hello, gets its turn or is told that the server is busy, and then makes
+//! requests one after another; each is answered with events and in the end a report or a failure. The turn ends with the connection.
+//!
+//! Both ends are the same program, so messages are not versioned: one of another version is refused.
+
+mod channel;
+mod client;
+mod socket;
+mod turns;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use fulgurite_archive::Replace;
+use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
+use fulgurite_archive::unread::Hindrance;
+use fulgurite_archive::watch::{Trouble, Watcher};
+use fulgurite_domain::{ObjectName, VersionId};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use channel::Channel;
+pub use client::{Connection, ControlError, is_served};
+pub(crate) use turns::Turns;
+
+/// The socket's name in the archive's folder.
+pub const SOCKET: &str = "control.sock";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The longest line of a client.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// The first line of a client.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hello {
+    /// Version of the client.
+    fulgurite: String,
+    /// The command that wants a turn; without one, only the server's status is wanted.
+    command: Option<String>,
+}
+
+/// What a server is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Scrub { repair: Option<Replace> },
+    VerifyObjects,
+    Flush,
+    Recover { platter: String, store: Option<String> },
+}
+
+/// What a server says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Event {
+    /// The client has its turn.
+    Turn,
+    /// Another has it, or has none if only that was asked.
+    Working(Option<Working>),
+    /// The client is not served at all.
+    Refused(String),
+    /// See [`Watcher::stage`].
+    Stage { what: String, bytes: Option<u64> },
+    /// See [`Watcher::expect`].
+    Expect { objects: u64, bytes: u64 },
+    /// See [`Watcher::done`].
+    Done { objects: u64, bytes: u64 },
+    /// See [`Watcher::trouble`].
+    Trouble(Told),
+    /// The end of a request that was carried out.
+    Report(serde_json::Value),
+    /// The end of one that failed.
+    Failed(String),
+}
+
+/// What a server is doing for someone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Working {
+    /// The command.
+    pub what: String,
+    /// When it was begun, seconds since 1970.
+    pub since: u64,
+}
+
+/// A [`Trouble`] that can be sent. Names and paths are bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Told {
+    Unreadable { path: Vec<u8>, why: String },
+    Changed { path: Vec<u8>, attempts: u32 },
+    Lost { name: Vec<u8>, version: u64, why: String },
+    Unreachable { name: Vec<u8>, version: u64, hindrance: Hindrance, why: String },
+    Renamed { name: Vec<u8>, version: u64, path: Vec<u8>, why: String },
+    Unlisted { id: [u8; 16], why: Unlisted, stored_bytes: u64, known_as: Option<(Vec<u8>, u64)>, segments: Vec<u64>, key_is_back: bool },
+    Note { text: String },
+}
+
+impl Told {
+    fn new(trouble: &Trouble<'_>) -> Self {
+        let path = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        match *trouble {
+            Trouble::Unreadable { path: file, why } => Self::Unreadable { path: path(file), why: why.to_owned() },
+            Trouble::Changed { path: file, attempts } => Self::Changed { path: path(file), attempts },
+            Trouble::Lost { name, version, why } => Self::Lost { name: name.0.clone(), version, why: why.to_owned() },
+            Trouble::Unreachable { name, version, hindrance, why } => {
+                Self::Unreachable { name: name.0.clone(), version, hindrance, why: why.to_owned() }
+            }
+            Trouble::Renamed { name, version, path: file, why } => {
+                Self::Renamed { name: name.0.clone(), version, path: path(file), why: why.to_owned() }
+            }
+            Trouble::Unlisted { version, key_is_back } => {
+                let UnlistedVersion { id, why, stored_bytes, known_as, segments } = version.clone();
+                let known_as = known_as.map(|(name, number)| (name.0, number));
+                Self::Unlisted { id: id.0, why, stored_bytes, known_as, segments, key_is_back }
+            }
+            Trouble::Note { text } => Self::Note { text: text.to_owned() },
+        }
+    }
+
+    /// Tells a watcher of it.
+    fn tell(self, watcher: &dyn Watcher) {
+        let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
+        match self {
+            Self::Unreadable { path: file, why } => watcher.trouble(Trouble::Unreadable { path: &path(&file), why: &why }),
+            Self::Changed { path: file, attempts } => watcher.trouble(Trouble::Changed { path: &path(&file), attempts }),
+            Self::Lost { name, version, why } => watcher.trouble(Trouble::Lost { name: &ObjectName(name), version, why: &why }),
+            Self::Unreachable { name, version, hindrance, why } => {
+                watcher.trouble(Trouble::Unreachable { name: &ObjectName(name), version, hindrance, why: &why });
+            }
+            Self::Renamed { name, version, path: file, why } => {
+                watcher.trouble(Trouble::Renamed { name: &ObjectName(name), version, path: &path(&file), why: &why });
+            }
+            Self::Unlisted { id, why, stored_bytes, known_as, segments, key_is_back } => {
+                let known_as = known_as.map(|(name, number)| (ObjectName(name), number));
+                let version = UnlistedVersion { id: VersionId(id), why, stored_bytes, known_as, segments };
+                watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
+            }
+            Self::Note { text } => watcher.trouble(Trouble::Note { text: &text }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn troubles_arrive_as_they_were_sent() {
+        struct Kept(Mutex<Vec<Told>>);
+        impl Watcher for Kept {
+            fn trouble(&self, trouble: Trouble<'_>) {
+                self.0.lock().expect("no panic").push(Told::new(&trouble));
+            }
+        }
+        let all = vec![
+            Told::Unreadable { path: b"a\xff".to_vec(), why: "why".to_owned() },
+            Told::Changed { path: b"b".to_vec(), attempts: 3 },
+            Told::Lost { name: b"c\xfe/d".to_vec(), version: 7, why: "because".to_owned() },
+            Told::Renamed { name: b"e\xfe".to_vec(), version: 8, path: b"f\xfe".to_vec(), why: "because".to_owned() },
+            Told::Unlisted {
+                id: [7; 16],
+                why: Unlisted::Incomplete,
+                stored_bytes: 9,
+                known_as: Some((b"d\xff".to_vec(), 3)),
+                segments: vec![1, 5],
+                key_is_back: true,
+            },
+            Told::Note { text: "note\nof two lines".to_owned() },
+        ];
+        let kept = Kept(Mutex::default());
+        for told in &all {
+            let line = serde_json::to_string(&Event::Trouble(told.clone())).expect("JSON");
+            assert!(!line.contains('\n'), "{line}");
+            let Event::Trouble(read) = serde_json::from_str(&line).expect("JSON") else { panic!("{line}") };
+            read.tell(&kept);
+        }
+        assert_eq!(*kept.0.lock().expect("no panic"), all);
+    }
+}

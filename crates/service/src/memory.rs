@@ -1,0 +1,263 @@
+//! The memory that clients can make the server take (I9): one setting bounds it, and everything that clients can multiply has its part.
+//!
+//! ```text
+//! memory_mib = what writing platters may take (the archive's limits) + FIXED + connections x PER_CONNECTION + shared
+//!                                                                                                             |
+//!        incoming: records of uploads on their way to staging; without a share they go frame by frame <-------|
+//!        gathered: bodies and signed chunks that are held whole before they are looked at <-------------------|
+//!        answers: answers that are whole in memory until their clients have taken them <----------------------|
+//!        outgoing records, batches: 1 MiB read ahead for clients; lists of batches <--------------------------'
+//! ```
+//!
+//! Whatever takes of a shared memory does so in the name of a `Holder`, and no holder gets more than twice of what is left free after it. So one alone
+//! has up to two thirds, the next two thirds of what is left, and so on: there is always something left for another.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use http::{HeaderMap, header};
+
+/// What the program takes by itself, MiB: code, caches of the databases, buffers that are kept, objects that are read to be put anew.
+const FIXED_MIB: u64 = 192;
+/// What a connection may take beside the shared memory: head and read buffer, a frame that is sealed, content that waits to be hashed, a small body.
+const PER_CONNECTION_KIB: u64 = 320;
+/// The least shared memory that serves anybody.
+const SHARED_MIB_MIN: u64 = 64;
+/// Connections that have to be possible.
+const CONNECTIONS_MIN: u64 = 16;
+
+/// What the server's memory is divided into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Connections at once.
+    pub(crate) connections: usize,
+    /// Bytes for content on its way to staging.
+    pub(crate) incoming: usize,
+    /// Bytes for what is gathered whole.
+    pub(crate) gathered: usize,
+    /// Bytes for answers.
+    pub(crate) answers: usize,
+    /// Records of 1 MiB that are read for clients.
+    pub(crate) outgoing_records: usize,
+    /// KiB for batches.
+    pub(crate) batches_kib: usize,
+}
+
+/// Memory that is too little.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "memory_mib = {memory_mib} in service.toml is too little: writing platters may take {archive_mib} MiB (limits.memory_mib in fulgurite.toml), \
+     the server itself {FIXED_MIB}, and requests need {}; set memory_mib to {} or more, or lower the archive's limit",
+    SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024,
+    archive_mib + FIXED_MIB + SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024
+)]
+pub struct TooLittle {
+    memory_mib: u64,
+    archive_mib: u64,
+}
+
+impl Budget {
+    /// Divides `memory_mib`, of which writing platters may take `archive_mib`, for up to `connections`: fewer where these would take more than half.
+    ///
+    /// # Errors
+    /// [`TooLittle`].
+    pub(crate) fn new(memory_mib: u64, archive_mib: u64, connections: usize) -> Result<Self, TooLittle> {
+        let least = SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024;
+        let left_kib = memory_mib.saturating_sub(archive_mib).saturating_sub(FIXED_MIB) << 10;
+        if left_kib >> 10 < least {
+            return Err(TooLittle { memory_mib, archive_mib });
+        }
+        let most = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
+        let connections = (connections.max(1) as u64).min(most);
+        let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
+        // Half is for batches, whose lists are long. Beyond these sizes more memory would help nobody.
+        let part_kib = (shared_kib / 8).min(256 << 10);
+        let bytes = (part_kib << 10) as usize;
+        Ok(Self {
+            connections: connections as usize,
+            incoming: bytes,
+            gathered: bytes,
+            answers: bytes,
+            outgoing_records: (part_kib >> 10) as usize,
+            batches_kib: (4 * part_kib) as usize,
+        })
+    }
+}
+
+/// In whose name memory is taken: the access key that a request names, or the address that it comes from.
+///
+/// That the signature is right is checked before a body is read, so nobody takes memory in the name of another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Holder(Arc<str>);
+
+impl Holder {
+    /// The holder of a request.
+    pub(crate) fn of(headers: &HeaderMap, peer: IpAddr) -> Self {
+        let key = || {
+            let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+            Some(value.split_once("Credential=")?.1.split_once('/')?.0)
+        };
+        Self(key().map_or_else(|| peer.to_string().into(), Into::into))
+    }
+
+    /// The server itself, for work that is bounded otherwise.
+    pub(crate) fn own() -> Self {
+        Self("".into())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    free: usize,
+    held: HashMap<Holder, usize>,
+    waiting: Vec<Waker>,
+}
+
+/// Memory that all requests share, in bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory(Arc<Mutex<Inner>>);
+
+impl Memory {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Arc::new(Mutex::new(Inner { free: bytes, ..Inner::default() })))
+    }
+
+    /// Numbers only, which no panic leaves half changed.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A share that has nothing yet.
+    pub(crate) fn share(&self, holder: &Holder) -> Share {
+        Share { memory: self.clone(), holder: holder.clone(), bytes: 0 }
+    }
+
+    /// A share of so many bytes; none if there are too few, or too few for this holder.
+    pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Option<Share> {
+        let mut share = self.share(holder);
+        share.resize(bytes).then_some(share)
+    }
+
+    /// Wakes the caller when something becomes free.
+    fn wait(&self, context: &Context<'_>) {
+        let mut inner = self.lock();
+        if !inner.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            inner.waiting.push(context.waker().clone());
+        }
+    }
+
+    #[cfg(test)]
+    fn free(&self) -> usize {
+        self.lock().free
+    }
+}
+
+/// Part of a memory; it goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    memory: Memory,
+    holder: Holder,
+    bytes: usize,
+}
+
+impl Share {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Wakes the caller when something becomes free.
+    pub(crate) fn wait(&self, context: &Context<'_>) {
+        self.memory.wait(context);
+    }
+
+    /// Makes it larger or smaller; it stays as it is where there is too little. Smaller is always possible.
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
+        let mut inner = self.memory.lock();
+        if bytes > self.bytes {
+            let more = bytes - self.bytes;
+            let held = inner.held.get(&self.holder).copied().unwrap_or(0) + more;
+            match inner.free.checked_sub(more) {
+                Some(free) if held <= 2 * free => inner.free = free,
+                _ => return false,
+            }
+            inner.held.insert(self.holder.clone(), held);
+            self.bytes = bytes;
+            return true;
+        }
+        let less = self.bytes - bytes;
+        self.bytes = bytes;
+        inner.free += less;
+        if let Some(held) = inner.held.get_mut(&self.holder) {
+            *held = held.saturating_sub(less);
+            if *held == 0 {
+                inner.held.remove(&self.holder);
+            }
+        }
+        let waiting = if less > 0 { std::mem::take(&mut inner.waiting) } else { Vec::new() };
+        drop(inner);
+        waiting.into_iter().for_each(Waker::wake);
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(name: &str) -> Holder {
+        Holder(name.into())
+    }
+
+    #[test]
+    fn no_holder_keeps_others_from_memory() {
+        let memory = Memory::new(1_200);
+        let take = |name: &str| std::iter::from_fn(|| memory.take(&holder(name), 10)).collect::<Vec<_>>();
+        let first = take("first");
+        assert_eq!(first.len(), 80, "one alone has two thirds");
+        let others: Vec<_> = (0..4).map(|other| take(&format!("other {other}"))).collect();
+        assert!(others.iter().all(|shares| !shares.is_empty()), "{:?}", others.iter().map(Vec::len).collect::<Vec<_>>());
+        drop((first, others));
+        assert_eq!(memory.free(), 1_200);
+        assert!(memory.lock().held.is_empty());
+    }
+
+    #[test]
+    fn a_share_grows_and_shrinks_and_stays_as_it_is_where_there_is_too_little() {
+        let memory = Memory::new(900);
+        let mut share = memory.share(&holder("a"));
+        assert!(share.resize(600) && !share.resize(601));
+        assert_eq!((share.bytes(), memory.free()), (600, 300));
+        assert!(share.resize(100));
+        assert_eq!(memory.free(), 800);
+        drop(share);
+        assert_eq!(memory.free(), 900);
+    }
+
+    #[test]
+    fn all_parts_together_are_within_the_setting() {
+        for (memory_mib, archive_mib, connections) in [(1_536, 512, 1_024), (800, 512, 1_024), (400, 64, 20), (1 << 20, 512, 100_000)] {
+            let budget = Budget::new(memory_mib, archive_mib, connections).expect("enough");
+            let parts = budget.incoming + budget.gathered + budget.answers + (budget.outgoing_records << 20) + (budget.batches_kib << 10);
+            let all = archive_mib + FIXED_MIB + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
+            assert!(all <= memory_mib && budget.connections >= 16.min(connections), "{budget:?}: {all} of {memory_mib}");
+        }
+        assert!(Budget::new(700, 512, 1_024).is_err());
+    }
+
+    #[test]
+    fn the_holder_is_the_key_or_else_the_address() {
+        let peer = IpAddr::from([127, 0, 0, 1]);
+        let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
+        let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().expect("a value"))]);
+        assert_eq!(Holder::of(&headers, peer), holder("KEY"));
+        assert_eq!(Holder::of(&HeaderMap::new(), peer), holder("127.0.0.1"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Which stores can be used now. They are looked at in the background, since a disk that hangs must not hang a request.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use fulgurite_archive::store::StoreError;
+
+use crate::gateway::Gateway;
+
+/// What was found when the stores were last looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Stores {
+    /// Names of stores that are there and take platters.
+    pub(crate) usable: Vec<String>,
+    /// Names of those that aren't there.
+    pub(crate) absent: Vec<String>,
+    /// Names of those that are there and fail.
+    pub(crate) unreadable: Vec<String>,
+}
+
+impl Stores {
+    /// Why too few of them are usable for a set of so many platters; `None` if there are enough.
+    pub(crate) fn shortage(&self, needed: usize) -> Option<String> {
+        if self.usable.len() >= needed {
+            return None;
+        }
+        let all = self.usable.len() + self.absent.len() + self.unreadable.len();
+        let listed = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")));
+        let found: Vec<String> = listed("absent", &self.absent).into_iter().chain(listed("unreadable", &self.unreadable)).collect();
+        let usable = self.usable.len();
+        Some(format!("{usable} of {all} stores are usable and a full set needs {needed} ({})", found.join("; ")))
+    }
+}
+
+/// The last look at the stores.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    found: Mutex<Stores>,
+    /// When a look was begun that hasn't ended.
+    begun: Mutex<Option<Instant>>,
+}
+
+impl Looked {
+    pub(crate) fn found(&self) -> Stores {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Since when the stores are being looked at.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_begun(&self, begun: Option<Instant>) {
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+}
+
+impl Gateway {
+    /// Looks at all stores. Waits for their disks.
+    pub(crate) fn look_at_stores(&self) {
+        self.looked.set_begun(Some(Instant::now()));
+        let mut stores = Stores::default();
+        for store in self.archive.stores() {
+            let names = match store.check() {
+                Ok(()) => &mut stores.usable,
+                Err(StoreError::Io { .. }) => &mut stores.unreadable,
+                Err(_) => &mut stores.absent,
+            };
+            names.push(store.name().to_owned());
+        }
+        let needed = usize::from(self.archive.settings().shape().platters());
+        self.readiness.report("stores", stores.shortage(needed));
+        *self.looked.found.lock().unwrap_or_else(PoisonError::into_inner) = stores;
+        self.looked.set_begun(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_stores_are_named() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let mut stores = Stores { usable: names(&["d1"]), absent: names(&["d2"]), unreadable: names(&["d3"]) };
+        let shortage = stores.shortage(3).expect("too few");
+        assert!(shortage.contains("1 of 3") && shortage.contains("absent: d2") && shortage.contains("unreadable: d3"), "{shortage}");
+        stores.usable.extend(["d4".to_owned(), "d5".to_owned()]);
+        assert_eq!(stores.shortage(3), None);
+    }
+}

@@ -1,0 +1,44 @@
+"""Disks that aren't mounted: what is on them can't be read now, and is there again when they are."""
+
+from __future__ import annotations
+
+from botocore.exceptions import ClientError
+import pytest
+
+from serving import Own, connect
+
+CONTENT = {"small": b"small" * 100, "large": bytes(range(256)) * 8_192}
+
+
+def test_what_is_on_absent_disks_is_unavailable_and_not_gone(tmp_path):
+    own = Own(tmp_path)
+    with own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="plain")
+        for key, body in CONTENT.items():
+            s3.put_object(Bucket="plain", Key=key, Body=body)
+    assert own.run("flush").returncode == 0
+    disks = sorted(mark.parent for mark in own.archive.rglob("fulgurite-store"))
+    # One platter of three may be away.
+    away = {disk: disk.with_name(f"{disk.name}-away") for disk in disks[:2]}
+    for disk, elsewhere in away.items():
+        disk.rename(elsewhere)
+    with own:
+        s3 = connect(own.server, own.account)
+        for key in CONTENT:
+            for extra in ({}, {"Range": "bytes=10-99"}):
+                with pytest.raises(ClientError) as refused:
+                    s3.get_object(Bucket="plain", Key=key, **extra)
+                answer = refused.value.response
+                assert answer["Error"]["Code"] == "ServiceUnavailable", (key, answer)
+                assert answer["ResponseMetadata"]["HTTPStatusCode"] == 503
+                assert int(answer["ResponseMetadata"]["HTTPHeaders"]["retry-after"]) > 0
+            with pytest.raises(ClientError) as refused:
+                s3.copy_object(Bucket="plain", Key="copy", CopySource={"Bucket": "plain", "Key": key})
+            assert refused.value.response["Error"]["Code"] == "ServiceUnavailable"
+            # What is known without the platters is told.
+            assert s3.head_object(Bucket="plain", Key=key)["ContentLength"] == len(CONTENT[key])
+        for disk, elsewhere in away.items():
+            elsewhere.rename(disk)
+        for key, body in CONTENT.items():
+            assert s3.get_object(Bucket="plain", Key=key)["Body"].read() == body

@@ -1,0 +1,228 @@
+"""What an operator sees of a running server: staging that runs out of room, readiness, stores that go away."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+
+from serving import REPOSITORY, START_S, Own, connect
+
+MIB = 1 << 20
+
+
+def make(own: Own, settings: str = "", platter_mib: int = 8) -> None:
+    """An archive of three stores with small sets, and settings of the service."""
+    stores = [f"--store={own.archive.parent}/d{number}" for number in (1, 2, 3)]
+    made = own.run("init", str(own.archive), *stores, "--platter-mib", str(platter_mib))
+    assert made.returncode == 0, made
+    (own.archive / "service.toml").write_text(settings)
+
+
+def figure(own: Own, name: str) -> int:
+    status, text = own.get("/-/metrics")
+    assert status == 200
+    found = re.search(rf"^{re.escape(name)} (\d+)$", text, re.MULTILINE)
+    assert found, f"{name} is not in\n{text}"
+    return int(found[1])
+
+
+def wait_until(what: str, holds) -> None:
+    until = time.monotonic() + START_S
+    while not holds():
+        assert time.monotonic() < until, f"waited {START_S} s for this: {what}"
+        time.sleep(0.05)
+
+
+def test_a_full_staging_area_is_written_below_a_full_set(own):
+    """A set takes 16 MiB here, and staging 2 MiB. Nothing would be written for a day."""
+    make(own, "[staging]\nlimit_mib = 2\n")
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="busy")
+        bodies = {f"{number:02}": os.urandom(400_000) for number in range(20)}
+        refused = 0
+        for key, body in bodies.items():
+            until = time.monotonic() + START_S
+            while True:
+                try:
+                    client.put_object(Bucket="busy", Key=key, Body=body)
+                    break
+                except ClientError as error:
+                    assert error.response["Error"]["Code"] == "SlowDown", error
+                    assert time.monotonic() < until, "puts are refused and nothing is written"
+                    refused += 1
+                    time.sleep(0.05)
+        assert refused > 0, "the limit was never reached"
+        assert figure(own, "fulgurite_staged_bytes") <= 2 * MIB
+        for key, body in bodies.items():
+            assert client.get_object(Bucket="busy", Key=key)["Body"].read() == body
+    assert own.run("verify", "--objects").returncode == 0
+
+
+def test_an_object_larger_than_the_limit_is_taken_when_staging_is_empty(own):
+    make(own, "[staging]\nlimit_mib = 1\n")
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="large")
+        client.put_object(Bucket="large", Key="3 MiB", Body=b"a" * (3 * MIB))
+        wait_until("the object is on platters", lambda: figure(own, "fulgurite_staged_bytes") == 0)
+        assert client.head_object(Bucket="large", Key="3 MiB")["ContentLength"] == 3 * MIB
+
+
+@pytest.mark.parametrize("gone", [("d2",), ("d2", "d3")])
+def test_a_server_without_enough_stores_for_a_set_is_not_ready(own, gone):
+    make(own)
+    folders = [own.archive.parent / name for name in gone]
+    with own:
+        assert own.get("/-/ready") == (200, "ok\n")
+        for folder in folders:
+            folder.rename(f"{folder}-away")
+        wait_until("it is not ready", lambda: own.get("/-/ready")[0] == 503)
+        told = own.get("/-/ready")[1]
+        assert "usable" in told and all(name in told for name in gone), told
+        assert str(own.archive.parent) not in told, "a path is told to anyone who asks"
+        assert own.get("/-/health")[0] == 200
+        assert figure(own, 'fulgurite_stores{state="usable"}') == 3 - len(gone)
+        assert figure(own, 'fulgurite_stores{state="absent"}') == len(gone)
+        assert figure(own, "fulgurite_ready") == 0
+        # What can be done is done: it is staged, and can be read.
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="staged")
+        client.put_object(Bucket="staged", Key="key", Body=b"body")
+        assert client.get_object(Bucket="staged", Key="key")["Body"].read() == b"body"
+        for folder in folders:
+            folder.with_name(f"{folder.name}-away").rename(folder)
+        wait_until("it is ready again", lambda: own.get("/-/ready")[0] == 200)
+
+
+def test_a_server_whose_staging_is_full_and_can_not_be_written_is_not_ready(own):
+    make(own, "[staging]\nlimit_mib = 1\n")
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="full")
+        for name in ("d2", "d3"):
+            (own.archive.parent / name).rename(own.archive.parent / f"{name}-away")
+        client.put_object(Bucket="full", Key="first", Body=b"a" * MIB)
+        with pytest.raises(ClientError, match="SlowDown"):
+            client.put_object(Bucket="full", Key="second", Body=b"b" * MIB)
+        wait_until("it says that staging is full", lambda: "staging is full" in own.get("/-/ready")[1])
+        assert client.get_object(Bucket="full", Key="first")["Body"].read() == b"a" * MIB
+
+
+def archived(own: Own, number: int = 8) -> dict[str, bytes]:
+    """Objects on platters that were never read since the catalogue was rebuilt, and so are due for scrubbing."""
+    make(own)
+    folder = own.archive.parent / "files"
+    folder.mkdir()
+    bodies = {str(index): os.urandom(200_000) for index in range(number)}
+    for name, body in bodies.items():
+        (folder / name).write_bytes(body)
+    for command in (["put", str(folder), "--flush"], ["catalogue", "rebuild"]):
+        ran = own.run(*command)
+        assert ran.returncode == 0, ran
+    return bodies
+
+
+def platters(own: Own) -> list[dict]:
+    return [json.loads(line) for line in own.run("--json", "platters").stdout.splitlines()]
+
+
+def file_of(own: Own, platter: dict) -> Path:
+    return own.archive.parent / platter["store"] / "platters" / f"{platter['platter']}.platter"
+
+
+def damage(file: Path, share: float = 0.4) -> bytes:
+    """Overwrites a stretch of a platter, and returns what it was."""
+    whole = file.read_bytes()
+    stretch = range(10_000, int(len(whole) * share))
+    file.write_bytes(whole[: stretch.start] + bytes(len(stretch)) + whole[stretch.stop :])
+    return whole
+
+
+def test_the_server_verifies_platters_by_itself_and_mends_what_is_damaged_or_missing(own):
+    archived(own)
+    assert "3 platters were never verified" in own.run("status").stdout
+    damaged, missing, _ = (file_of(own, platter) for platter in platters(own))
+    expected = {damaged: damage(damaged)}
+    with own:
+        # The one is written anew before the other goes: a set of these can do without one platter.
+        wait_until("the damaged one is whole", lambda: damaged.read_bytes() == expected[damaged])
+        wait_until("all are verified", lambda: figure(own, "fulgurite_scrub_platters_total") == 3)
+        assert figure(own, "fulgurite_platters_never_verified") == 0
+        assert figure(own, "fulgurite_platters_oldest_verification_seconds") < START_S
+        assert figure(own, "fulgurite_scrub_repaired_total") == 1
+        assert figure(own, "fulgurite_scrub_lost_versions_total") == 0
+        status = own.run("status").stdout
+        assert "never verified" not in status and "the longest unverified platter was read" in status, status
+    assert "not as it should be" in own.log.read_text()
+    expected[missing] = missing.read_bytes()
+    missing.unlink()
+    assert own.run("catalogue", "rebuild").returncode == 0
+    with own:
+        wait_until("the missing one is there", lambda: missing.is_file() and missing.read_bytes() == expected[missing])
+    assert own.run("verify", "--objects").returncode == 0
+
+
+def test_the_server_leaves_alone_what_is_absent(own):
+    archived(own)
+    store = own.archive.parent / platters(own)[0]["store"]
+    store.rename(f"{store}-away")
+    with own:
+        wait_until("the others are verified", lambda: figure(own, "fulgurite_scrub_platters_total") == 2)
+        assert figure(own, "fulgurite_scrub_unsound_total") == 0
+        assert figure(own, "fulgurite_platters_never_verified") == 1
+    for other in ("d1", "d2", "d3"):
+        there = list((own.archive.parent / other).glob("platters/*.platter"))
+        assert len(there) == (0 if other == store.name else 1), there
+    store.with_name(f"{store.name}-away").rename(store)
+    assert own.run("verify", "--objects").returncode == 0
+
+
+def test_damage_is_only_reported_where_the_settings_say_so(own):
+    archived(own)
+    file = file_of(own, platters(own)[0])
+    damage(file)
+    before = file.read_bytes()
+    (own.archive / "service.toml").write_text("[scrub]\nrepair = false\n")
+    with own:
+        wait_until("all are verified", lambda: figure(own, "fulgurite_scrub_platters_total") == 3)
+        assert figure(own, "fulgurite_scrub_unsound_total") == 1
+        assert figure(own, "fulgurite_scrub_repaired_total") == 0
+        assert figure(own, "fulgurite_platters_unsound") == 1
+    assert file.read_bytes() == before
+    assert own.run("verify").returncode == 1
+
+
+def test_what_is_lost_is_an_error_in_the_log(own):
+    archived(own)
+    for platter in platters(own):
+        damage(file_of(own, platter), 0.9)
+    with own:
+        wait_until("it is noticed", lambda: figure(own, "fulgurite_scrub_lost_versions_total") > 0)
+    log = own.log.read_text()
+    assert "ERROR" in log and "is lost" in log, log
+
+
+def test_the_line_of_the_readme_for_cron_works_beside_the_server(own):
+    archived(own)
+    readme = (REPOSITORY / "README.md").read_text()
+    line = re.search(r"^17 3 \* \* 0  (fulgurite .*)$", readme, re.MULTILINE)[1]
+    line = line.replace("/srv/archive", str(own.archive)).replace("fulgurite", str(own.program), 1)
+
+    def run() -> subprocess.CompletedProcess:
+        return subprocess.run(line, shell=True, capture_output=True, text=True, timeout=START_S)
+
+    with own:
+        ran = run()
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", ""), ran
+        wait_until("the server scrubs no more", lambda: figure(own, "fulgurite_platters_never_verified") == 0)
+        file_of(own, platters(own)[0]).unlink()
+        ran = run()
+        assert ran.returncode == 1 and "missing" in ran.stderr, ran

@@ -1,0 +1,19 @@
+//! The attacks on the S3 service: hostile clients beside an honest one, against the release build.
+
+use super::s3::{self, Built};
+use super::{Outcome, Session};
+
+const FOLDER: &str = "tests/attacks";
+const REQUIREMENTS: &str = "tests/attacks/requirements.txt";
+
+pub(super) fn tests(session: &Session) -> Outcome {
+    let tested = || {
+        let built = Built::find(session)?;
+        // What they need is what the tests of the service need, unless they say otherwise.
+        let own = session.root.join(REQUIREMENTS).is_file();
+        let (venv, requirements) = if own { ("xtask-attacks-venv", REQUIREMENTS) } else { ("xtask-s3-venv", s3::REQUIREMENTS) };
+        let python = s3::environment(session, &built.target.join(venv), requirements)?;
+        Ok(s3::run(session, &built, &python, FOLDER, |_| {}))
+    };
+    tested().unwrap_or_else(|outcome| outcome)
+}
