@@ -360,7 +360,8 @@ impl Archive {
                 std::fs::remove_file(database).map_err(ArchiveError::io(database))?;
             }
         }
-        SqliteCatalogue::create(&catalogue, settings.archive.id)?;
+        Staging::in_folder(&staging, &settings).mark()?;
+        SqliteCatalogue::create(&catalogue, settings.archive.id)?.note_staging_mark()?;
         SqliteKeyStore::create(&keys, settings.archive.id)?;
         write_new(&file, text.as_bytes())
     }
@@ -454,9 +455,10 @@ impl Archive {
     /// nothing needs are removed. What can't be done while a store is not there is left for the next time.
     ///
     /// # Errors
-    /// [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes that aren't there, and [`ArchiveError::ForeignSegment`] if staging is
-    /// another archive's: then nothing is changed.
+    /// [`StagingError::Absent`] if the folder of staging isn't there, [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes
+    /// that aren't there, and [`ArchiveError::ForeignSegment`] if staging is another archive's: then nothing is changed.
     pub fn settle(&self) -> Result<(), ArchiveError> {
+        self.check_staging()?;
         let there = self.staging.segments()?;
         let used = self.catalogue().segments_in_use()?;
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {

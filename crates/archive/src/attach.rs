@@ -26,7 +26,7 @@ use crate::chance::random;
 use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
 use crate::rebuild::RebuildReport;
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use crate::staging::Staging;
+use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
 use crate::survey::{Mention, Survey, header, survey_staging};
 use crate::volume::FolderVolume;
@@ -381,7 +381,7 @@ fn newest_and_sealed(
     survey.read_tables(settings.limits.threads, watcher, &mut on_mention);
     let staging = home.join(&settings.staging.path);
     if staging.exists() {
-        let staging = Staging::new(Arc::new(FolderVolume::new(staging)), settings.archive.id, settings.staging.segment_mib << 20);
+        let staging = Staging::in_folder(&staging, settings);
         survey_staging(settings.archive.id, &staging, &mut on_mention)?;
     }
     // Identifiers are in order of time.
@@ -435,6 +435,8 @@ impl Making<'_> {
         let staging = home.join(&settings.staging.path);
         attempt.will_make(staging.clone());
         std::fs::create_dir_all(&staging).map_err(ArchiveError::io(&staging))?;
+        attempt.will_make(staging.join(STAGING_MARK));
+        Staging::in_folder(&staging, settings).mark().map_err(ArchiveError::from)?;
         let master_key = home.join(&settings.archive.master_key);
         attempt.will_make(master_key.clone());
         if self.copies.is_none() && own_master_key(home, settings)?.is_none() {
@@ -482,6 +484,7 @@ impl Making<'_> {
         let archive = Archive::assemble(home, parts);
         archive.check_master_key()?;
         let report = archive.rebuild(watcher)?;
+        archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing it brings everything from its log into the file.
         drop(archive);
         attempt.will_make(place.clone());

@@ -7,6 +7,7 @@ use fulgurite_domain::{PlatterId, SetId};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, PlatterPlace, SetDescription, SetRow};
+use crate::rebuild::NOWHERE;
 use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
@@ -76,6 +77,11 @@ impl Disks {
 
     /// A platter on its store, or else on another one: people copy disks, and files between them.
     pub(crate) fn find(&self, place: &PlatterPlace) -> Result<FoundPlatter, NoPlatter> {
+        self.find_or(place, |_| true)
+    }
+
+    /// [`find`](Self::find), where only some stores that are away `may_have` the platter.
+    fn find_or(&self, place: &PlatterPlace, may_have: impl Fn(&AwayStore) -> bool) -> Result<FoundPlatter, NoPlatter> {
         let is_own = |entry: &&(String, Arc<dyn PlatterStore>)| entry.0 == place.store;
         let (own, others) = (self.there.iter().filter(is_own), self.there.iter().filter(|entry| !is_own(entry)));
         let mut refused = None;
@@ -96,23 +102,36 @@ impl Disks {
             Some(AwayStore { store, hindrance: Hindrance::Unreadable, why }) => {
                 Err(NoPlatter::Unreadable { store: store.clone(), why: why.clone() })
             }
-            None => Err(NoPlatter::Missing { store: place.store.clone(), may_be_on: Vec::new() }),
+            None => {
+                let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
+                Err(match place.store != NOWHERE || may_be_on.is_empty() {
+                    true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
+                    // Its store is not known, so it is on one of them as far as anyone can tell.
+                    false => on_one_of(&may_be_on),
+                })
+            }
         }
     }
 
     /// Opens the platters of a set that can be read, and says of the others why not.
     fn open(&self, description: &SetDescription) -> OpenSet {
-        let open = |place: &PlatterPlace| match self.find(place) {
+        // No store has two platters of a set (I3).
+        let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
+        let open = |place: &PlatterPlace| match self.find_or(place, has_none) {
             Ok(found) => Presence::load(place.platter, description.geometry, found.file, &found.store),
-            Err(NoPlatter::Missing { store, .. }) => {
-                // No store has two platters of a set (I3).
-                let has_none = |away: &&AwayStore| description.platters.iter().all(|place| place.store != away.store);
-                let may_be_on = self.away.iter().filter(has_none).cloned().collect();
-                Presence::Gone(NoPlatter::Missing { store, may_be_on })
-            }
             Err(why) => Presence::Gone(why),
         };
         OpenSet { members: description.platters.iter().map(open).collect(), description: description.clone() }
+    }
+}
+
+/// Why a platter can't be read that is on one of these stores.
+fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
+    let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
+    let (store, why) = (list(|away| &away.store).join(", "), list(|away| &away.why).join("; "));
+    match stores.iter().all(|away| away.hindrance == Hindrance::Absent) {
+        true => NoPlatter::Absent { store, why },
+        false => NoPlatter::Unreadable { store, why },
     }
 }
 

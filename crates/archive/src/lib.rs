@@ -11,12 +11,14 @@ mod clock;
 mod flush;
 mod ingest;
 pub mod inspect;
+mod mark;
 mod packing;
 mod pool;
 mod rebuild;
 mod remove;
 mod restore;
 mod scrub;
+mod standing;
 mod survey;
 
 pub mod archive;
@@ -44,6 +46,7 @@ pub use pool::{Open, Reading};
 pub use rebuild::{NOWHERE, RebuildReport, UnknownPlatter, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport};
+pub use standing::Standing;
 pub use unwritable::is_unwritable;
 
 /// A name for a new archive.

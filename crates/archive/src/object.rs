@@ -75,6 +75,7 @@ impl ReadError {
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
             Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+            Self::Archive(ArchiveError::Staging(error)) => error.hindrance(),
             _ => None,
         }
     }

@@ -21,9 +21,10 @@ use crate::catalogue::{After, Extent, SetDescription, SetState, VersionRow};
 use crate::content::FoundPlatter;
 use crate::keystore::KeyStoreError;
 use crate::object::ObjectReader;
+use crate::rebuild::NOWHERE;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
-use crate::unread::{Loaded, Presence, Unread};
+use crate::unread::{Loaded, NoPlatter, Presence, Unread};
 use crate::watch::{OutOfReach, Trouble, Watcher, go_on};
 
 pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
@@ -177,6 +178,10 @@ impl Archive {
         let loaded = match &set.members[usize::from(position)] {
             Presence::There(loaded) => loaded,
             Presence::Gone(why) => {
+                if let (NOWHERE, NoPlatter::Absent { store, .. } | NoPlatter::Unreadable { store, .. }) = (finding.store.as_str(), why) {
+                    // The stores that it may be on.
+                    finding.store = store.clone();
+                }
                 finding.gone = Some(why.clone());
                 watcher.done(0, set.description.geometry.file_bytes());
                 return finding;
@@ -188,8 +193,13 @@ impl Archive {
         match disks.find(place) {
             Ok(found) => {
                 read_headers(&*found.file, &set.description, &mut finding);
-                finding.elsewhere = (found.store != place.store).then_some(found.store);
-                finding.own_store_is_there = disks.has(&place.store) || self.store(&place.store).is_none();
+                if place.store == NOWHERE {
+                    finding.turned_up = true;
+                    finding.store = found.store;
+                } else {
+                    finding.elsewhere = (found.store != place.store).then_some(found.store);
+                    finding.own_store_is_there = disks.has(&place.store) || self.store(&place.store).is_none();
+                }
             }
             // It went away while it was read.
             Err(why) => finding.gone = Some(why),
@@ -231,6 +241,9 @@ impl Archive {
 
     fn record(&self, finding: &PlatterFinding) -> Result<(), ArchiveError> {
         // Nothing can be written; who opened the archive like that knows.
+        if finding.turned_up && !self.is_still() {
+            self.catalogue().move_platter(finding.platter, &finding.store)?;
+        }
         match finding.health().filter(|_| !self.is_still()) {
             Some(health) => Ok(self.catalogue().record_health(finding.platter, health)?),
             // What is absent or unreadable says nothing new of itself.
@@ -340,8 +353,16 @@ impl Archive {
                 });
                 if let Err(error) = read {
                     // Beside a server it may have been archived or removed since, and its segment released.
-                    if self.catalogue().staged(row.key)?.is_some() {
-                        report_version(&row, &error.to_string(), report, watcher);
+                    if self.catalogue().staged(row.key)?.is_none() {
+                        continue;
+                    }
+                    match error.hindrance() {
+                        None => report_version(&row, &error.to_string(), report, watcher),
+                        Some(hindrance) => {
+                            report.out_of_reach.add(hindrance);
+                            let (name, version) = (&row.record.name, row.record.version);
+                            watcher.trouble(Trouble::unread(name, version, Some(hindrance), &error.to_string()));
+                        }
                     }
                 }
             }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,7 +17,9 @@ use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentHead};
 
 use crate::catalogue::{SegmentEnd, StagedPlace};
 use crate::clock::now_ms;
-use crate::volume::{Appending, Volume, VolumeFile};
+use crate::settings::Settings;
+use crate::unread::Hindrance;
+use crate::volume::{Appending, FolderVolume, Volume, VolumeFile};
 
 /// Room that a put leaves free, for the catalogue and the keys: without it a flush could not begin
 /// on a disk that is full.
@@ -51,6 +54,33 @@ pub enum StagingError {
         /// What the system says.
         source: io::Error,
     },
+    /// Its folder has no mark.
+    #[error(
+        "staging ({place}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
+         `fulgurite catalogue rebuild --without-unseen` goes on with an empty folder and names what was staged"
+    )]
+    Absent {
+        /// Where staging should be.
+        place: String,
+    },
+    /// Its folder has another mark.
+    #[error(
+        "staging ({place}) is absent: its folder is marked \"{found}\". Two archives share one folder, or the settings name the wrong one"
+    )]
+    Foreign {
+        /// Where staging should be.
+        place: String,
+        /// What the mark says.
+        found: String,
+    },
+    /// Its folder can't be read.
+    #[error("staging ({place}) can't be read: {source}")]
+    Unreadable {
+        /// Where staging is.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A segment can't be read.
     #[error("staging segment {segment:016x} in {place} can't be read: {source}")]
     Read {
@@ -71,6 +101,19 @@ pub enum StagingError {
         /// Where the damaged payload starts.
         offset: u64,
     },
+}
+
+impl StagingError {
+    /// What keeps staged bytes from being read that aren't known to be lost; `None` if they are.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Absent { .. } | Self::Foreign { .. } => Some(Hindrance::Absent),
+            Self::Unreadable { .. } => Some(Hindrance::Unreadable),
+            Self::Read { source, .. } if source.kind() != io::ErrorKind::NotFound => Some(Hindrance::Unreadable),
+            Self::Read { .. } | Self::Damaged { .. } | Self::Write { .. } | Self::Full { .. } => None,
+        }
+    }
 }
 
 /// The staging folder of an archive.
@@ -109,6 +152,11 @@ impl Staging {
             next: AtomicU64::new(1),
             releaser: Mutex::new(()),
         }
+    }
+
+    /// Staging in a folder, as the settings say.
+    pub(crate) fn in_folder(folder: &Path, settings: &Settings) -> Self {
+        Self::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20)
     }
 
     /// The same, taking `limit_bytes` at most.
@@ -180,7 +228,10 @@ impl Staging {
         if let Some(file) = open.get(&segment) {
             return Ok(file.clone());
         }
-        let file = self.volume.open(&file_name(segment)).map_err(|source| self.read_error(segment, source))?;
+        let file = self.volume.open(&file_name(segment)).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound if matches!(self.is_marked(), Ok(false)) => self.absent(),
+            _ => self.read_error(segment, source),
+        })?;
         let file: Arc<dyn VolumeFile> = Arc::from(file);
         if open.len() >= OPEN_SEGMENTS {
             open.clear();
@@ -583,5 +634,7 @@ impl Drop for SegmentWriter<'_> {
     }
 }
 
+mod mark;
+pub(crate) use mark::MARK as STAGING_MARK;
 #[cfg(test)]
 mod tests;

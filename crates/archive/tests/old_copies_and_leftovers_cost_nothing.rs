@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use fulgurite_archive::catalogue::SetState;
+use fulgurite_archive::catalogue::{SetState, Unlisted};
 use fulgurite_archive::settings::StoreSettings;
 use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, ArchiveError, Source, UnseenStores};
-use fulgurite_domain::{ArchiveId, ObjectName};
+use fulgurite_domain::{ArchiveId, Kind, ObjectName};
 use fulgurite_format::SegmentHead;
 use sim::Scene;
 use sim::disk::{Disk, Survival};
 use sim::expected::{read, rows};
 use sim::world::{Fault, Photograph, World};
-use support::{Home, Troubles, get_all, noise, put_all};
+use support::{Home, Troubles, get_all, noise, put_all, record, stage};
 
 const CATALOGUE: [&str; 3] = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
 
@@ -101,6 +101,48 @@ fn in_the_middle_of_a_flush(encrypt: bool) -> Photograph {
     let renamings: Vec<&Photograph> = photographs.iter().filter(|photograph| photograph.what.starts_with("rename")).collect();
     assert_eq!(renamings.len(), 3, "a set of three platters");
     renamings[2].clone()
+}
+
+/// In the old copy the set is still being written, and opening an archive gives such sets up.
+#[test]
+fn a_copy_of_the_catalogue_from_the_middle_of_a_flush_does_not_cost_the_platters() {
+    for keeps_segments in [false, true] {
+        let (photographer, photographs) = sync_channel(1_000);
+        let mut scene = Scene::open(World::new(true)).expect("opens");
+        scene.put(&[("one", 150_000), ("two", 10)]).expect("put");
+        scene.world.photograph_to(Some(photographer));
+        scene.flush().expect("flush");
+        scene.world.photograph_to(None);
+        let of_renaming = |photograph: &Photograph| photograph.what.starts_with("rename");
+        let middle = photographs.try_iter().filter(of_renaming).last().expect("platters were renamed");
+        let platters = |world: &World| (1..4).map(|disk| world.disk(disk, |disk| disk.names())).collect::<Vec<_>>();
+        let written = platters(&scene.world);
+        drop(scene.archive);
+        let old = middle.reboot(Survival::Everything);
+        for file in CATALOGUE {
+            let _ = std::fs::remove_file(scene.world.path(file));
+            if let Ok(bytes) = std::fs::read(old.path(file)) {
+                std::fs::write(scene.world.path(file), bytes).expect("written");
+            }
+        }
+        if keeps_segments {
+            // As if something else that is staged had kept the segments.
+            let staging = old.disk(0, |disk| std::mem::replace(disk, Disk::new()));
+            scene.world.disk(0, |disk| *disk = staging);
+        }
+        let world = scene.world;
+        match Scene::open(world.clone()) {
+            Ok(scene) => {
+                assert!(keeps_segments, "what the catalogue needs is gone from staging");
+                scene.check().expect("all is there");
+                continue;
+            }
+            Err(error) => assert!(error.contains("needs staging segment") && !keeps_segments, "{error}"),
+        }
+        assert_eq!(platters(&world), written, "nothing was touched");
+        let archive = world.rebuild().expect("rebuilt");
+        world.expected.lock().expect("not poisoned").check(&archive).expect("all is there");
+    }
 }
 
 #[test]
@@ -230,4 +272,32 @@ fn puts_removals_and_flushes_at_once_lose_nothing() {
     let archive = world.open().expect("opens");
     check(&archive);
     archive.scrub(false, &Troubles::default()).expect("scrub");
+}
+
+/// An old copy of the catalogue doesn't know that a version was acknowledged whose bytes are damaged now; a later one that is whole tells.
+#[test]
+fn a_damaged_version_that_must_have_been_acknowledged_is_reported_and_a_torn_one_is_not() {
+    for (later_ms, is_reported) in [(0, false), (59_000, false), (61_000, true)] {
+        let home = Home::with(1, 0, |settings| settings.archive.encrypt = false);
+        let damaged = record("damaged", 1, Kind::File, b"these bytes rot", &[]);
+        let mut whole = record("whole", 1, Kind::File, b"and these don't", &[]);
+        whole.created_ms += later_ms;
+        stage(&home, 7, &[(damaged, b"these bytes rot"), (whole, b"and these don't")]);
+        let path = home.path().join("staging/0000000000000007.segment");
+        let mut segment = std::fs::read(&path).expect("read");
+        let at = segment.windows(5).position(|bytes| bytes == b"these").expect("in the clear");
+        segment[at] ^= 1;
+        std::fs::write(&path, segment).expect("written");
+        let archive = home.open();
+        let unlisted = archive.catalogue().unlisted(None, 10).expect("unlisted");
+        let names: Vec<_> = unlisted.iter().map(|version| (version.why, version.known_as.clone())).collect();
+        match is_reported {
+            true => assert_eq!(names, [(Unlisted::Incomplete, Some((ObjectName(b"damaged".to_vec()), 1)))]),
+            false => assert_eq!(names, []),
+        }
+        let listed = rows(&archive).expect("rows");
+        assert!(listed.iter().map(|row| row.record.name.display()).eq(["whole"]), "{later_ms}");
+        let report = archive.scrub(false, &Troubles::default()).expect("scrub");
+        assert_eq!(report.nothing_is_lost(), !is_reported);
+    }
 }

@@ -53,7 +53,7 @@ fn outcome(report: &AttachReport) -> Outcome {
     if no_key || damaged_copy || (incomplete && !report.is_partial()) || !report.unread.is_empty() {
         return Outcome::Troubled;
     }
-    if report.is_partial() { Outcome::Absent } else { Outcome::Good }
+    if report.is_partial() || report.platters == 0 { Outcome::Absent } else { Outcome::Good }
 }
 
 fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
@@ -68,6 +68,12 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
             count(report.platters, "platter", "platters")
         )),
         None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` makes it anew."),
+    }
+    if report.platters == 0 {
+        trouble(
+            "absent: any platter. Nothing on the stores given says how many stores the archive has; if there are others, \
+             `fulgurite store add FOLDER` gives each to it, and `fulgurite catalogue rebuild` reads them",
+        );
     }
     for set in &report.incomplete_sets {
         trouble(&format!(

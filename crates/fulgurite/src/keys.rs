@@ -56,7 +56,9 @@ pub(crate) fn repair(session: &Session, repair: &KeysRepair) -> Result<Outcome> 
     tell(session, &report);
     session.say(&format!("The key store has {}.", count(report.keys, "key", "keys")));
     match &report.without_key {
-        WithoutKey::Named(versions) if versions.is_empty() => session.say("Every encrypted version in the catalogue has its key."),
+        WithoutKey::Known { .. } if report.without_key.count() == 0 => {
+            session.say("Every encrypted version in the catalogue has its key.");
+        }
         WithoutKey::Counted { versions: 0, why } => {
             note(&format!(
                 "the catalogue can't be read ({why}); every encrypted version that was found on platters and in staging has its key"
@@ -105,15 +107,24 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
         note(&format!("{why}; keys of versions that were removed there may have come back"));
     }
     match &report.without_key {
-        WithoutKey::Named(versions) => {
-            for (name, version) in versions {
+        WithoutKey::Known { listed, unlisted } => {
+            for (name, version) in listed {
                 trouble(&format!("no key: {} (version {version})", name.display()));
             }
-            if !versions.is_empty() {
+            if *unlisted > 0 {
+                trouble(&format!("no key: {} that can't be listed without it", count(*unlisted, "version", "versions")));
+            }
+            let without = report.without_key.count();
+            if without > 0 {
                 trouble(&format!(
                     "{} no key; an older or newer copy of the keys may have it",
-                    count(versions.len() as u64, "version has", "versions have")
+                    count(without, "version has", "versions have")
                 ));
+            }
+            if report.listable > 0 {
+                let versions =
+                    count(report.listable, "version that could not be listed has its", "versions that could not be listed have their");
+                note(&format!("{versions} key now; `fulgurite catalogue rebuild` lists what was missing"));
             }
         }
         WithoutKey::Counted { versions: 0, .. } => {}
@@ -143,15 +154,15 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
         })
     });
     let named = match &report.without_key {
-        WithoutKey::Named(versions) => {
+        WithoutKey::Known { listed, .. } => {
             let version = |(name, version): &(ObjectName, u64)| json!({ "name": name_json(name), "version": version });
-            Value::from(versions.iter().map(version).collect::<Vec<_>>())
+            Value::from(listed.iter().map(version).collect::<Vec<_>>())
         }
         WithoutKey::Counted { .. } => Value::Null,
     };
     json!({
         "keys": report.keys, "salvaged": salvaged, "copies": copies, "removed": report.removed, "disputed": report.disputed,
-        "without_key": report.without_key.count(), "without_key_names": named, "unread": report.unread,
+        "without_key": report.without_key.count(), "without_key_names": named, "listable": report.listable, "unread": report.unread,
     })
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::StoreError;
-use fulgurite_archive::{Access, Archive};
+use fulgurite_archive::{Access, Archive, Standing};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::Connection;
 use serde_json::{Value, json};
@@ -159,6 +159,48 @@ struct StoreStatus {
     platters: u64,
 }
 
+fn outcome_of(standing: &Standing) -> Outcome {
+    let Standing { unlisted, unseen_stores, unknown_platters, missing_segments, staging } = standing;
+    let troubled = *unlisted + *unknown_platters + *missing_segments > 0;
+    let absent = if unseen_stores.is_empty() { Outcome::Good } else { Outcome::Absent };
+    let staging = staging.as_ref().map_or(Outcome::Good, |error| match error.hindrance() {
+        None => Outcome::Troubled,
+        hindrance => Outcome::hindered(hindrance),
+    });
+    Outcome::troubled_if(troubled).worst(absent).worst(staging)
+}
+
+/// Says what is wrong beside stores and platters.
+fn say_standing(session: &Session, standing: &Standing) {
+    let Standing { unlisted, unseen_stores, unknown_platters, missing_segments, staging } = standing;
+    if *unlisted > 0 {
+        let count = count(*unlisted, "version exists", "versions exist");
+        session.say(&format!("unlisted  {count} but can't be listed: `fulgurite verify` says why"));
+    }
+    if *unknown_platters > 0 {
+        session.say(&format!(
+            "unknown   {} on the stores that the catalogue doesn't know: it is an old copy. `fulgurite catalogue rebuild` \
+             brings it up to date",
+            count(*unknown_platters, "platter is", "platters are")
+        ));
+    }
+    if !unseen_stores.is_empty() {
+        session.say(&format!(
+            "unseen    {} absent when the catalogue was rebuilt: when back, run `fulgurite catalogue rebuild` again",
+            match unseen_stores.as_slice() {
+                [store] => format!("store {store} was"),
+                stores => format!("stores {} were", stores.join(", ")),
+            }
+        ));
+    }
+    if let Some(error) = staging {
+        session.say(&format!("staging   {error}"));
+    } else if *missing_segments > 0 {
+        session
+            .say(&format!("staging   {} missing: what was staged there is lost", count(*missing_segments, "segment is", "segments are")));
+    }
+}
+
 pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let totals = archive.catalogue().totals()?;
@@ -177,11 +219,13 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
             platters: platters.iter().filter(|platter| platter.place.store == store.name()).count() as u64,
         })
         .collect();
+    let standing = archive.standing()?;
     let outcome = stores
         .iter()
         .filter_map(|store| store.trouble.as_ref())
         .map(|trouble| Outcome::hindered(Some(trouble.hindrance())))
-        .fold(Outcome::troubled_if(unsound > 0), Outcome::worst);
+        .fold(Outcome::troubled_if(unsound > 0), Outcome::worst)
+        .worst(outcome_of(&standing));
     let never = platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64;
     let oldest = platters.iter().filter_map(|platter| platter.health.verified).min();
     // What can't be asked is left out; `status` is about the archive.
@@ -202,6 +246,8 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
                 "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
+                "unlisted": standing.unlisted, "unseen_stores": standing.unseen_stores, "unknown_platters": standing.unknown_platters,
+                "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
                 "oldest_verified": oldest, "never_verified": never, "stores": stores,
                 "server": server.as_ref().map(|working| json!({ "working": working })),
             })
@@ -238,6 +284,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         let told: Vec<String> = oldest.into_iter().chain(never).collect();
         session.say(&format!("verified  {}", told.join("; ")));
     }
+    say_standing(session, &standing);
     if let Some(working) = &server {
         let doing = working.as_ref().map(|working| format!("; `{}` since {} UTC", working.what, time(working.since as i64)));
         session.say(&format!("server    running{}", doing.unwrap_or_default()));

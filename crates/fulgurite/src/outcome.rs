@@ -45,6 +45,7 @@ impl Outcome {
             }
             match cause.downcast_ref::<ArchiveError>() {
                 Some(ArchiveError::Unreachable(unreachable)) => return Some(unreachable.hindrance()),
+                Some(ArchiveError::Staging(error)) => return error.hindrance(),
                 Some(_) => return None,
                 None => {}
             }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::unread::{Hindrance, NoPlatter};
 use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
-use fulgurite_archive::{Access, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
+use fulgurite_archive::{Access, NOWHERE, ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport, UnknownPlatter};
 use fulgurite_format::{Frames, decode_record};
 use serde_json::{Value, json};
 
@@ -271,7 +271,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
             Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
             Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
-            Ok(store) if *store != row.place.store => PlatterState::Elsewhere,
+            Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
             Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
             // It was missing when it was last looked for, and has come back since.
             Ok(_) => PlatterState::Sound,

@@ -507,6 +507,10 @@ pub trait Catalogue: Send {
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
     /// Whether a rebuild left the platter out.
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError>;
+    /// Notes that the folder of staging has its mark. From then on, a folder without one isn't it.
+    fn note_staging_mark(&mut self) -> Result<(), CatalogueError>;
+    /// Whether that was noted.
+    fn is_staging_marked(&mut self) -> Result<bool, CatalogueError>;
 
     /// Looks for damage inside the catalogue itself.
     fn check(&mut self) -> Result<(), CatalogueError>;

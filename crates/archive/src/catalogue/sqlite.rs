@@ -308,6 +308,19 @@ impl Catalogue for SqliteCatalogue {
         self.look("look a platter up", |connection| unlisted::is_left_out(connection, platter))
     }
 
+    fn note_staging_mark(&mut self) -> Result<(), CatalogueError> {
+        self.change("note the mark of staging", |connection| {
+            connection.execute("INSERT INTO staging_mark (one) VALUES (1) ON CONFLICT DO NOTHING", [])?;
+            Ok(())
+        })
+    }
+
+    fn is_staging_marked(&mut self) -> Result<bool, CatalogueError> {
+        self.look("look the mark of staging up", |connection| {
+            Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM staging_mark)", [], |row| row.get(0))?)
+        })
+    }
+
     fn check(&mut self) -> Result<(), CatalogueError> {
         self.read("check itself", check::check)
     }

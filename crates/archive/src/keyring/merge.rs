@@ -23,7 +23,7 @@ use fulgurite_format::{MasterKey, WrappedKey};
 use super::removed::each_version;
 use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, lock, read_master_key, read_settings, write_new};
-use crate::catalogue::SqliteCatalogue;
+use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::settings::Settings;
@@ -150,7 +150,11 @@ pub(crate) fn bring_together(
     };
     report.keys = store.len()?;
     report.without_key = match &mut catalogue {
-        Some(catalogue) => WithoutKey::Named(without_key(catalogue, &mut store)?),
+        Some(catalogue) => {
+            let (unlisted, listable) = unlisted_without_key(catalogue, &mut store)?;
+            report.listable = listable;
+            WithoutKey::Known { listed: without_key(catalogue, &mut store)?, unlisted }
+        }
         None => {
             let mut versions = 0;
             for id in removed.sealed() {
@@ -202,6 +206,23 @@ fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> R
         Ok(())
     })?;
     Ok(without)
+}
+
+/// How many unlisted versions a key store has no key for, and how many that wanted one have it.
+fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<(u64, u64), ArchiveError> {
+    const PAGE: usize = 1_000;
+    let (mut without, mut with, mut after) = (0, 0, None);
+    loop {
+        let page = catalogue.unlisted(after, PAGE)?;
+        let Some(last) = page.last() else { return Ok((without, with)) };
+        after = Some(last.id);
+        for version in page.iter().filter(|version| version.why == Unlisted::NoKey) {
+            match store.get(version.id)? {
+                None => without += 1,
+                Some(_) => with += 1,
+            }
+        }
+    }
 }
 
 impl Copies {

@@ -130,6 +130,8 @@ pub struct KeyringReport {
     pub disputed: u64,
     /// Versions without a key.
     pub without_key: WithoutKey,
+    /// Versions that could not be listed for want of a key and have it now; a rebuild lists them.
+    pub listable: u64,
     /// Where tombstones could not be looked for, a sentence each: keys of versions that were removed there may have come back.
     pub unread: Vec<String>,
     /// File tables among them.
@@ -175,8 +177,13 @@ pub struct CopyReport {
 /// Versions whose bytes may be fine and whose key is nowhere.
 #[derive(Debug)]
 pub enum WithoutKey {
-    /// By name and number, as the catalogue has them.
-    Named(Vec<(ObjectName, u64)>),
+    /// As the catalogue knows them.
+    Known {
+        /// Those that are listed, by name and number.
+        listed: Vec<(ObjectName, u64)>,
+        /// How many can't be listed, because their record can't be opened either.
+        unlisted: u64,
+    },
     /// The catalogue can't be read; this many were found on platters and in staging.
     Counted {
         /// How many.
@@ -191,7 +198,7 @@ impl WithoutKey {
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
-            Self::Named(versions) => versions.len() as u64,
+            Self::Known { listed, unlisted } => listed.len() as u64 + unlisted,
             Self::Counted { versions, .. } => *versions,
         }
     }
@@ -199,6 +206,6 @@ impl WithoutKey {
 
 impl Default for WithoutKey {
     fn default() -> Self {
-        Self::Named(Vec::new())
+        Self::Known { listed: Vec::new(), unlisted: 0 }
     }
 }

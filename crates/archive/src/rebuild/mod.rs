@@ -100,13 +100,14 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     let fresh = home.join(format!("{CATALOGUE_FILE}.rebuilding"));
     remove_database(&fresh)?;
     let id = settings.archive.id;
+    let staging = home.join(&settings.staging.path);
     // The fresh catalogue last: without keys there is nothing to begin.
     let parts = Parts {
         keys: Box::new(open_keys(home, id)?),
         readers: Readers::default(),
         master_key: read_master_key(&home.join(&settings.archive.master_key))?,
         catalogue: Box::new(SqliteCatalogue::create(&fresh, id)?),
-        staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
+        staging: Arc::new(FolderVolume::new(&staging)),
         stores: folder_stores(home, &settings),
         settings,
     };
@@ -119,15 +120,22 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         // A rebuild that was cut short while it replaced the catalogue left the earlier one under this name.
         let aside = with_suffix(&catalogue, ".old");
         let known = [&catalogue, &aside].into_iter().find(|path| path.exists());
+        let mut is_damaged = false;
         let mut earlier = match known.map(|path| SqliteCatalogue::open_read_only(path, id)).transpose() {
             Ok(earlier) => earlier,
             Err(error @ CatalogueError::Damaged { .. }) => {
                 note_unreadable(&error, watcher);
-                return Ok((archive.rebuild(watcher)?, true));
+                is_damaged = true;
+                None
             }
             Err(error) => return Err(error.into()),
         };
-        archive.rebuild_from(earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue), watcher)
+        archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
+        let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
+        let (report, keeps_old) = archive.rebuild_from(earlier, watcher)?;
+        archive.staging().mark()?;
+        archive.catalogue().note_staging_mark()?;
+        Ok((report, keeps_old || is_damaged))
     };
     let (mut report, keeps_old) = match rebuild() {
         Ok(done) => done,
@@ -413,7 +421,49 @@ impl Archive {
         let ends: Vec<SegmentEnd> = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
         self.catalogue().record_segment_ends(&ends)?;
         report.deleted += scanned.removed + deleted.len() as u64;
+        self.destroy_keys_of_removed(&tombstones)?;
         Ok((report, keeps_earlier))
+    }
+
+    /// Destroys keys that were imported while the tombstones of their versions were out of sight.
+    fn destroy_keys_of_removed(&self, tombstones: &HashMap<VersionId, u64>) -> Result<(), ArchiveError> {
+        let mut back = Vec::new();
+        for &id in tombstones.keys() {
+            if self.keys().get(id)?.is_some() {
+                back.push(id);
+            }
+        }
+        if !back.is_empty() {
+            self.keys().destroy(&back)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the folder of staging is there, or that the operator gave it up. A folder without
+    /// a mark is taken for staging if it has segments, or if the earlier catalogue knows of none.
+    fn find_staging(
+        &self,
+        earlier: Option<&mut SqliteCatalogue>,
+        unseen: UnseenStores,
+        folder: &Path,
+        watcher: &dyn Watcher,
+    ) -> Result<(), ArchiveError> {
+        let staging = self.staging();
+        if staging.is_marked()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
+            return Ok(());
+        }
+        let had_none = match earlier {
+            Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
+            None => false,
+        };
+        if !had_none {
+            let absent = staging.absent();
+            if unseen == UnseenStores::Refuse {
+                return Err(absent.into());
+            }
+            watcher.trouble(Trouble::Note { text: &absent.to_string() });
+        }
+        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))
     }
 
     /// The stores that can't be looked into.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 
-use fulgurite_domain::VersionId;
+use fulgurite_domain::{ObjectName, VersionId};
 use fulgurite_format::{RecordHead, RecordKind, SegmentError, SegmentHead, scan_segment, stored_bytes};
 
 use super::{BATCH, OpenedRecord};
@@ -26,7 +26,21 @@ pub(super) struct Scanned {
     pub(super) tombstones: HashMap<VersionId, u64>,
     /// Versions whose tombstone is in these segments too.
     pub(super) removed: u64,
+    /// When the incomplete ones were put, in milliseconds since 1970.
+    incomplete_since: HashMap<VersionId, u64>,
 }
+
+impl Scanned {
+    /// Whether an incomplete version must have been acknowledged: another that was put a good while
+    /// later is complete, and a commit syncs everything that was appended before it.
+    fn was_acknowledged(&self, incomplete: VersionId) -> bool {
+        let since = self.incomplete_since.get(&incomplete).copied().unwrap_or(0);
+        self.versions.iter().any(|version| version.record.created_ms > since.saturating_add(LONGEST_COMMIT_MS))
+    }
+}
+
+/// No put is appended and still unsynced for that long.
+const LONGEST_COMMIT_MS: u64 = 60_000;
 
 /// What staging holds of a version.
 #[derive(Default)]
@@ -43,6 +57,14 @@ impl StagedParts {
         segments.dedup();
         segments
     }
+}
+
+/// Why a staged version can't be listed.
+struct Unlistable {
+    why: Unlisted,
+    /// Its name and number, where the record can be read.
+    known_as: Option<(ObjectName, u64)>,
+    created_ms: u64,
 }
 
 /// Whether an object record is of interest, by its segment and where it lies there.
@@ -80,7 +102,10 @@ impl Archive {
             parts.data.sort_by_key(|data| data.stored_offset);
             match self.staged_version(id, &parts, watcher)? {
                 Ok(version) => scanned.versions.push(version),
-                Err((why, known_as)) => {
+                Err(Unlistable { why, known_as, created_ms }) => {
+                    if why == Unlisted::Incomplete {
+                        scanned.incomplete_since.insert(id, created_ms);
+                    }
                     let segments = parts.segments();
                     scanned.unlisted.push(UnlistedVersion { id, why, stored_bytes: head.offset, known_as, segments });
                 }
@@ -90,25 +115,27 @@ impl Archive {
     }
 
     /// The version that these parts are, or why it can't be listed.
-    #[allow(clippy::type_complexity)]
     fn staged_version(
         &self,
         id: VersionId,
         parts: &StagedParts,
         watcher: &dyn Watcher,
-    ) -> Result<Result<NewVersion, (Unlisted, Option<(fulgurite_domain::ObjectName, u64)>)>, ArchiveError> {
+    ) -> Result<Result<NewVersion, Unlistable>, ArchiveError> {
         let (head, segment) = parts.record.expect("the caller has looked");
         let record_place = StagedPlace { segment, offset: head.payload_position(), bytes: head.payload_bytes, crc64: head.crc64 };
         let mut payload = Vec::new();
         self.staging().read(record_place, &mut payload)?;
         let record = match self.open_record(id, head.sealed, &payload, watcher)? {
             OpenedRecord::Record(record) => record,
-            OpenedRecord::NoKey => return Ok(Err((Unlisted::NoKey, None))),
-            OpenedRecord::Unreadable => return Ok(Err((Unlisted::UnreadableRecord, None))),
+            OpenedRecord::NoKey => return Ok(Err(Unlistable { why: Unlisted::NoKey, known_as: None, created_ms: 0 })),
+            OpenedRecord::Unreadable => {
+                return Ok(Err(Unlistable { why: Unlisted::UnreadableRecord, known_as: None, created_ms: 0 }));
+            }
         };
         let end = parts.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then_some(end + u64::from(data.place.bytes)));
         if end != Some(head.offset) || stored_bytes(record.size) != head.offset {
-            return Ok(Err((Unlisted::Incomplete, Some((record.name, record.version)))));
+            let known_as = Some((record.name, record.version));
+            return Ok(Err(Unlistable { why: Unlisted::Incomplete, known_as, created_ms: record.created_ms }));
         }
         let data = parts.data.clone();
         Ok(Ok(NewVersion { id, record, sealed: head.sealed, stored_bytes: head.offset, record_place, data }))
@@ -175,9 +202,13 @@ impl Archive {
         }
         let known: Vec<VersionId> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
         let is_removed = |id: &VersionId| known.binary_search(id).is_ok();
+        let mut unlisted = std::mem::take(&mut scanned.unlisted);
+        unlisted.retain(|version| {
+            let is_torn = version.why == Unlisted::Incomplete && !scanned.was_acknowledged(version.id);
+            !is_torn && !is_removed(&version.id)
+        });
+        scanned.unlisted = unlisted;
         scanned.versions.retain(|version| !is_removed(&version.id));
-        // What is incomplete was never acknowledged.
-        scanned.unlisted.retain(|version| !is_removed(&version.id) && version.why != Unlisted::Incomplete);
         // Where what stays ends in each tail.
         let mut kept: HashMap<u64, u64> = tails.iter().map(|segment| (*segment, ends[segment])).collect();
         for version in &scanned.versions {

@@ -66,6 +66,8 @@ pub struct PlatterFinding {
     pub store: String,
     /// Why nothing of it could be read.
     pub gone: Option<NoPlatter>,
+    /// Whether it was found on `store` now, and had been nowhere when the catalogue was rebuilt.
+    pub turned_up: bool,
     /// Another store that it is on.
     pub elsewhere: Option<String>,
     /// Whether its own store could be looked at, which it need not be where the platter is elsewhere.
@@ -94,6 +96,7 @@ impl PlatterFinding {
             position,
             store: place.store.clone(),
             gone: None,
+            turned_up: false,
             elsewhere: None,
             own_store_is_there: true,
             lost_sectors: 0,

@@ -142,7 +142,7 @@ fn a_limit_counts_what_is_staged() {
 }
 
 #[test]
-fn a_reader_finds_what_another_process_staged_under_a_number_that_was_released() {
+fn a_number_that_was_released_is_not_used_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = || Staging::new(Arc::new(FolderVolume::new(folder.path())), ArchiveId([1; 16]), 1 << 20);
     let stage = |payload: &[u8]| {
@@ -155,8 +155,11 @@ fn a_reader_finds_what_another_process_staged_under_a_number_that_was_released()
     };
     let reader = open();
     let mut payload = Vec::new();
+    let mut last = 0;
     for content in [&b"old"[..], b"new", b"newer, and longer"] {
         let place = stage(content);
+        assert!(place.segment > last, "an old copy of the catalogue would take one segment for the other");
+        last = place.segment;
         reader.read(place, &mut payload).expect("read");
         assert_eq!(payload, content);
         open().release(|| Ok::<_, StagingError>(Vec::new())).expect("released");

@@ -12,8 +12,9 @@ use fulgurite_codec::AlignedBytes;
 use fulgurite_domain::{ArchiveId, PlatterId};
 use fulgurite_glass::PlatterSource;
 
-use super::layout::{self, MARK, MARK_BYTES, PLATTERS, file_name, part_name};
+use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use crate::mark::{read_mark, write_mark};
 use crate::volume::{PIECE_BYTES, Volume, VolumeFile, new_piece};
 
 /// A store in a folder.
@@ -47,20 +48,7 @@ impl FolderStore {
     }
 
     fn read_mark(&self) -> Result<Option<String>, StoreError> {
-        let file = match self.volume.open(MARK) {
-            Ok(file) => file,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-            Err(error) => return Err(self.io(error)),
-        };
-        let mut bytes = vec![0; MARK_BYTES];
-        let mut read = 0;
-        while read < bytes.len() {
-            match file.read_at(read as u64, &mut bytes[read..]).map_err(|error| self.io(error))? {
-                0 => break,
-                more => read += more,
-            }
-        }
-        Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
+        read_mark(&*self.volume, MARK).map_err(|error| self.io(error))
     }
 }
 
@@ -83,17 +71,7 @@ impl PlatterStore for FolderStore {
         }
         let write = || {
             self.volume.create_directory(PLATTERS)?;
-            let part = format!("{MARK}.part");
-            match self.volume.remove(&part) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let file = self.volume.create(&part)?;
-            file.write_at(0, self.mark_text().as_bytes())?;
-            file.sync()?;
-            // Whole or not at all, so that what was cut short can be tried again.
-            self.volume.rename(&part, MARK)?;
-            self.volume.sync_directory("")
+            write_mark(&*self.volume, MARK, &self.mark_text())
         };
         write().map_err(|error| self.io(error))
     }

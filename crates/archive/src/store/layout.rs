@@ -11,8 +11,6 @@ use fulgurite_domain::{ArchiveId, PlatterId};
 use super::{PlatterStore, StoreError};
 
 pub(super) const MARK: &str = "fulgurite-store";
-/// Longer than any mark, so that a foreign file isn't read whole.
-pub(super) const MARK_BYTES: usize = 4_096;
 pub(super) const PLATTERS: &str = "platters";
 
 pub(super) fn mark_text(archive: ArchiveId, store: &str) -> String {

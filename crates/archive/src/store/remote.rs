@@ -32,8 +32,9 @@ use opendal::options::CopyOptions;
 use opendal::{ErrorKind, Operator, Writer};
 use tokio::runtime::{Builder, Runtime};
 
-use super::layout::{self, MARK, MARK_BYTES, PLATTERS, file_name, part_name};
+use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
+use crate::mark::MARK_BYTES;
 
 /// A store behind a network.
 pub struct RemoteStore {

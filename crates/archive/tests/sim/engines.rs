@@ -148,6 +148,12 @@ impl Catalogue for FaultyCatalogue {
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError> {
         self.change("leave_out", |engine| engine.leave_out(platters))
     }
+    fn note_staging_mark(&mut self) -> Result<(), CatalogueError> {
+        self.change("note_staging_mark", |engine| engine.note_staging_mark())
+    }
+    fn is_staging_marked(&mut self) -> Result<bool, CatalogueError> {
+        self.engine.is_staging_marked()
+    }
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError> {
         self.engine.is_left_out(platter)
     }

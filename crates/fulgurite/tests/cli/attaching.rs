@@ -89,6 +89,9 @@ fn with_a_store_absent_the_rest_comes_back_and_the_store_can_join_later() {
     assert!(ran.err.contains("absent: 1 of the 3 platters of set") && ran.err.contains("the settings call it absent-1"), "{ran:?}");
     all_is_back(&place);
     assert_ne!(place.run(&["-A", "b", "status"]).status, 0);
+    let verified = place.run(&["-A", "b", "verify", "--objects"]);
+    assert!(verified.status == 3 && verified.text().contains("absent-1"), "{verified:?}");
+    assert!(!verified.text().contains("store ?"), "{verified:?}");
     place.write("moved/fulgurite-store", place.read("d3/fulgurite-store"));
     // Two of them, so that the set has all three platters.
     place.write("new/1", noise(3, 1_000_000));
@@ -116,6 +119,30 @@ fn with_more_stores_absent_than_a_set_can_do_without_nothing_is_called_lost() {
     }
     place.good(&["-A", "b", "catalogue", "rebuild"]);
     all_is_back(&place);
+}
+
+#[test]
+fn a_store_that_joins_later_needs_no_scrub() {
+    let place = lost();
+    let ran = place.run(&attach(&["d1", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
+    assert_eq!(ran.status, 3, "{ran:?}");
+    place.good(&["-A", "b", "store", "add", "d2"]);
+    let platters = place.run(&["-A", "b", "platters"]);
+    assert!(!platters.text().contains("ELSEWHERE") && !platters.text().contains("MISSING"), "{platters:?}");
+    place.run(&["-A", "b", "verify"]);
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    place.good(&["-A", "b", "status"]);
+}
+
+#[test]
+fn stores_without_any_platter_make_no_archive_that_looks_whole() {
+    let place = Place::new(2, &["--clear-text"]);
+    place.write("file", b"staged only");
+    place.good(&["put", "file"]);
+    fs::rename(place.path("a"), place.path("was")).expect("renamed");
+    let ran = place.run(&attach(&["d1"], &[]));
+    assert!(ran.status == 3 && ran.err.contains("absent: any platter"), "{ran:?}");
 }
 
 #[test]

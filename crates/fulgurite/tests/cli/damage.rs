@@ -156,8 +156,7 @@ fn damage_in_staging_is_reported() {
     place.write("bad", noise(2, 100_000));
     place.good(&["put", "good"]);
     place.good(&["put", "bad"]);
-    let mut segments: Vec<_> = fs::read_dir(place.path("a/staging")).expect("staging").map(|entry| entry.expect("there").path()).collect();
-    segments.sort();
+    let segments = place.segments();
     OpenOptions::new().write(true).open(&segments[1]).expect("opens").write_all_at(b"damaged", 50_000).expect("written");
     let verified = place.run(&["verify"]);
     verified.fails_with(1, "lost: bad (version 1)");

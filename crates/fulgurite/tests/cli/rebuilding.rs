@@ -25,7 +25,7 @@ fn a_staged_object_whose_key_is_missing_is_kept_until_its_key_is_back() {
     place.write("c", noise(1, 100_000));
     place.good(&["put", "c"]);
     place.good(&["keys", "export", "--plain", "fresh"]);
-    let segments = || fs::read_dir(place.path("a/staging")).expect("staging").count();
+    let segments = || place.segments().len();
     let staged = segments();
     lose_keys(&place, "stale");
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
@@ -230,4 +230,59 @@ fn versions_whose_keys_are_lost_for_good_can_be_given_up() {
         place.good(&["catalogue", "rebuild"]);
         place.good(&["flush"]);
     }
+}
+
+#[test]
+fn a_key_that_came_back_with_an_old_file_goes_again_with_the_next_rebuild() {
+    let place = Place::new(3, &[]);
+    place.write("kept", b"kept");
+    place.write("removed", b"removed");
+    place.good(&["put", "kept", "removed", "--flush"]);
+    let old = place.read("a/keys.db");
+    place.good(&["rm", "removed"]);
+    place.good(&["flush"]);
+    place.write("a/keys.db", &old);
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["keys", "export", "--plain", "after"]);
+    let imported = place.good(&["keys", "import", "after", "--json"]).json();
+    assert_eq!(imported["keys"], 1, "{imported}");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn an_import_counts_versions_that_cannot_be_listed_for_want_of_a_key() {
+    let place = with_stale_keys();
+    place.write("c", b"after the export");
+    place.good(&["put", "c"]);
+    place.good(&["keys", "export", "--plain", "fresh"]);
+    lose_keys(&place, "stale");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    place.run(&["catalogue", "rebuild"]).fails_with(1, "no key");
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("1 version exists but can't be listed"), "{status:?}");
+    place.run(&["keys", "import", "stale"]).fails_with(1, "1 version that can't be listed");
+    let imported = place.good(&["keys", "import", "fresh"]);
+    assert!(imported.err.contains("1 version that could not be listed has its key now"), "{imported:?}");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["status"]);
+    assert_eq!(place.good(&["get", "c", "-"]).out, b"after the export");
+}
+
+#[test]
+fn status_tells_of_platters_that_the_catalogue_does_not_know() {
+    let place = Place::new(2, &[]);
+    let files = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
+    let old: Vec<_> = files.iter().map(|file| fs::read(place.path(format!("a/{file}"))).ok()).collect();
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    for (file, content) in files.iter().zip(old) {
+        let _ = fs::remove_file(place.path(format!("a/{file}")));
+        if let Some(content) = content {
+            place.write(format!("a/{file}"), content);
+        }
+    }
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("that the catalogue doesn't know"), "{status:?}");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["status"]);
 }

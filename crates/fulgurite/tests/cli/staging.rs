@@ -36,7 +36,7 @@ fn a_tree_larger_than_staging_is_stored_with_flush() {
     assert!(put["flush"]["sets"].as_u64() >= Some(3), "{put}");
     place.good(&["get", "tree", "out"]);
     assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
-    assert_eq!(std::fs::read_dir(place.path("a/staging")).expect("staging").count(), 0);
+    assert_eq!(place.segments().len(), 0);
 }
 
 #[test]
@@ -92,4 +92,79 @@ fn a_file_larger_than_staging_is_named_and_the_others_are_stored() {
     ran.fails_with(1, "not stored: tree/2: it needs 178");
     assert_eq!(place.good(&["ls"]).text(), "tree/1\ntree/3\n");
     place.run(&["put", "tree"]).fails_with(1, "is full: 178");
+}
+
+/// An archive with one object archived and one staged.
+fn with_both() -> Place {
+    let place = Place::new(2, &[]);
+    place.write("archived", b"on platters");
+    place.write("staged", b"in staging");
+    place.good(&["put", "archived", "--flush"]);
+    place.good(&["put", "staged"]);
+    place
+}
+
+#[test]
+fn staging_that_is_not_mounted_is_absent_and_nothing_is_called_lost() {
+    let place = with_both();
+    for mount_point_is_there in [true, false] {
+        std::fs::rename(place.path("a/staging"), place.path("unmounted")).expect("renamed");
+        if mount_point_is_there {
+            std::fs::create_dir(place.path("a/staging")).expect("a folder");
+        }
+        let before = place.fingerprint(&["unmounted"]);
+        for arguments in [
+            &["verify"][..],
+            &["scrub"],
+            &["flush"],
+            &["put", "archived", "--again"],
+            &["rm", "archived"],
+            &["get", "staged", "-"],
+            &["catalogue", "rebuild"],
+        ] {
+            let ran = place.run(arguments);
+            ran.fails_with(3, "is absent: no mark of this archive is in it");
+            assert!(!ran.text().contains("lost") && !ran.err.contains("lost:"), "{ran:?}");
+        }
+        let status = place.run(&["status"]);
+        assert!(status.status == 3 && status.text().contains("is absent: no mark"), "{status:?}");
+        assert_eq!(place.good(&["get", "archived", "-"]).out, b"on platters");
+        assert_eq!(place.fingerprint(&["unmounted"]), before);
+        let _ = std::fs::remove_dir(place.path("a/staging"));
+        std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
+        place.good(&["verify", "--objects"]);
+        assert_eq!(place.good(&["get", "staged", "-"]).out, b"in staging");
+    }
+}
+
+#[test]
+fn staging_that_is_gone_for_good_is_given_up_only_when_told_and_what_was_in_it_is_named() {
+    let place = with_both();
+    std::fs::rename(place.path("a/staging"), place.path("gone")).expect("renamed");
+    let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
+    rebuilt.fails_with(1, "staged");
+    place.run(&["verify"]).fails_with(1, "staged");
+    place.run(&["status"]).fails_with(1, "");
+    place.write("next", b"next");
+    place.good(&["put", "next", "--flush"]);
+    // It turns up after all.
+    std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
+    std::fs::rename(place.path("gone"), place.path("a/staging")).expect("renamed");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
+    for (name, content) in [("archived", &b"on platters"[..]), ("staged", b"in staging"), ("next", b"next")] {
+        assert_eq!(place.good(&["get", name, "-"]).out, content, "{name}");
+    }
+}
+
+#[test]
+fn a_segment_that_is_gone_from_staging_is_lost_and_not_absent() {
+    let place = with_both();
+    for segment in place.segments() {
+        std::fs::remove_file(segment).expect("removed");
+    }
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("1 segment is missing"), "{status:?}");
+    place.run(&["verify"]).fails_with(1, "needs staging segment");
+    place.run(&["get", "staged", "-"]).fails_with(1, "staged");
 }

@@ -129,6 +129,14 @@ impl Place {
         }
     }
 
+    /// Segments in the staging folder of archive `a`.
+    pub(crate) fn segments(&self) -> Vec<PathBuf> {
+        let listed = fs::read_dir(self.path("a/staging")).expect("staging").map(|entry| entry.expect("an entry").path());
+        let mut segments: Vec<_> = listed.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect();
+        segments.sort();
+        segments
+    }
+
     /// The platters as `platters --json` has them, in order of set and position.
     pub(crate) fn platters(&self) -> Vec<Platter> {
         let field = |row: &Value, name: &str| row[name].as_str().expect("text").to_owned();

@@ -31,3 +31,9 @@ CREATE TABLE segment_end (
     end_offset BIGINT NOT NULL,
     row_check BIGINT NOT NULL
 );
+
+-- A row says that the folder of staging was marked, so that one without a mark is not it: its disk
+-- isn't mounted.
+CREATE TABLE staging_mark (
+    one BIGINT PRIMARY KEY
+);

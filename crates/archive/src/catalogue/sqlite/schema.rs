@@ -43,6 +43,7 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
      NULL AS number, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW unlisted_segment AS SELECT NULL AS id, NULL AS segment, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW left_out AS SELECT NULL AS platter, NULL AS row_check WHERE 0; \
+     CREATE TEMP VIEW staging_mark AS SELECT NULL AS one WHERE 0; \
      CREATE TEMP VIEW segment_end AS SELECT NULL AS number, NULL AS end_offset, NULL AS row_check WHERE 0;";
 
 /// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is

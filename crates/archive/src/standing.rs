@@ -1,0 +1,59 @@
+//! How an archive stands, as far as a look without reading content tells.
+
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::Unlisted;
+use crate::staging::StagingError;
+
+/// What is wrong with an archive beside its stores and platters.
+#[derive(Debug, Default)]
+pub struct Standing {
+    /// Versions and file tables that exist and can't be listed.
+    pub unlisted: u64,
+    /// Stores that the last rebuild of the catalogue could not look into.
+    pub unseen_stores: Vec<String>,
+    /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
+    pub unknown_platters: u64,
+    /// Staging segments that the catalogue needs and that are gone.
+    pub missing_segments: u64,
+    /// Why staging can't be used.
+    pub staging: Option<StagingError>,
+}
+
+impl Archive {
+    /// Looks at what the catalogue says of itself, and at whether staging and stores agree with it.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn standing(&self) -> Result<Standing, ArchiveError> {
+        let mut standing = Standing { unknown_platters: self.strangers()?.len() as u64, ..Standing::default() };
+        self.each_unlisted(&mut |version| match (version.why, &version.known_as) {
+            (Unlisted::UnseenStore, Some((name, _))) => standing.unseen_stores.push(name.display()),
+            (Unlisted::UnseenStore, None) => {}
+            _ => standing.unlisted += 1,
+        })?;
+        let used = self.catalogue().segments_in_use()?;
+        match self.staging_segments()? {
+            Err(error) => standing.staging = Some(error),
+            Ok(there) => {
+                let is_missing = |segment: &u64| there.binary_search(segment).is_err();
+                if used.iter().any(is_missing) {
+                    // Another process may have released some in between.
+                    let still_used = self.catalogue().segments_in_use()?;
+                    let is_needed = |segment: &&u64| is_missing(segment) && still_used.binary_search(segment).is_ok();
+                    standing.missing_segments = used.iter().filter(is_needed).count() as u64;
+                }
+            }
+        }
+        Ok(standing)
+    }
+
+    /// The segments in staging, or why it can't be used.
+    fn staging_segments(&self) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
+        let is_known = self.catalogue().is_staging_marked()?;
+        Ok(match self.staging().is_marked() {
+            Ok(false) if is_known => Err(self.staging().absent()),
+            Ok(_) => self.staging().segments(),
+            Err(error) => Err(error),
+        })
+    }
+}
