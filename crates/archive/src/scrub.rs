@@ -7,6 +7,7 @@
 
 mod finding;
 mod one;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{Loaded, NoPlatter, Presence, Unread};
 use crate::watch::{OutOfReach, Trouble, Watcher, go_on};
+
+use shared::SharedNumbers;
 
 pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
 
@@ -65,14 +68,20 @@ impl Archive {
         Ok(report)
     }
 
-    /// Opens the key of every encrypted version. Without it, the best of platters is of no use.
+    /// Opens the key of every encrypted version: without its key a version is lost, however sound its platters are. Looks for shared version numbers
+    /// on the way.
     fn scrub_keys(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         watcher.stage("opening keys", None);
+        let mut shared = SharedNumbers::default();
         let mut after = None;
         loop {
             let page = self.catalogue().list(b"", crate::catalogue::Versions::All, after.as_ref(), PAGE)?;
-            let Some(last) = page.last() else { return Ok(()) };
+            let Some(last) = page.last() else {
+                report.shared_numbers = shared.count();
+                return Ok(());
+            };
             after = Some(After::row(last));
+            page.iter().for_each(|row| shared.take(row, watcher));
             for row in page.iter().filter(|row| row.sealed) {
                 let why = match self.keys().get(row.id) {
                     Ok(None) => "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy".to_owned(),
@@ -131,6 +140,7 @@ impl Archive {
         }
         note_shared_stores(set, watcher);
         report.platters += findings.len() as u64;
+        report.platters_read += findings.iter().filter(|finding| finding.was_read(set.geometry)).count() as u64;
         report.unsound.extend(findings.iter().filter(|finding| !finding.is_sound()).cloned());
         let mut reader = SetReader::new(self.rebuilding(), self.threads());
         if let Some(replace) = repair {
@@ -229,7 +239,7 @@ impl Archive {
                         }
                     }
                 }
-                report.bytes += geometry.track_stride() as u64;
+                report.bytes += (geometry.track_stride() as u64).saturating_sub(refused * geometry.sector_stride() as u64);
                 watcher.done(0, geometry.track_stride() as u64);
                 if watcher.is_stopped() {
                     return;

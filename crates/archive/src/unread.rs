@@ -38,7 +38,7 @@ impl fmt::Display for Hindrance {
 }
 
 /// Why a platter gives nothing at all.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 pub enum NoPlatter {
     /// Its store isn't there.
     #[error("{why}")]
@@ -67,7 +67,7 @@ pub enum NoPlatter {
 }
 
 /// A store that nothing can be read of.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AwayStore {
     /// The store.
     pub store: String,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
 
 const EXIT_STATUS: &str = "\
@@ -14,8 +15,8 @@ Exit status:
   4  nothing is known to be lost, but something that is there could not be read
 Of several, 1 comes before 4, and 4 before 3.
 
-With --json, standard output has results only, and each line on standard error is JSON too: \
-{\"error\": ..., \"status\": N} where a command failed; notes and troubles have a member \"kind\".";
+With --json, standard output has results only, and each line on standard error is JSON too. Where the exit status isn't 0, the last of \
+them is {\"error\": ..., \"status\": N}; notes and troubles have a member \"kind\".";
 
 /// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction inside sectors, tracks,
 /// platters and platter-sets.
@@ -192,11 +193,14 @@ pub(crate) struct Get {
     #[arg(value_name = "DESTINATION")]
     pub(crate) destination: Option<PathBuf>,
     /// Everything, into the folder given
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "range"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "id", "range"])]
     pub(crate) all: Option<PathBuf>,
     /// This version instead of the newest
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u64>,
+    /// The version whose identifier begins so; `ls --versions --json` shows identifiers
+    #[arg(long, value_name = "ID", conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) id: Option<String>,
     /// Only these bytes: FIRST-LAST counting from 0, FIRST-, or -COUNT for the last ones
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<ByteRange>,
@@ -216,8 +220,8 @@ pub(crate) struct Rm {
     /// Only this version
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub(crate) version: Option<u64>,
-    /// Only the version with this identifier, or one that begins with it; `ls --versions --json` shows identifiers
-    #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"])]
+    /// Only the version whose identifier begins so; `ls --versions --json` shows identifiers
+    #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"], value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
     /// Also what is under retention in governance mode. Compliance mode and legal hold hold against everybody
     #[arg(long)]

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::args::{ByteRange, Get};
 use crate::diagnostics;
-use crate::list::name_of;
+use crate::list::{name_of, nothing_stored, one_chosen};
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session};
@@ -32,30 +32,33 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     let name = name_of(argument);
     let shown = ObjectName(name.clone()).display();
     let versions = archive.catalogue().versions_of(&ObjectName(name.clone()))?;
-    let version = match get.version {
-        Some(number) => {
-            let found = versions.iter().find(|row| row.record.version == number).cloned();
-            Some(found.ok_or_else(|| match versions.len() {
-                0 => anyhow!("nothing is stored as {shown}"),
-                _ => anyhow!("{shown} has no version {number}; `fulgurite ls --versions` lists them"),
-            })?)
-        }
-        None => versions.into_iter().next(),
+    let latest = archive.catalogue().latest_number(&ObjectName(name.clone()))?;
+    let version = match (get.version, &get.id) {
+        (None, None) => versions.into_iter().next(),
+        (number, id) => Some(chosen(&archive, versions, &ObjectName(name.clone()), number, id.as_deref())?),
     };
+    let is_chosen = get.version.is_some() || get.id.is_some();
     let kind = version.as_ref().map(|row| row.record.kind);
-    if let (Some(number), Some(Kind::DeletionMarker)) = (get.version, kind) {
+    if let (true, Some(row), Some(Kind::DeletionMarker)) = (is_chosen, &version, kind) {
+        let number = row.record.version;
         bail!("version {number} of {shown} is a deletion marker, without content; `fulgurite ls --versions` shows earlier versions");
+    }
+    if let Some((row, latest)) = version.as_ref().zip(latest).filter(|(row, latest)| !is_chosen && *latest > row.record.version) {
+        let number = row.record.version;
+        diagnostics::note(&format!(
+            "version {number} of {shown} is not the newest: version {latest} exists and can't be listed; `fulgurite verify` says why"
+        ));
     }
     let below = [&name[..], b"/"].concat();
     let is_above = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
     // With a slash behind it, a name that is a file's and a folder's is the folder.
-    let wants_folder = is_above && get.version.is_none() && argument.as_bytes().ends_with(b"/");
+    let wants_folder = is_above && !is_chosen && argument.as_bytes().ends_with(b"/");
     let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) else {
         let is_folder = kind == Some(Kind::Directory) || is_above;
         match kind {
             _ if is_folder => {}
             Some(Kind::DeletionMarker) => bail!("{}", deleted(&shown)),
-            _ => bail!("nothing is stored as {shown}"),
+            _ => return Err(nothing_stored(&archive, &ObjectName(name))?),
         }
         if get.range.is_some() {
             bail!("{shown} is a folder; --range is for files");
@@ -95,6 +98,21 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     ));
     say_repairs(session, repairs);
     Ok(Outcome::Good)
+}
+
+/// The version with this number or identifier.
+fn chosen(archive: &Archive, versions: Vec<VersionRow>, name: &ObjectName, number: Option<u64>, id: Option<&str>) -> Result<VersionRow> {
+    let shown = name.display();
+    if versions.is_empty() {
+        return Err(nothing_stored(archive, name)?);
+    }
+    one_chosen(versions, &shown, number, id, "--id ID restores one of them")?.ok_or_else(|| match (number, id) {
+        (Some(number), _) => anyhow!("{shown} has no version {number}; `fulgurite ls --versions` lists them"),
+        (None, id) => {
+            let id = id.unwrap_or_default();
+            anyhow!("{shown} has no version whose identifier begins with {id}; `fulgurite ls --versions --json` shows identifiers")
+        }
+    })
 }
 
 /// What is said of a name whose newest version is a deletion marker.

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 
-use anyhow::{Result, bail};
-use fulgurite_archive::catalogue::{After, VersionRow, Versions};
+use anyhow::{Result, anyhow, bail};
+use fulgurite_archive::catalogue::{After, SetState, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::StoreError;
 use fulgurite_archive::{Access, Archive, Standing};
@@ -64,33 +64,85 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     let name = ls.name.as_deref().map_or_else(Vec::new, name_of);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut found = 0_u64;
-    each_version(&archive, &name, versions, &mut |row| {
-        found += 1;
-        if session.json {
-            writeln!(out, "{}", version_json(&row))?;
-        } else {
-            writeln!(out, "{}", version_line(&row, ls))?;
+    // Rows of one name and number; there are several only after a rebuild without all stores.
+    let mut same: Vec<VersionRow> = Vec::new();
+    let mut write = |rows: &[VersionRow]| -> Result<()> {
+        for row in rows {
+            match session.json {
+                true => writeln!(out, "{}", version_json(row))?,
+                false => writeln!(out, "{}", version_line(row, ls, rows.len() > 1))?,
+            }
         }
         Ok(())
+    };
+    each_version(&archive, &name, versions, &mut |row| {
+        found += 1;
+        if same.first().is_some_and(|first| first.record.version != row.record.version || first.record.name != row.record.name) {
+            write(&same)?;
+            same.clear();
+        }
+        same.push(row);
+        Ok(())
     })?;
+    write(&same)?;
     out.flush()?;
     if found == 0 && !name.is_empty() {
         let name = ObjectName(name);
-        match archive.catalogue().latest_number(&name)? {
-            Some(_) => bail!("{}", deleted(&name.display())),
-            None => bail!("nothing is stored as {}", name.display()),
-        }
+        let newest = archive.catalogue().newest(&name)?;
+        return Err(match newest {
+            Some(_) => anyhow!("{}", deleted(&name.display())),
+            None => nothing_stored(&archive, &name)?,
+        });
     }
     Ok(Outcome::Good)
 }
 
-fn version_line(row: &VersionRow, ls: &Ls) -> String {
+/// Why no version of a name is listed, where none is.
+pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<anyhow::Error> {
+    let shown = name.display();
+    Ok(match archive.catalogue().latest_number(name)? {
+        Some(_) => anyhow!("{shown} exists, but no version of it can be listed; `fulgurite verify` says why"),
+        None => anyhow!("nothing is stored as {shown}"),
+    })
+}
+
+/// The versions that `--version` or `--id` chooses, of those of a name: one at most. If several have that number or begin so, the caller gets
+/// an error, which begins with what is ambiguous and their identifiers, and ends with `advice`.
+pub(crate) fn one_chosen(
+    rows: Vec<VersionRow>,
+    shown: &str,
+    number: Option<u64>,
+    id: Option<&str>,
+    advice: &str,
+) -> Result<Option<VersionRow>> {
+    let mut chosen: Vec<VersionRow> = rows.into_iter().filter(|row| is_chosen(row, number, id)).collect();
+    if chosen.len() > 1 {
+        let what = match number {
+            Some(number) => format!("several versions numbered {number}"),
+            None => format!("several versions whose identifiers begin with {}", id.unwrap_or_default()),
+        };
+        let ids: Vec<String> = chosen.iter().map(|row| row.id.to_string()).collect();
+        bail!("{shown} has {what}: {}; {advice}", ids.join(", "));
+    }
+    Ok(chosen.pop())
+}
+
+/// Whether a version has this number and an identifier that begins so.
+pub(crate) fn is_chosen(row: &VersionRow, number: Option<u64>, id: Option<&str>) -> bool {
+    number.is_none_or(|number| number == row.record.version) && id.is_none_or(|id| row.id.to_string().starts_with(&id.to_lowercase()))
+}
+
+/// `is_shared`: whether other versions of the name have the same number.
+fn version_line(row: &VersionRow, ls: &Ls, is_shared: bool) -> String {
     let record = &row.record;
     let mut name = record.name.display();
     match record.kind {
         Kind::Directory => name.push('/'),
         Kind::DeletionMarker => name.push_str("  (deletion marker)"),
         Kind::File | Kind::SymbolicLink => {}
+    }
+    if is_shared {
+        name.push_str(&format!("  (id {})", row.id));
     }
     let number = if ls.versions { format!("{:>5}  ", record.version) } else { String::new() };
     if !ls.long {
@@ -204,8 +256,13 @@ fn say_standing(session: &Session, standing: &Standing) {
 pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let totals = archive.catalogue().totals()?;
-    let platters = archive.catalogue().platters()?;
-    let sets = archive.catalogue().sets()?;
+    let mut platters = archive.catalogue().platters()?;
+    let mut sets = archive.catalogue().sets()?;
+    let all_sets = sets.len();
+    // What is being written is still staged, and counts there.
+    sets.retain(|set| set.state == SetState::Complete);
+    platters.retain(|platter| platter.state == SetState::Complete);
+    let writing = (all_sets - sets.len()) as u64;
     let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
     let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
     let stores: Vec<StoreStatus> = archive
@@ -245,7 +302,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
             &json!({
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
-                "sets": sets.len(), "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
+                "sets": sets.len(), "sets_being_written": writing, "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
                 "unlisted": standing.unlisted, "unseen_stores": standing.unseen_stores, "unknown_platters": standing.unknown_platters,
                 "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
                 "oldest_verified": oldest, "never_verified": never, "stores": stores,
@@ -271,10 +328,11 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         bytes(totals.staged.stored_bytes)
     ));
     session.say(&format!(
-        "platters  {} in {}, {} on disk{}",
+        "platters  {} in {}, {} on disk{}{}",
         count(platters.len() as u64, "platter", "platters"),
         count(sets.len() as u64, "set", "sets"),
         bytes(on_disk),
+        if writing > 0 { format!("; {} being written", count(writing, "set is", "sets are")) } else { String::new() },
         if unsound > 0 { format!("; {unsound} damaged or missing when last read: `fulgurite scrub`") } else { String::new() }
     ));
     if !platters.is_empty() {

@@ -1,8 +1,10 @@
 //! Platters: how they are, and making them whole.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Result, bail};
+use fulgurite_archive::catalogue::SetState;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::unread::{Hindrance, NoPlatter};
 use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
@@ -14,6 +16,7 @@ use crate::args::{Inspect, Recover, Scrub, Verify};
 use crate::diagnostics;
 use crate::get::{repairs_json, repairs_text};
 use crate::progress::Progress;
+use crate::setup::shared_text;
 use crate::text::{bytes, count, harmless, time};
 use crate::{Outcome, Session};
 
@@ -27,8 +30,14 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     progress.finish();
     say_report(session, &report, objects, progress.lost());
     if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
-        session
-            .say(&format!("Opened {}; {wrong} differ from what came in.", count(versions - out_of_reach.total(), "version", "versions")));
+        session.say(&format!(
+            "Opened {}: {}.",
+            count(versions - out_of_reach.total(), "version", "versions"),
+            match wrong {
+                0 => "each is what came in".to_owned(),
+                wrong => format!("{} lost or not what came in", count(wrong, "is", "are")),
+            }
+        ));
         if let Some(text) = out_of_reach_text(out_of_reach) {
             session.say(&text);
         }
@@ -122,11 +131,11 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
             })
             .collect();
         let mut value = json!({
-            "platters": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "left": report.left,
+            "platters": report.platters_read, "platters_expected": report.platters, "bytes": report.bytes, "unsound": unsound, "rebuilt": report.rebuilt, "left": report.left,
             "lost_versions": report.lost_versions, "lost": lost,
             "out_of_reach": { "absent": report.out_of_reach.absent, "unreadable": report.out_of_reach.unreadable },
             "staged_versions": report.staged_versions, "repairs": repairs_json(report.repairs),
-            "unlisted_versions": report.unlisted, "unseen_stores": report.unseen_stores,
+            "unlisted_versions": report.unlisted, "shared_numbers": report.shared_numbers, "unseen_stores": report.unseen_stores,
             "unknown_platters": report.unknown.iter().map(unknown_json).collect::<Vec<_>>(),
         });
         if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
@@ -139,11 +148,46 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
     }
     session.say(&format!(
         "Read {} ({}) and {}.",
-        count(report.platters, "platter", "platters"),
+        match report.platters - report.platters_read {
+            0 => count(report.platters, "platter", "platters"),
+            _ => format!("{} of {}", report.platters_read, count(report.platters, "platter", "platters")),
+        },
         bytes(report.bytes),
         count(report.staged_versions, "staged version", "staged versions")
     ));
-    for finding in &report.unsound {
+    say_unsound(session, &report.unsound);
+    if report.repairs.tracks() > 0 {
+        session.say(&repairs_text(report.repairs));
+    }
+    if report.rebuilt > 0 {
+        session.say(&format!("Wrote {} anew, and read back what was written.", count(report.rebuilt, "platter", "platters")));
+    }
+    if let Some(text) = out_of_reach_text(report.out_of_reach) {
+        session.say(&text);
+    }
+    say_unknown(session, report);
+    session.say(&verdict(report));
+}
+
+/// Says what is wrong with platters: once for all that a store keeps from being read for one reason, and once for each of the others.
+fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
+    // Quiet is for summaries; what is wrong reaches whoever runs this at night.
+    let say = |text: &str| if session.quiet { diagnostics::trouble(text) } else { session.say(text) };
+    let mut away: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
+    for finding in unsound {
+        if let Some(gone) = finding.gone.as_ref().filter(|gone| gone.hindrance().is_some()) {
+            *away.entry((&finding.store, gone)).or_default() += 1;
+        }
+    }
+    for ((store, gone), platters) in away {
+        let platters = count(platters, "platter", "platters");
+        say(&match gone {
+            // A note says what is in the store's place.
+            NoPlatter::Absent { .. } => format!("{platters} on store {store}: absent"),
+            gone => format!("{platters} on store {store}: unreadable: {gone}"),
+        });
+    }
+    for finding in unsound.iter().filter(|finding| finding.gone.as_ref().is_none_or(|gone| gone.hindrance().is_none())) {
         let damage = || {
             format!(
                 "{}, {} beyond their own code, {}",
@@ -157,29 +201,13 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
         let on = finding.elsewhere.as_ref().map_or_else(String::new, |other| format!("it is on store {other}, and "));
         let what = match finding.state() {
             PlatterState::Missing => "missing".to_owned(),
-            state @ (PlatterState::Absent | PlatterState::Unreadable) if finding.gone.is_some() => {
-                format!("{}: {}", state.word(), why(finding).unwrap_or_default())
-            }
             PlatterState::Absent | PlatterState::Unreadable => format!("{on}unreadable: {}", refused()),
             PlatterState::Elsewhere | PlatterState::Sound => format!("{on}whole"),
             PlatterState::Damaged if finding.unreadable > 0 => format!("{on}damaged: {}; {}", damage(), refused()),
             PlatterState::Damaged => format!("{on}damaged: {}", damage()),
         };
-        let text = format!("platter {} on store {}: {what}", finding.platter, finding.store);
-        // Quiet is for summaries; what is wrong is told by whatever runs this at night.
-        if session.quiet { diagnostics::trouble(&text) } else { session.say(&text) }
+        say(&format!("platter {} on store {}: {what}", finding.platter, finding.store));
     }
-    if report.repairs.tracks() > 0 {
-        session.say(&repairs_text(report.repairs));
-    }
-    if report.rebuilt > 0 {
-        session.say(&format!("Wrote {} anew, and read back what was written.", count(report.rebuilt, "platter", "platters")));
-    }
-    if let Some(text) = out_of_reach_text(report.out_of_reach) {
-        session.say(&text);
-    }
-    say_unknown(session, report);
-    session.say(&verdict(report));
 }
 
 /// Why a platter, or some of it, can't be read.
@@ -202,6 +230,9 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
             "Store {store} was not looked into when the catalogue was rebuilt, so the catalogue may not know everything on it. \
              When it is back, run `fulgurite catalogue rebuild` again."
         ));
+    }
+    if report.shared_numbers > 0 {
+        session.say(&shared_text(report.shared_numbers));
     }
     if report.unlisted > 0 {
         session.warn(&format!("{} but can't be listed, named above.", count(report.unlisted, "version exists", "versions exist")));
@@ -229,14 +260,17 @@ fn verdict(report: &ScrubReport) -> String {
     if absent > 0 {
         let stores: Vec<&str> = report.absent_stores().into_iter().collect();
         parts.push(format!(
-            "{} on absent stores ({}) not read: mount them, or `fulgurite scrub --replace-absent` if they are gone for good",
+            "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` writes these platters anew",
             count(absent, "platter was", "platters were"),
-            stores.join(", ")
+            match stores[..] {
+                [store] => format!("store {store} is absent"),
+                _ => format!("stores {} are absent", stores.join(", ")),
+            }
         ));
     }
     if unreadable > 0 {
         parts.push(format!(
-            "{} unreadable: look after permissions and disks, or `fulgurite scrub --replace-unreadable` writes them anew",
+            "{} unreadable: check permissions and disks. If they stay so, `fulgurite scrub --replace-unreadable` writes these platters anew",
             count(unreadable, "platter is", "platters are")
         ));
     }
@@ -267,7 +301,10 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             Some(shape) => format!("r{} of {shape}", row.position - shape.information + 1),
             None => "?".to_owned(),
         };
+        // Its content is still staged, so that nothing depends on it: it needn't be there yet, or not any more.
+        let is_written = row.state == SetState::Complete;
         let state = match &found {
+            _ if !is_written => PlatterState::Sound,
             Err(NoPlatter::Absent { .. }) => PlatterState::Absent,
             Err(NoPlatter::Unreadable { .. }) => PlatterState::Unreadable,
             Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
@@ -281,6 +318,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             None => Outcome::troubled_if(state != PlatterState::Sound),
         });
         let health = match row.health {
+            _ if !is_written => "being written".to_owned(),
             _ if matches!(state, PlatterState::Absent | PlatterState::Unreadable | PlatterState::Missing) => state.word().to_uppercase(),
             _ if state == PlatterState::Elsewhere => format!("ELSEWHERE, on store {}", found.as_deref().unwrap_or_default()),
             health if health.lost_sectors > 0 => format!(
@@ -297,12 +335,13 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
                 "{}",
                 json!({
                     "platter": row.place.platter.to_string(), "set": row.set.to_string(), "position": row.position, "shape": shape.map(|shape| shape.to_string()), "store": row.place.store,
-                    "bytes": size, "state": state.word(), "missing": state == PlatterState::Missing, "lost_sectors": row.health.lost_sectors, "lost_tracks": row.health.lost_tracks, "verified": row.health.verified,
+                    "bytes": size, "state": if is_written { state.word() } else { "being written" }, "missing": state == PlatterState::Missing, "lost_sectors": row.health.lost_sectors, "lost_tracks": row.health.lost_tracks, "verified": row.health.verified,
                 })
             )?;
         } else {
             let set = row.set.to_string();
-            writeln!(out, "{}  {}  {role:12}  {:9}  {:>10}  {health}, {read}", row.place.platter, &set[..8], row.place.store, bytes(size))?;
+            let health = if is_written { format!("{health}, {read}") } else { health };
+            writeln!(out, "{}  {}  {role:12}  {:9}  {:>10}  {health}", row.place.platter, &set[..8], row.place.store, bytes(size))?;
         }
     }
     out.flush()?;
@@ -314,6 +353,12 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
     let rows = session.open(Access::Read)?.catalogue().platters()?;
     let mut matching = rows.iter().filter(|row| row.place.platter.to_string().starts_with(&recover.platter.to_lowercase()));
     let platter = match (matching.next(), matching.next()) {
+        (Some(row), None) if row.state == SetState::Writing => {
+            bail!(
+                "the set of platter {} is not complete, and everything on it is still staged: `fulgurite flush` writes it",
+                row.place.platter
+            )
+        }
         (Some(row), None) => row.place.platter,
         (Some(_), Some(_)) => bail!("several platters begin with {}; give more of the identifier", recover.platter),
         (None, _) => bail!("no platter of this archive begins with {}; `fulgurite platters` lists them", recover.platter),

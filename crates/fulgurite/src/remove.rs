@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::args::Rm;
 use crate::diagnostics;
-use crate::list::{PAGE, each_version, name_of};
+use crate::list::{PAGE, each_version, is_chosen, name_of, nothing_stored, one_chosen};
 use crate::text::count;
 use crate::{Outcome, Session};
 
@@ -32,7 +32,7 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         let mut is_folder = false;
         each_version(&archive, name, Versions::All, &mut |row| {
             is_folder |= row.record.name.0 != *name;
-            if !is_chosen(rm, name, &row) {
+            if !is_removed(rm, name, &row) {
                 return Ok(());
             }
             found += 1;
@@ -47,13 +47,15 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
         removed += found;
         if found == 0 {
             troubled = true;
-            let shown = ObjectName(name.clone()).display();
-            match (is_folder, rm.version) {
-                _ if rm.id.is_some() => diagnostics::trouble(&format!("fulgurite: {shown} has no version with that identifier")),
-                (true, None) => diagnostics::trouble(&format!("fulgurite: {shown} is a folder; --recursive removes it")),
-                (_, Some(version)) => diagnostics::trouble(&format!("fulgurite: {shown} has no version {version}")),
-                _ => diagnostics::trouble(&format!("fulgurite: nothing is stored as {shown}")),
-            }
+            let name = ObjectName(name.clone());
+            let shown = name.display();
+            let why = match (is_folder, rm.version, &rm.id) {
+                (_, _, Some(id)) => format!("{shown} has no version whose identifier begins with {id}"),
+                (_, Some(version), None) => format!("{shown} has no version {version}"),
+                (true, None, None) => format!("{shown} is a folder; --recursive removes it"),
+                (false, None, None) => nothing_stored(&archive, &name)?.to_string(),
+            };
+            diagnostics::trouble(&format!("not removed: {why}"));
         }
     }
     if session.json {
@@ -76,10 +78,8 @@ fn removable(argument: &OsStr) -> Result<Vec<u8>> {
 }
 
 /// Whether a version that has the name, or is below it, is to be removed.
-fn is_chosen(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
-    (rm.recursive || row.record.name.0 == name)
-        && rm.version.is_none_or(|version| version == row.record.version)
-        && rm.id.as_ref().is_none_or(|id| row.id.to_string().starts_with(&id.to_lowercase()))
+fn is_removed(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
+    (rm.recursive || row.record.name.0 == name) && is_chosen(row, rm.version, rm.id.as_deref())
 }
 
 /// Refuses to remove several versions where one is meant. A rebuild can bring back a version whose number was given out again while its disk
@@ -89,19 +89,9 @@ fn check_ambiguity(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> 
         return Ok(());
     }
     for name in names {
-        let rows = archive.catalogue().versions_of(&ObjectName(name.clone()))?;
-        let chosen: Vec<String> = rows.iter().filter(|row| is_chosen(rm, name, row)).map(|row| row.id.to_string()).collect();
-        if chosen.len() > 1 {
-            let what = match rm.version {
-                Some(version) => format!("several versions numbered {version}"),
-                None => "several versions that begin so".to_owned(),
-            };
-            bail!(
-                "{} has {what}: {}; nothing was removed. --id ID removes one of them",
-                ObjectName(name.clone()).display(),
-                chosen.join(", ")
-            );
-        }
+        let name = ObjectName(name.clone());
+        let rows = archive.catalogue().versions_of(&name)?;
+        one_chosen(rows, &name.display(), rm.version, rm.id.as_deref(), "nothing was removed. --id ID removes one of them")?;
     }
     Ok(())
 }
@@ -114,7 +104,7 @@ fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
     let mut locked = 0_u64;
     for name in names {
         each_version(archive, name, Versions::All, &mut |row| {
-            if is_chosen(rm, name, &row)
+            if is_removed(rm, name, &row)
                 && let Some(hold) = Lock::of(&row.record, &said.of(row.id)?).hold(now_ms, rm.bypass_governance_retention)
             {
                 locked += 1;

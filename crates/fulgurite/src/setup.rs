@@ -14,7 +14,7 @@ use crate::args::{Forget, Init, Rebuild, StoreAdd, StoreReplace};
 use crate::diagnostics;
 use crate::progress::Progress;
 use crate::text::count;
-use crate::{Outcome, Session};
+use crate::{Outcome, Session, open};
 
 pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     let home = match init.folder.clone().or_else(|| session.archive.clone()) {
@@ -151,18 +151,32 @@ pub(crate) fn rebuild(session: &Session, rebuild: &Rebuild) -> Result<Outcome> {
     let progress = Progress::keeping_lost(session.quiet, session.json);
     let unseen = if rebuild.without_unseen { UnseenStores::GoOn } else { UnseenStores::Refuse };
     let report = rebuild_catalogue(&home, unseen, &progress)?;
+    let shared = open(&home, Access::Read)?.count_shared_numbers(&progress)?;
     progress.finish();
     if session.json {
         session.answer(&json!({
             "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
             "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
-            "no_key": report.no_key, "carried_over": report.carried_over, "gone": report.gone, "lost": progress.lost(),
+            "no_key": report.no_key, "carried_over": report.carried_over, "shared_numbers": shared, "gone": report.gone, "lost": progress.lost(),
             "unseen_stores": report.unseen.iter().map(|away| &away.store).collect::<Vec<_>>(), "old_catalogue": report.kept,
         }));
     }
     say_rebuilt(session, &report);
+    if shared > 0 {
+        session.say(&shared_text(shared));
+    }
     let hindrance = report.unseen.iter().map(|away| away.hindrance).max();
     Ok(Outcome::troubled_if(report.has_losses()).worst(Outcome::hindered(hindrance)))
+}
+
+/// What is said of numbers that several versions of a name share.
+pub(crate) fn shared_text(numbers: u64) -> String {
+    let shared = count(
+        numbers,
+        "version number is shared by several versions of a name",
+        "version numbers are shared by several versions of a name",
+    );
+    format!("{shared}: `get` and `rm` want --id for these.")
 }
 
 fn say_rebuilt(session: &Session, report: &RebuildReport) {

@@ -26,6 +26,7 @@ macro_rules! conformance {
             a_new_catalogue_is_empty
             what_was_put_is_found_as_it_was
             the_latest_number_is_the_highest_of_the_name
+            the_latest_number_counts_unlisted_versions
             a_put_of_many_is_there_whole_or_not_at_all
             a_put_whose_places_leave_bytes_out_is_refused
             versions_of_a_name_come_newest_first

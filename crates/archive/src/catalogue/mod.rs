@@ -414,7 +414,7 @@ pub enum CatalogueError {
 
 /// What an engine does. Methods that change something are one transaction each, durable when they return.
 pub trait Catalogue: Send {
-    /// The highest version number of a name, that of a deletion marker too; `None` for a name without versions.
+    /// The highest version number of a name, deletion markers and unlisted versions included; `None` for a name without versions.
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
     /// Records staged versions: from here on they are acknowledged.
     fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;

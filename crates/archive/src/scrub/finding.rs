@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use fulgurite_domain::{PlatterId, TrackIndex};
+use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Health, SetDescription, VersionKey};
@@ -128,6 +128,11 @@ impl PlatterFinding {
         self.state() == PlatterState::Sound
     }
 
+    /// Whether any of the platter was read: it was there, and the system didn't refuse all of it.
+    pub(super) fn was_read(&self, geometry: Geometry) -> bool {
+        self.gone.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
+    }
+
     /// What the catalogue should know from now on; `None` where nothing new is known.
     pub(super) fn health(&self) -> Option<Health> {
         let state = self.state();
@@ -172,6 +177,8 @@ impl Replace {
 pub struct ScrubReport {
     /// Platters looked for.
     pub platters: u64,
+    /// Those of them that could be read, in part at least.
+    pub platters_read: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Platters that are not sound, as they were found.
@@ -188,6 +195,8 @@ pub struct ScrubReport {
     pub staged_versions: u64,
     /// Versions that exist and can't be listed; each was reported.
     pub unlisted: u64,
+    /// Version numbers that several versions of a name share; the first of them were named.
+    pub shared_numbers: u64,
     /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
     pub unknown: Vec<UnknownPlatter>,
     /// Stores that the last rebuild of the catalogue could not look into, so that what is on them may be unknown.

@@ -55,9 +55,12 @@ fn a_set_that_can_do_without_the_absent_disks_gives_everything_and_keeps_its_pla
         assert_eq!(ran.status, 3, "{ran:?}");
         assert!(said.contains("on store d2: absent") && said.contains("Nothing is known to be lost"), "{said}");
         assert!(!said.contains("missing") && !said.contains("lost:"), "{said}");
+        assert!(said.contains("Read 3 of 4 platters") && said.contains("1 platter was not read because store d2 is absent"), "{said}");
+        assert_eq!(said.matches("Is the disk mounted?").count(), 1, "what is in the place of a store is said once: {said}");
     }
     let told = place.run(&["verify", "--objects", "--json"]);
     let value = told.json();
+    assert_eq!((&value["platters"], &value["platters_expected"]), (&3.into(), &4.into()), "{value}");
     assert_eq!((told.status, &value["unsound"][0]["state"], &value["unsound"][0]["missing"]), (3, &"absent".into(), &false.into()));
     assert_eq!((&value["objects"]["wrong"], &value["objects"]["read"]), (&0.into(), &6.into()), "{value}");
     let listed = place.run(&["platters", "--json"]);

@@ -162,16 +162,67 @@ fn two_versions_of_one_number_are_removed_one_at_a_time() {
     }
     // Before anything else is put, the catalogue has to learn what is on the disks.
     place.run(&["put", "file"]).fails_with(1, "`fulgurite catalogue rebuild` brings it up to date");
-    place.good(&["catalogue", "rebuild"]);
+    let rebuilt = place.good(&["catalogue", "rebuild"]);
+    assert!(rebuilt.text().contains("1 version number is shared"), "{rebuilt:?}");
+    assert!(rebuilt.err.contains("file has several versions numbered 1"), "{rebuilt:?}");
+    assert_eq!(place.good(&["catalogue", "rebuild", "--json"]).json()["shared_numbers"], 1);
+    let verified = place.good(&["verify"]);
+    assert!(verified.text().contains("1 version number is shared"), "{verified:?}");
+    assert!(verified.err.contains("file has several versions numbered 1"), "{verified:?}");
+    assert_eq!(place.good(&["verify", "--json"]).json()["shared_numbers"], 1);
     let versions = place.good(&["ls", "--versions", "--json"]).json_lines();
     assert_eq!(versions.iter().map(|row| row["version"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(1)]);
+    let ids: Vec<&str> = versions.iter().map(|row| row["id"].as_str().expect("an identifier")).collect();
     place.run(&["rm", "file", "--version", "1"]).fails_with(1, "several versions numbered 1");
-    assert_eq!(place.good(&["ls", "--versions"]).text().lines().count(), 2, "nothing was removed");
-    let id = versions[0]["id"].as_str().expect("an identifier");
+    let listed = place.good(&["ls", "--versions"]).text();
+    assert_eq!(listed.lines().count(), 2, "nothing was removed");
+    assert!(ids.iter().all(|id| listed.contains(id)), "{listed}");
+    // One version is got by its identifier, or the beginning of it.
+    let ambiguous = place.run(&["get", "file", "-", "--version", "1"]);
+    ambiguous.fails_with(1, "several versions numbered 1");
+    assert!(ambiguous.out.is_empty() && ids.iter().all(|id| ambiguous.err.contains(id)), "{ambiguous:?}");
+    let content = |id: &str| place.good(&["get", "file", "-", "--id", id]).out;
+    let mut contents = [content(ids[0]), content(&ids[1].to_uppercase())];
+    contents.sort();
+    assert_eq!(contents, [&b"first"[..], b"second"]);
+    let common = ids[0].bytes().zip(ids[1].bytes()).take_while(|(a, b)| a == b).count();
+    assert_eq!(content(&ids[0][..=common]), content(ids[0]));
+    place.run(&["get", "file", "-", "--id", "zz"]).fails_with(1, "file has no version whose identifier begins with zz");
+    place.run(&["rm", "file", "--id", "zz"]).fails_with(1, "file has no version whose identifier begins with zz");
+    for words in [&["get", "file", "-", "--id", ""], &["rm", "file", "file", "--id", ""]] {
+        assert_eq!(place.run(words).status, 2, "an identifier that is empty would begin any");
+    }
+    let id = ids[0];
     place.good(&["rm", "file", "--id", id]);
     let left = place.good(&["ls", "--versions", "--json"]).json_lines();
     assert_eq!(left.len(), 1);
     assert_ne!(left[0]["id"], versions[0]["id"]);
+}
+
+#[test]
+fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
+    let place = Place::new(2, &[]);
+    place.write("file", b"first");
+    place.good(&["put", "file", "--flush"]);
+    place.write("file", b"second");
+    place.write("alone", b"alone");
+    place.good(&["put", "file", "alone"]);
+    for segment in place.segments() {
+        fs::remove_file(segment).expect("removed");
+    }
+    place.run(&["catalogue", "rebuild"]).fails_with(1, "file (version 2)");
+    // Neither the older version nor silence is passed off as what is stored.
+    let got = place.good(&["get", "file", "-"]);
+    assert_eq!(got.out, b"first");
+    assert!(got.err.contains("version 1 of file is not the newest: version 2 exists"), "{got:?}");
+    for command in [&["get", "alone", "-"][..], &["get", "alone", "-", "--version", "1"], &["ls", "alone"], &["rm", "alone"]] {
+        place.run(command).fails_with(1, "alone exists, but no version of it can be listed");
+    }
+    place.good(&["put", "file", "alone"]);
+    let versions = place.good(&["ls", "--versions", "--json"]).json_lines();
+    let numbers: Vec<_> = versions.iter().map(|row| (row["name"].as_str().expect("a name"), row["version"].as_u64())).collect();
+    assert_eq!(numbers, [("alone", Some(2)), ("file", Some(3)), ("file", Some(1))]);
+    assert_eq!(place.good(&["get", "file", "-"]).err, "");
 }
 
 #[test]

@@ -168,3 +168,26 @@ fn a_segment_that_is_gone_from_staging_is_lost_and_not_absent() {
     place.run(&["verify"]).fails_with(1, "needs staging segment");
     place.run(&["get", "staged", "-"]).fails_with(1, "staged");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn platters_of_a_set_that_was_never_finished_are_not_missing() {
+    let place = Place::new(2, &[]);
+    place.write("file", noise(1, 3_000_000));
+    place.good(&["put", "file"]);
+    // No file may become as large as a platter, so that the system ends the flush in the middle.
+    let ended = place.shell(&format!("ulimit -f 4000; {} -A a flush", env!("CARGO_BIN_EXE_fulgurite")));
+    assert_ne!(ended.status, 0, "{ended:?}");
+    let rows = place.good(&["platters", "--json"]).json_lines();
+    let states: Vec<_> = rows.iter().map(|row| (row["state"].as_str().expect("a word"), row["missing"].as_bool())).collect();
+    assert_eq!(states, [("being written", Some(false)); 2]);
+    let listed = place.good(&["platters"]).text();
+    assert_eq!(listed.lines().filter(|line| line.ends_with("being written")).count(), 2, "{listed}");
+    let status = place.good(&["status", "--json"]).json();
+    assert_eq!((&status["sets"], &status["sets_being_written"], &status["platters"]), (&0.into(), &1.into(), &0.into()), "{status}");
+    assert!(place.good(&["status"]).text().contains("1 set is being written"));
+    // The next flush begins anew.
+    place.good(&["flush"]);
+    assert!(place.good(&["platters", "--json"]).json_lines().iter().all(|row| row["state"] == "sound"));
+    assert_eq!(place.good(&["status", "--json"]).json()["sets_being_written"], 0);
+}

@@ -118,6 +118,38 @@ pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
     assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "also when the newest is staged");
 }
 
+pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Place) {
+    let mut catalogue = place.open();
+    let name = |name: &str| ObjectName(name.as_bytes().to_vec());
+    let unlisted = |seed: u8, why, known_as| {
+        let id = VersionId([seed; 16]);
+        UnlistedVersion { id, why, stored_bytes: 5, known_as, segments: Vec::new() }
+    };
+    catalogue.commit_put(&[version("a", 2, 1, 5), version("b", 9, 2, 5)]).expect("put");
+    let reasons = [Unlisted::NoKey, Unlisted::UnreadableRecord, Unlisted::Incomplete, Unlisted::Gone];
+    for (why, number) in reasons.into_iter().zip(3..) {
+        catalogue.adopt_unlisted(&[unlisted(number as u8, why, Some((name("a"), number)))]).expect("recorded");
+        assert_eq!(catalogue.latest_number(&name("a")).expect("looked up"), Some(number), "{why:?}");
+    }
+    let more = [
+        unlisted(20, Unlisted::NoKey, Some((name("a"), 1))),
+        unlisted(21, Unlisted::Gone, Some((name("b"), 4))),
+        unlisted(22, Unlisted::Gone, Some((name("only"), 7))),
+        unlisted(23, Unlisted::NoKey, None),
+        unlisted(24, Unlisted::UnseenStore, Some((name("disk"), 0))),
+    ];
+    catalogue.adopt_unlisted(&more).expect("recorded");
+    let mut latest = |of: &str| catalogue.latest_number(&name(of)).expect("looked up");
+    assert_eq!((latest("a"), latest("b"), latest("only")), (Some(6), Some(9), Some(7)));
+    assert_eq!((latest("disk"), latest("onl"), latest("")), (None, None, None), "the name of a store is no object's");
+    // A name that turns up later counts too.
+    catalogue.adopt_unlisted(&[unlisted(23, Unlisted::Gone, Some((name("later"), 3)))]).expect("recorded");
+    assert_eq!(catalogue.latest_number(&name("later")).expect("looked up"), Some(3));
+    catalogue.check().expect("sound");
+    catalogue.forget_unlisted(&[VersionId([6; 16])], &[]).expect("forgotten");
+    assert_eq!(catalogue.latest_number(&name("a")).expect("looked up"), Some(5));
+}
+
 pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Place) {
     let mut catalogue = place.open();
     let mut broken = version("b", 1, 2, 5);

@@ -10,6 +10,9 @@ CREATE TABLE unlisted (
     row_check BIGINT NOT NULL
 ) /*sqlite WITHOUT ROWID*/;
 
+-- Finds the highest number of a name, so that a put never takes one that an unlisted version has. The name of an unseen store is no object's.
+CREATE INDEX unlisted_by_name ON unlisted (name, number DESC) WHERE name IS NOT NULL AND why <> 5;
+
 -- The staging segments that hold what is left of them, which must stay.
 CREATE TABLE unlisted_segment (
     id BYTEA NOT NULL,

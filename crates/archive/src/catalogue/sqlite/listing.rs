@@ -73,13 +73,16 @@ pub(super) fn staged_versions(connection: &Connection, after: Option<&After>, li
     run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
+/// The highest number of a name, those of unlisted versions among them. The condition on `why` is the index's, word for word.
+pub(super) const LATEST_NUMBER: &str = "SELECT \
+     (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
+     (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1), \
+     (SELECT number FROM unlisted WHERE name = ?1 AND why <> 5 ORDER BY number DESC LIMIT 1)";
+
 pub(super) fn latest_number(connection: &Connection, name: &ObjectName) -> Result<Option<i64>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
-         (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1)",
-    )?;
-    let (staged, archived): (Option<i64>, Option<i64>) = statement.query_row([&name.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(staged.max(archived))
+    let mut statement = connection.prepare_cached(LATEST_NUMBER)?;
+    let numbers: [Option<i64>; 3] = statement.query_row([&name.0], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
+    Ok(numbers.into_iter().max().flatten())
 }
 
 pub(super) fn versions_of(connection: &Connection, name: &ObjectName) -> Result<Vec<VersionRow>, Fault> {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use fulgurite_domain::ArchiveId;
 
 use super::*;
+use crate::catalogue::Unlisted;
 use crate::catalogue::conformance::{Place, complete, conformance, extent, marker, only, platter, set, version};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
@@ -319,6 +320,14 @@ fn done<T>(result: Result<T, CatalogueError>) {
     result.expect("done");
 }
 
+/// An unlisted version of a name that has listed ones.
+fn unlisted(round: u8, number: u64) -> UnlistedVersion {
+    let mut id = [round; 16];
+    id[..8].copy_from_slice(&number.to_be_bytes());
+    let known_as = Some((ObjectName(format!("{round}/00000").into_bytes()), number));
+    UnlistedVersion { id: VersionId(id), why: Unlisted::Gone, stored_bytes: 1, known_as, segments: Vec::new() }
+}
+
 #[test]
 fn work_does_not_grow_with_the_catalogue() {
     let folder = Folder::new();
@@ -332,6 +341,8 @@ fn work_does_not_grow_with_the_catalogue() {
         let (rows, left) = rows.split_at(rows.len() - 100);
         let extents: Vec<_> = rows.iter().map(|row| (row.key, extent(round, 0, 0, row.stored_bytes))).collect();
         complete(&mut catalogue, round, &extents);
+        let unlisted: Vec<_> = (1..=count).map(|number| unlisted(round, number)).collect();
+        catalogue.adopt_unlisted(&unlisted).expect("recorded");
         catalogue.begin_set(&set(round + 10, 3)).expect("begun");
 
         let (after, staged) = (After::row(&rows[rows.len() / 2]), &left[0]);
@@ -364,6 +375,18 @@ fn work_does_not_grow_with_the_catalogue() {
             assert!(now <= before * 2 + 100, "{what}: {before} steps became {now}");
         }
     }
+}
+
+#[test]
+fn the_latest_number_is_looked_up_by_indices() {
+    let folder = Folder::new();
+    drop(folder.open());
+    let file = Connection::open(folder.file()).expect("opened");
+    let mut statement = file.prepare(&format!("EXPLAIN QUERY PLAN {}", listing::LATEST_NUMBER)).expect("prepared");
+    let plan: Vec<String> = statement.query_map([b"n".as_slice()], |row| row.get(3)).and_then(Iterator::collect).expect("a plan");
+    let searches = |index: &str| plan.iter().filter(|step| step.starts_with("SEARCH") && step.contains(index)).count();
+    assert_eq!((searches("version_in_order"), searches("unlisted_by_name")), (2, 1), "{plan:?}");
+    assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "nothing is sorted: {plan:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn why_of(cell: i64) -> Result<Unlisted, Fault> {
     })
 }
 
-/// Records versions. Of one that is there already the first reason stays; segments are added.
+/// Records versions. Of one that is there already the first reason stays; segments are added, and its name if it has none.
 pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
     let mut insert =
@@ -64,7 +64,11 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
             None => None,
         };
         let check = row_check(version.id, why, bytes, known_as).sum();
-        insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
+        let is_new =
+            insert.execute(params![version.id.0, why, bytes, known_as.map(|known| known.0), known_as.map(|known| known.1), check])?;
+        if let (0, Some(known_as)) = (is_new, known_as) {
+            add_name(connection, version.id, known_as)?;
+        }
         for &segment in &version.segments {
             let segment = int(segment)?;
             if insert_segment.execute(params![version.id.0, segment, segment_check(version.id, segment).sum()])? == 1 {
@@ -73,6 +77,16 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
         }
     }
     ledger.close()
+}
+
+/// Names a version that is recorded without a name.
+fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), Fault> {
+    let mut select = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id = ?1 AND name IS NULL"))?;
+    let Some(row) = select.query_row([id.0], |row| Ok(read(connection, row))).optional()?.transpose()? else { return Ok(()) };
+    let check = row_check(id, why_cell(row.why), int(row.stored_bytes)?, Some(known_as)).sum();
+    let mut update = connection.prepare_cached("UPDATE unlisted SET name = ?2, number = ?3, row_check = ?4 WHERE id = ?1")?;
+    update.execute(params![id.0, known_as.0, known_as.1, check])?;
+    Ok(())
 }
 
 /// Forgets versions, and records the tombstones that were staged for them.
