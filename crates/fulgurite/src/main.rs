@@ -135,17 +135,19 @@ fn main() -> ExitCode {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(anyhow::Error::from(error).context("standard output")),
         _ => Ok(outcome),
     });
-    match result {
-        Ok(outcome) => outcome.into(),
+    let outcome = match result {
+        Ok(outcome) => outcome,
         // Whoever reads our output went away.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => return ExitCode::SUCCESS,
         Err(error) => {
             let outcome = Outcome::of_error(&error);
             let advice = engine::advice(&error).map_or_else(String::new, |advice| format!(". {advice}"));
             diagnostics::failure(&format!("{}{advice}", sentence(&error)), outcome);
-            outcome.into()
+            outcome
         }
-    }
+    };
+    diagnostics::conclude(outcome);
+    outcome.into()
 }
 
 /// Answers a command line that can't be parsed, or asks for help or the version.
@@ -154,7 +156,12 @@ fn unparsed(error: &clap::Error) -> ExitCode {
     let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
     diagnostics::write_as_json(json && error.use_stderr());
     if diagnostics::is_json() {
-        diagnostics::failure(error.to_string().trim_end(), Outcome::Misused);
+        // Without a command, what would be printed is the help.
+        let text = match error.kind() {
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is expected; --help lists them".to_owned(),
+            _ => error.to_string(),
+        };
+        diagnostics::failure(text.trim_end().trim_start_matches("error: "), Outcome::Misused);
     } else {
         let _ = error.print();
     }

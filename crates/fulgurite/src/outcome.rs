@@ -69,6 +69,19 @@ impl Outcome {
         self.max(other)
     }
 
+    /// Why it isn't good, where a command has said what in its answer.
+    pub(crate) fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Good => None,
+            Self::Absent => Some("nothing is known to be lost, but stores that are absent kept the answer incomplete"),
+            Self::Unreadable => Some("nothing is known to be lost, but something that is there could not be read"),
+            Self::Troubled => {
+                Some("something is lost, damaged, missing or was not done: the answer and the lines before this one say what")
+            }
+            Self::Misused => Some("the command line or a scenario is wrong"),
+        }
+    }
+
     pub(crate) fn status(self) -> u8 {
         match self {
             Self::Good => 0,

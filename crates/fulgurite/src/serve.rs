@@ -48,7 +48,7 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     if let Some(listen) = serve.listen {
         settings.listen = listen;
     }
-    log(serve.log_json);
+    log(serve.log_json || session.json);
     raise_open_files(settings.connections);
     heap::few_arenas();
     let archive = Arc::new(open(&home, Access::Write)?);

@@ -186,7 +186,7 @@ fn report_missed(points: &[fulgurite_twin::results::PointRuns]) -> Outcome {
         for run in &point.runs {
             for missed in point.point.scenario.expect.missed(run) {
                 is_missed = true;
-                eprintln!("{}: not as expected: {missed}", name_of(&point.point, run.seed));
+                crate::diagnostics::trouble(&format!("{}: not as expected: {missed}", name_of(&point.point, run.seed)));
             }
         }
     }

@@ -67,6 +67,115 @@ fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
     );
 }
 
+/// Every command without subcommands, as its words, from what `--help` lists.
+fn commands(place: &Place) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut open = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let help = place.good(&[&words[..], &["--help".to_owned()]].concat()).text();
+        let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        // Descriptions that go on in a further line are indented by more than names are.
+        let names =
+            listed.filter(|line| line.starts_with("  ") && !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+        let below: Vec<_> = names.filter(|name| *name != "help").map(|name| [&words[..], &[name.to_owned()]].concat()).collect();
+        match below.is_empty() {
+            true => found.push(words),
+            false => open.extend(below),
+        }
+    }
+    found
+}
+
+#[test]
+fn with_json_every_command_ends_a_failure_with_one_line_that_says_so() {
+    let place = Place::empty();
+    place.write("file", b"content");
+    place.write("passphrase", b"secret");
+    // What each takes, so that nothing but the archive, or the file that it reads instead, is wrong.
+    let arguments: [(&str, &[&str], Option<i32>); 37] = [
+        ("init", &["file/a", "--store=d1"], Some(1)),
+        ("attach", &["a", "--store=nowhere"], Some(1)),
+        ("put", &["file"], Some(1)),
+        ("ls", &[], Some(1)),
+        ("get", &["name", "-"], Some(1)),
+        ("rm", &["name"], Some(1)),
+        ("flush", &[], Some(1)),
+        ("verify", &[], Some(1)),
+        ("scrub", &[], Some(1)),
+        ("status", &[], Some(1)),
+        ("platters", &[], Some(1)),
+        ("inspect", &["nowhere"], Some(1)),
+        ("recover", &["00"], Some(1)),
+        ("catalogue rebuild", &[], Some(1)),
+        ("catalogue check", &[], Some(1)),
+        ("catalogue forget", &["00"], Some(1)),
+        ("store add", &["d1"], Some(1)),
+        ("store replace", &["d1"], Some(1)),
+        ("keys export", &["k", "--passphrase-file=passphrase"], Some(1)),
+        ("keys import", &["k"], Some(1)),
+        ("keys repair", &[], Some(1)),
+        ("serve", &["--listen=127.0.0.1:0"], Some(1)),
+        ("accounts add", &["name"], Some(1)),
+        ("accounts key", &["name"], Some(1)),
+        ("accounts revoke", &["key"], Some(1)),
+        ("accounts quota", &["name", "--open=1"], Some(1)),
+        ("accounts give-bucket", &["bucket", "name"], Some(1)),
+        ("accounts list", &[], Some(1)),
+        ("demo", &["--into=file"], Some(1)),
+        ("twin run", &["nowhere.toml"], Some(2)),
+        ("twin sweep", &["nowhere.toml", "--vary=shuttles.count=8"], Some(2)),
+        ("twin record", &["nowhere.toml", "journal"], Some(2)),
+        ("twin replay", &["nowhere"], Some(1)),
+        ("twin plan", &["nowhere.toml"], Some(2)),
+        ("twin check-workload", &["nowhere.toml"], Some(2)),
+        ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
+        // It reads nothing.
+        ("twin reference", &[], None),
+    ];
+    let check = |words: &[&str], status: i32| {
+        let ran = place.run(words);
+        assert_eq!((ran.status, &ran.out[..]), (status, &b""[..]), "{words:?}: {ran:?}");
+        let lines: Vec<serde_json::Value> = ran.err.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        let failures: Vec<_> = lines.iter().filter(|line| line.get("error").is_some()).collect();
+        let [failure] = failures[..] else { panic!("{words:?}: one failure is expected: {ran:?}") };
+        assert_eq!(failure, lines.last().expect("a line"), "{words:?}: {ran:?}");
+        assert!(failure["status"] == status && failure["error"].as_str().is_some_and(|error| !error.is_empty()), "{words:?}: {ran:?}");
+    };
+    for command in commands(&place) {
+        let name = command.join(" ");
+        let Some((_, arguments, status)) = arguments.iter().find(|row| row.0 == name) else { panic!("no arguments for {name}") };
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        check(&[&["--json"], &words[..], &["--frobnicate"]].concat(), 2);
+        if let Some(status) = status {
+            check(&[&words[..], arguments, &["--json", "--archive", "file/a"]].concat(), *status);
+        }
+    }
+    for words in [&["--json"][..], &["catalogue", "--json"], &["--json", "frobnicate"], &["put", "--json"]] {
+        check(words, 2);
+    }
+}
+
+#[test]
+fn with_json_an_answer_that_is_not_good_ends_with_its_exit_status() {
+    let place = Place::new(2, &[]);
+    place.write("file", b"content");
+    place.good(&["put", "file", "--flush"]);
+    let last =
+        |ran: &crate::support::Ran| -> serde_json::Value { serde_json::from_str(ran.err.lines().last().expect("a line")).expect("JSON") };
+    assert_eq!(place.good(&["verify", "--json"]).err, "");
+    let ran = place.run(&["rm", "nothing", "--json"]);
+    assert_eq!((ran.status, &last(&ran)["status"]), (1, &1.into()), "{ran:?}");
+    std::fs::remove_file(&place.platters()[0].file).expect("removed");
+    let ran = place.run(&["verify", "--json"]);
+    assert_eq!((ran.status, &last(&ran)["status"]), (1, &1.into()), "{ran:?}");
+    assert!(ran.json()["unsound"].is_array() && last(&ran)["error"].is_string(), "{ran:?}");
+    std::fs::rename(place.path("d1"), place.path("away")).expect("renamed");
+    for command in ["verify", "platters", "status"] {
+        let ran = place.run(&[command, "--json"]);
+        assert!(ran.status > 0 && last(&ran)["status"] == ran.status, "{ran:?}");
+    }
+}
+
 #[test]
 fn help_and_version_are_there() {
     let place = Place::empty();
