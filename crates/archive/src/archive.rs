@@ -142,6 +142,14 @@ pub enum ArchiveError {
         /// The archive it belongs to.
         found: ArchiveId,
     },
+    /// A segment in staging is not what its name says, or newer than this program.
+    #[error("staging segment {segment:016x}: {source}")]
+    UnusableSegment {
+        /// Number of the segment.
+        segment: u64,
+        /// What is wrong with it.
+        source: fulgurite_format::SegmentError,
+    },
     /// The catalogue does not know a platter.
     #[error("the catalogue does not know platter {platter}; `fulgurite catalogue rebuild` makes it anew from platters and staging")]
     UnknownPlatter {
@@ -466,6 +474,7 @@ impl Archive {
         }
         // Before anything goes: the catalogue may be an old copy that never heard of what is staged now.
         self.adopt_staged(&there, &used)?;
+        self.mark_staging()?;
         let sets = self.catalogue().sets()?;
         for set in sets.iter().filter(|set| set.state == SetState::Writing) {
             if self.drop_platters(&set.description)? {

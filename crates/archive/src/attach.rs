@@ -28,7 +28,8 @@ use crate::rebuild::RebuildReport;
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
-use crate::survey::{Mention, Survey, header, survey_staging};
+use crate::survey::{Mention, Survey, survey_staging};
+use crate::tables::read_header;
 use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
@@ -285,7 +286,7 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
         let store = Given { path: path.clone(), name: name.clone(), archive: ArchiveId([0; 16]), marked: false };
         let opened = store.open();
         let platters = opened.list().unwrap_or_default();
-        match (platters.iter().find_map(|platter| header(&*opened, *platter).ok()), text) {
+        match (platters.iter().find_map(|platter| read_header(&*opened, *platter).ok()), text) {
             (Some(header), None) => given.push(Given { archive: header.archive, ..store }),
             (None, None) => return Err(AttachError::NotAStore { path: path.clone() }),
             // A mark is never overwritten.
@@ -382,7 +383,7 @@ fn newest_and_sealed(
     let staging = home.join(&settings.staging.path);
     if staging.exists() {
         let staging = Staging::in_folder(&staging, settings);
-        survey_staging(settings.archive.id, &staging, &mut on_mention)?;
+        survey_staging(&staging, &mut on_mention)?;
     }
     // Identifiers are in order of time.
     let newest = versions.values().rev().find_map(|sealed| *sealed);

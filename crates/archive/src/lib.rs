@@ -20,6 +20,7 @@ mod restore;
 mod scrub;
 mod standing;
 mod survey;
+mod tables;
 
 pub mod archive;
 pub mod catalogue;

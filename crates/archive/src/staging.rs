@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{ArchiveId, VersionId};
-use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentHead};
+use fulgurite_format::{HEAD_BYTES, RecordHead, RecordKind, SegmentError, SegmentHead, SegmentScan, scan_segment};
 
 use crate::catalogue::{SegmentEnd, StagedPlace};
 use crate::clock::now_ms;
@@ -327,6 +327,32 @@ impl Staging {
         Ok(())
     }
 
+    /// Reads the records of a segment, with their payloads if `checks_payloads`. The inner error is of a file that isn't a segment of this
+    /// archive.
+    ///
+    /// # Errors
+    /// [`StagingError::Read`] if the segment can't be opened.
+    pub(crate) fn scan(
+        &self,
+        segment: u64,
+        checks_payloads: bool,
+        on_record: impl FnMut(RecordHead),
+    ) -> Result<Result<SegmentScan, SegmentError>, StagingError> {
+        let file = self.open(segment)?;
+        let length = file.length().map_err(|source| self.read_error(segment, source))?;
+        let read_at = |offset: u64, buffer: &mut [u8]| {
+            let mut read = 0;
+            while read < buffer.len() {
+                match file.read_at(offset + read as u64, &mut buffer[read..])? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    bytes => read += bytes,
+                }
+            }
+            Ok(())
+        };
+        Ok(scan_segment(SegmentHead { archive: self.archive, number: segment }, length, read_at, checks_payloads, on_record))
+    }
+
     /// Length of a segment's file.
     ///
     /// # Errors
@@ -363,7 +389,7 @@ impl Staging {
         }
     }
 
-    fn read_error(&self, segment: u64, source: io::Error) -> StagingError {
+    pub(crate) fn read_error(&self, segment: u64, source: io::Error) -> StagingError {
         StagingError::Read { place: self.place(), segment, source }
     }
 }

@@ -9,18 +9,18 @@
 //! which keys must not come back, because their versions were removed, and what an archive is that lost its settings.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
-use fulgurite_format::{FindHeaderError, Header, RecordKind, SegmentHead, TableReader, find_header, scan_segment};
+use fulgurite_format::{Header, RecordKind};
 
 use crate::catalogue::{PlatterPlace, SetDescription};
 use crate::rebuild::NOWHERE;
-use crate::scrub::read_exact_at;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::staging::{Staging, StagingError};
 use crate::store::{PlatterStore, StoreError};
+use crate::tables::{TableTrouble, read_header, read_table};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
@@ -89,7 +89,7 @@ impl<'a> Survey<'a> {
                 Vec::new()
             }) {
                 places.insert(platter, index);
-                match header(&**store, platter) {
+                match read_header(&**store, platter) {
                     Ok(found) if found.archive == archive => _ = headers.entry(found.set).or_insert(found),
                     Ok(found) => {
                         let other = found.archive;
@@ -120,9 +120,18 @@ impl<'a> Survey<'a> {
             reader.introduce(Arc::new(self.open(set)));
             for header in (0..set.header.shape.information).map(|position| set.header.for_position(position)) {
                 mentions.clear();
-                match read_table(&mut reader, &header, watcher, &mut mentions) {
+                let read = read_table::<Infallible>(&mut reader, &header, watcher, &mut |entry| {
+                    mentions.push(match entry.tombstone {
+                        true => Mention::Tombstone { id: entry.version },
+                        false => Mention::Version { id: entry.version, sealed: entry.sealed },
+                    });
+                    Ok(())
+                });
+                match read {
                     Ok(()) => mentions.iter().copied().for_each(&mut *on_mention),
-                    Err(why) => unread.push(format!("the file table of platter {} can't be read: {why}", header.platter)),
+                    Err(TableTrouble::Unreadable(why)) => {
+                        unread.push(format!("the file table of platter {} can't be read: {why}", header.platter))
+                    }
                 }
             }
             reader.forget(set.header.set);
@@ -149,84 +158,26 @@ impl<'a> Survey<'a> {
     }
 }
 
-pub(crate) fn header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, String> {
-    let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
-    let length = file.length().map_err(|error| error.to_string())?;
-    let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
-    Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
-}
-
-fn read_table(reader: &mut SetReader<'_>, header: &Header, watcher: &dyn Watcher, mentions: &mut Vec<Mention>) -> Result<(), String> {
-    let member = header.member();
-    let content = TableContent { reader, platter: header.platter, at: member.table_offset, watcher };
-    let mut table = TableReader::new(content, member.table_bytes).map_err(|error| error.to_string())?;
-    for entry in &mut table {
-        let entry = entry.map_err(|error| error.to_string())?;
-        mentions.push(match entry.tombstone {
-            true => Mention::Tombstone { id: entry.version },
-            false => Mention::Version { id: entry.version, sealed: entry.sealed },
-        });
-    }
-    match table.finish().map_err(|error| error.to_string())? == member.table_crc64 {
-        true => Ok(()),
-        false => Err("its checksum is wrong".into()),
-    }
-}
-
-/// The content of a platter from some byte on.
-struct TableContent<'a, 'r> {
-    reader: &'a mut SetReader<'r>,
-    platter: PlatterId,
-    at: u64,
-    watcher: &'a dyn Watcher,
-}
-
-impl Read for TableContent<'_, '_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reader.read(self.platter, self.at, buffer).map_err(|error| io::Error::other(error.to_string()))?;
-        self.at += buffer.len() as u64;
-        self.watcher.done(0, buffer.len() as u64);
-        Ok(buffer.len())
-    }
-}
-
 /// Reads what staging speaks of. Segments that can't be read, or are another archive's, are told by a sentence of what is returned.
 ///
 /// # Errors
 /// [`StagingError`] if staging can't be listed.
-pub(crate) fn survey_staging(
-    archive: ArchiveId,
-    staging: &Staging,
-    on_mention: &mut dyn FnMut(Mention),
-) -> Result<Vec<String>, StagingError> {
+pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {
-        let mut read = || -> Result<(), String> {
-            let file = staging.open(segment).map_err(|error| error.to_string())?;
-            let length = file.length().map_err(|error| error.to_string())?;
-            let read_at = |offset: u64, buffer: &mut [u8]| {
-                let mut read = 0;
-                while read < buffer.len() {
-                    match file.read_at(offset + read as u64, &mut buffer[read..])? {
-                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                        bytes => read += bytes,
-                    }
-                }
-                Ok(())
-            };
-            let head = SegmentHead { archive, number: segment };
-            // Heads have checksums of their own; payloads aren't needed.
-            let scan = scan_segment(head, length, read_at, false, |record| match record.kind {
-                RecordKind::Object => on_mention(Mention::Version { id: record.version, sealed: record.sealed }),
-                RecordKind::Tombstone => on_mention(Mention::Tombstone { id: record.version }),
-                RecordKind::Data => {}
-            });
-            match scan.map_err(|error| error.to_string())?.damaged.len() {
-                0 => Ok(()),
-                places => Err(format!("{places} of its places are damaged")),
-            }
+        // Heads have checksums of their own; payloads aren't needed.
+        let scan = staging.scan(segment, false, |record| match record.kind {
+            RecordKind::Object => on_mention(Mention::Version { id: record.version, sealed: record.sealed }),
+            RecordKind::Tombstone => on_mention(Mention::Tombstone { id: record.version }),
+            RecordKind::Data => {}
+        });
+        let read = match scan.map_err(|error| error.to_string()) {
+            Ok(Ok(scan)) if scan.damaged.is_empty() => Ok(()),
+            Ok(Ok(scan)) => Err(format!("{} of its places are damaged", scan.damaged.len())),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(why) => Err(why),
         };
-        if let Err(why) = read() {
+        if let Err(why) = read {
             unread.push(format!("staging segment {segment:016x}: {why}"));
         }
     }

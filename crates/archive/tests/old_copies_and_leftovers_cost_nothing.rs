@@ -45,6 +45,37 @@ fn an_old_copy_of_the_catalogue_does_not_cost_what_was_staged_since() {
     }
 }
 
+/// What can't be read may have been acknowledged: the archive doesn't open then, and nothing is cut off or swept.
+#[test]
+fn staging_that_fails_to_be_read_under_an_old_catalogue_costs_nothing() {
+    let mut scene = Scene::open(World::new(true)).expect("opens");
+    let old = scene.world.photograph("copy").reboot(Survival::Everything);
+    scene.put(&[("one", 1_000), ("two", 150_000), ("three", 10)]).expect("put");
+    let newer = scene.world.photograph("newer");
+    drop(scene.archive);
+    for at in 0.. {
+        let world = newer.reboot(Survival::Everything);
+        for file in CATALOGUE {
+            let _ = std::fs::remove_file(world.path(file));
+            if let Ok(bytes) = std::fs::read(old.path(file)) {
+                std::fs::write(world.path(file), bytes).expect("written");
+            }
+        }
+        world.strike(at, Fault::ReadIo);
+        let opened = world.open();
+        let has_struck = world.has_struck();
+        world.calm();
+        drop(opened);
+        let mut scene = Scene::open(world).expect("opens when it can be read");
+        scene.count_from(100);
+        scene.check().expect("all is there");
+        if !has_struck {
+            assert!(at > 5, "an opening reads more than {at} times");
+            break;
+        }
+    }
+}
+
 /// The states that replacing the catalogue's files goes through: the old one aside with its log, or none; with the new one ready, or half of it.
 #[test]
 fn a_rebuild_cut_short_while_it_replaces_the_catalogue_is_told_and_can_be_done_again() {

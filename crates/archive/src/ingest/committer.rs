@@ -2,18 +2,15 @@
 
 use super::writer::Batch;
 use crate::archive::{Archive, ArchiveError};
-use crate::staging::{StagingError, Writing};
+use crate::staging::Writing;
 
 impl Archive {
-    /// Waits until the segments of a batch are `synced`, and commits it to the catalogue. Afterwards it survives whatever comes (I7). Its keys
-    /// were stored before its records were written.
-    pub(super) fn commit_batch(
-        &self,
-        batch: &Batch,
-        writing: &Writing<'_>,
-        synced: impl FnOnce() -> Result<(), StagingError>,
-    ) -> Result<(), ArchiveError> {
-        synced()?;
+    /// Syncs the segments of a batch, and commits it to the catalogue. Afterwards it survives whatever comes (I7). Its keys were
+    /// stored before its records were written.
+    pub(super) fn commit_batch(&self, batch: &mut Batch, writing: &Writing<'_>) -> Result<(), ArchiveError> {
+        if let Some(unsynced) = batch.unsynced.take() {
+            unsynced.sync()?;
+        }
         self.catalogue().commit(&batch.change)?;
         self.forgotten().extend(batch.change.tombstones.iter().map(|tombstone| tombstone.id));
         writing.keep_from(batch.keep_from);

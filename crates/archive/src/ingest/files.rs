@@ -15,7 +15,7 @@ use super::room::Room;
 use super::worker::{Handed, Worker};
 use super::writer::{Batch, PieceWriter};
 use crate::archive::{Archive, ArchiveError};
-use crate::staging::{Unsynced, Writing};
+use crate::staging::Writing;
 use crate::watch::Watcher;
 
 /// Pieces waiting for the writer. The large ones among them are a record each, so this bounds memory (I9).
@@ -232,8 +232,7 @@ impl Archive {
         flushing: Option<&Flushing<'_>>,
     ) -> Result<(), ArchiveError> {
         for Due { mut batch, reply } in batches {
-            let unsynced = batch.unsynced.take();
-            self.commit_batch(&batch, writing, || unsynced.map_or(Ok(()), Unsynced::sync))?;
+            self.commit_batch(&mut batch, writing)?;
             progress.acknowledged(&batch);
             if let Some(flushing) = flushing {
                 (flushing.committed)();

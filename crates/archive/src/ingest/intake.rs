@@ -1,17 +1,18 @@
 //! The intake of a server: many streams at once, each acknowledged on its own.
 //!
 //! ```text
-//! Upload -- sealed records --.                 .--> committer: sync, keys, catalogue --> acknowledgements
+//! Upload -- sealed records --.      keys       .--> committer: sync, catalogue --> acknowledgements
 //! Upload -- sealed records ---+--> writer -----'        |
 //! remove -- versions --------'       ^------ free ------'
 //! ```
 //!
-//! One commit is under way at a time. Whatever is complete when it ends goes with the next one: so a lonely client waits for its own commit
-//! only, and a thousand share one.
+//! One commit is under way at a time. Meanwhile the writer stores the keys of objects that are complete, so that they go with the next commit
+//! at once. A lonely client waits for its own commit only, and a thousand share one.
 //!
 //! A commit that fails is told to everybody in it, and nothing of it stays: the intake gives up what is under way, and begins anew with the next
 //! piece. An upload that had sent some of its content before is told that it failed, since its staged bytes are gone.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::chance::random;
 use crate::clock::now_ms;
-use crate::staging::{StagingError, Unsynced, Writing};
+use crate::staging::Writing;
 
 /// Why something wasn't put or removed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -373,7 +374,12 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
             }
         };
         let own = Own { messages: own.clone(), session };
-        let gathering = Gathering { writer: PieceWriter::new(archive, &writing, buffers), waiting: Vec::new(), failure: failure.clone() };
+        let gathering = Gathering {
+            writer: PieceWriter::new(archive, &writing, buffers),
+            objects: VecDeque::new(),
+            removals: Vec::new(),
+            failure: failure.clone(),
+        };
         let end = gathering.take_in(archive, &writing, first, messages, own);
         match end {
             End::Closed => {
@@ -413,7 +419,10 @@ type Waited = (Batch, Vec<Acknowledge>);
 /// What a session has gathered for its next commit.
 struct Gathering<'a> {
     writer: PieceWriter<'a>,
-    waiting: Vec<Acknowledge>,
+    /// Clients of complete objects, in their order.
+    objects: VecDeque<Acknowledge>,
+    /// Clients of removals.
+    removals: Vec<Acknowledge>,
     /// Why content that was staged in an earlier session isn't there any more.
     failure: IntakeError,
 }
@@ -428,11 +437,17 @@ impl Gathering<'_> {
             let mut is_free = true;
             let mut next = Some(first);
             let end = loop {
-                if is_free && !self.waiting.is_empty() && (next.is_none() || self.writer.is_full()) {
+                if is_free && self.has_waiting() && (next.is_none() || self.writer.is_full()) {
                     is_free = false;
                     if let Err(error) = self.hand_on(&batches) {
                         break End::Failed(error);
                     }
+                } else if !is_free
+                    && next.is_none()
+                    && self.writer.wants_keys()
+                    && let Err(error) = self.writer.store_keys()
+                {
+                    break End::Failed(IntakeError::Archive(Arc::new(error)));
                 }
                 // There is always a sender: the committer's.
                 let message = next.take().unwrap_or_else(|| messages.recv().unwrap_or(Message::Close));
@@ -451,9 +466,7 @@ impl Gathering<'_> {
             };
             // What is complete is acknowledged even where the next append failed: a full disk takes nothing back. After a commit that failed, the
             // committer refuses it.
-            if !self.waiting.is_empty() {
-                let _ = self.hand_on(&batches);
-            }
+            while self.has_waiting() && self.hand_on(&batches).is_ok() {}
             end
         })
     }
@@ -466,7 +479,7 @@ impl Gathering<'_> {
                 drop(ticket);
             }
             Message::Object(draft, replaced, acknowledge) => match self.writer.object(*draft, &replaced) {
-                Ok(true) => self.waiting.push(acknowledge),
+                Ok(true) => self.objects.push_back(acknowledge),
                 Ok(false) => acknowledge(Err(self.failure.clone())),
                 Err(error) => {
                     let error = told(error);
@@ -476,18 +489,23 @@ impl Gathering<'_> {
             },
             Message::Remove(versions, acknowledge) => {
                 self.writer.remove(&versions);
-                self.waiting.push(acknowledge);
+                self.removals.push(acknowledge);
             }
             Message::Free(_) | Message::Failed(..) | Message::Close => {}
         }
         Ok(())
     }
 
-    /// Hands the batch to the committer, or tells everybody in it that it failed.
+    fn has_waiting(&self) -> bool {
+        !(self.objects.is_empty() && self.removals.is_empty())
+    }
+
+    /// Hands a batch to the committer, or tells all clients that it failed.
     fn hand_on(&mut self, batches: &Sender<Waited>) -> Result<(), IntakeError> {
-        let waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.removals);
         match self.writer.take_batch() {
             Ok(batch) => {
+                waiting.extend(self.objects.drain(..batch.change.staged.len()));
                 if let Err(unsent) = batches.send((batch, waiting)) {
                     unsent.0.1.into_iter().for_each(|acknowledge| acknowledge(Err(IntakeError::Closed)));
                 }
@@ -495,6 +513,7 @@ impl Gathering<'_> {
             }
             Err(error) => {
                 let error = IntakeError::Archive(Arc::new(error));
+                waiting.extend(self.objects.drain(..));
                 waiting.into_iter().for_each(|acknowledge| acknowledge(Err(error.clone())));
                 Err(error)
             }
@@ -505,32 +524,11 @@ impl Gathering<'_> {
 /// Commits batch after batch, and says when it could do with the next. After one that failed, the others are refused: what they hold may have been
 /// staged in segments that were not synced.
 fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own) {
-    std::thread::scope(|scope| {
-        let (to_sync, taken) = channel::<Unsynced>();
-        let (tell, synced) = channel();
-        // Segments and keys reach stable storage side by side.
-        scope.spawn(move || taken.into_iter().try_for_each(|unsynced| tell.send(unsynced.sync())));
-        commit_each(archive, writing, batches, own, &|unsynced| {
-            to_sync.send(unsynced).expect("the thread that syncs is there as long as it is asked");
-            Box::new(|| synced.recv().expect("each sync is answered"))
-        });
-        drop(to_sync);
-    });
-}
-
-/// Begins a sync, and gives what waits for it.
-type BeginSync<'a> = &'a dyn Fn(Unsynced) -> Box<dyn FnOnce() -> Result<(), StagingError> + 'a>;
-
-fn commit_each(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own, begin_sync: BeginSync<'_>) {
     let mut failure = None;
     for (mut batch, waiting) in batches {
         let result = match &failure {
             Some(error) => Err(IntakeError::clone(error)),
-            None => {
-                let syncing = batch.unsynced.take().map(begin_sync);
-                let synced = || syncing.map_or(Ok(()), |wait| wait());
-                archive.commit_batch(&batch, writing, synced).map_err(|error| IntakeError::Archive(Arc::new(error)))
-            }
+            None => archive.commit_batch(&mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
         };
         for acknowledge in waiting {
             acknowledge(result.clone());

@@ -7,7 +7,7 @@ use fulgurite_format::{RecordKind, WrappedKey, encode_record};
 
 use super::{Buffers, Draft, Piece};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionRow};
+use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, Unsynced, Writing};
 
 /// Objects that share one commit at most.
@@ -33,8 +33,10 @@ pub(super) struct PieceWriter<'a> {
     open: HashMap<VersionId, Vec<StagedData>>,
     numbers: Numbers,
     batch: Batch,
-    /// Complete objects of the batch, in order. Their records are appended with the batch, once their keys are durable.
+    /// Complete objects, in order. Their records are appended with their batch, once their keys are durable.
     complete: Vec<Complete>,
+    /// How many of them, from the first on, have their keys stored.
+    keyed: usize,
     /// Versions that are removed, without one that replaces them.
     removed: Vec<VersionId>,
     /// Whether the segments are closed with the next batch.
@@ -51,7 +53,7 @@ struct Complete {
     wrapped: Option<WrappedKey>,
     stored_bytes: u64,
     data: Vec<StagedData>,
-    replaced: Vec<VersionId>,
+    replaced: Vec<(VersionKey, VersionId)>,
 }
 
 impl<'a> PieceWriter<'a> {
@@ -64,6 +66,7 @@ impl<'a> PieceWriter<'a> {
             numbers: Numbers::default(),
             batch: Batch::default(),
             complete: Vec::new(),
+            keyed: 0,
             removed: Vec::new(),
             closes: false,
             bytes: 0,
@@ -96,20 +99,15 @@ impl<'a> PieceWriter<'a> {
         }
         record.version = self.numbers.next(self.archive, &record.name)?;
         let payload = frames.seal_record(&encode_record(&record));
-        let replaced = self.forget(replaced);
+        let replaced = replaced.iter().map(|version| (version.key, version.id)).collect();
         self.complete.push(Complete { id, record, payload, wrapped, stored_bytes, data, replaced });
         Ok(true)
     }
 
     /// Removes versions.
     pub(super) fn remove(&mut self, versions: &[VersionRow]) {
-        let removed = self.forget(versions);
-        self.removed.extend(removed);
-    }
-
-    fn forget(&mut self, versions: &[VersionRow]) -> Vec<VersionId> {
         self.batch.change.forgotten.extend(versions.iter().map(|version| version.key));
-        versions.iter().map(|version| version.id).collect()
+        self.removed.extend(versions.iter().map(|version| version.id));
     }
 
     /// Whether nothing waits to be committed.
@@ -131,22 +129,40 @@ impl<'a> PieceWriter<'a> {
         self.closes = true;
     }
 
-    /// The batch that was gathered; another one begins.
+    /// Whether there are complete objects whose keys are not stored yet.
+    pub(super) fn wants_keys(&self) -> bool {
+        self.keyed < self.complete.len()
+    }
+
+    /// Stores the keys of the complete objects: while the batch before is committed, this costs their
+    /// puts no time.
+    pub(super) fn store_keys(&mut self) -> Result<(), ArchiveError> {
+        let fresh = &self.complete[self.keyed..];
+        let keys: Vec<_> = fresh.iter().filter_map(|object| object.wrapped.map(|key| (object.id, key))).collect();
+        if !keys.is_empty() {
+            self.archive.keys().insert(&keys)?;
+        }
+        self.keyed = self.complete.len();
+        Ok(())
+    }
+
+    /// The next batch: the objects whose keys are stored, or all if none are, and all removals.
     ///
     /// Keys come first: a record in staging whose key was not stored yet would look like one whose key is lost. Tombstones come last: they
     /// must not reach the disk before what replaces the versions that they remove.
     pub(super) fn take_batch(&mut self) -> Result<Batch, ArchiveError> {
-        let keys: Vec<_> = self.complete.iter().filter_map(|object| object.wrapped.map(|key| (object.id, key))).collect();
-        if !keys.is_empty() {
-            self.archive.keys().insert(&keys)?;
+        if self.keyed == 0 {
+            self.store_keys()?;
         }
         let mut removed = std::mem::take(&mut self.removed);
-        for object in std::mem::take(&mut self.complete) {
+        let complete: Vec<Complete> = self.complete.drain(..std::mem::take(&mut self.keyed)).collect();
+        for object in complete {
             let Complete { id, record, payload, wrapped, stored_bytes, data, replaced } = object;
             let sealed = wrapped.is_some();
             let record_place = self.writer.append(RecordKind::Object, id, stored_bytes, sealed, &payload)?;
             self.batch.change.staged.push(NewVersion { id, record, sealed, stored_bytes, record_place, data });
-            removed.extend(replaced);
+            self.batch.change.forgotten.extend(replaced.iter().map(|(key, _)| *key));
+            removed.extend(replaced.into_iter().map(|(_, id)| id));
         }
         for id in removed {
             let place = self.writer.append(RecordKind::Tombstone, id, 0, false, &[])?;
@@ -157,7 +173,8 @@ impl<'a> PieceWriter<'a> {
         }
         self.batch.change.ends = self.writer.ends();
         self.batch.unsynced = Some(self.writer.unsynced()?);
-        let begun = self.open.values().filter_map(|data| data.first()).map(|data| data.place.segment).min();
+        let left = self.complete.iter().map(|object| &object.data);
+        let begun = self.open.values().chain(left).filter_map(|data| data.first()).map(|data| data.place.segment).min();
         self.batch.keep_from = begun.unwrap_or(u64::MAX).min(self.writer.segment_number());
         self.numbers.hand_over();
         self.bytes = 0;

@@ -47,7 +47,7 @@ impl Removed {
         let folder = home.join(&settings.staging.path);
         if folder.exists() {
             let staging = Staging::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20);
-            removed.unread = survey_staging(settings.archive.id, &staging, &mut |mention| match mention {
+            removed.unread = survey_staging(&staging, &mut |mention| match mention {
                 Mention::Tombstone { id } => _ = staged.insert(id),
                 Mention::Version { id, sealed: true } if !by_catalogue => _ = removed.sealed.insert(id),
                 Mention::Version { .. } => {}

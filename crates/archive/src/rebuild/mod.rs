@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use fulgurite_format::{Frames, Header, decode_record, stored_bytes};
 
-use self::platters::{FoundSet, TableTrouble, read_table};
+use self::platters::FoundSet;
 pub use self::strangers::UnknownPlatter;
 use crate::archive::{
     Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, lock, open_keys, read_master_key, read_settings,
@@ -31,6 +31,7 @@ use crate::catalogue::{
 };
 use crate::clock::now_s;
 use crate::set_reader::SetReader;
+use crate::tables::{TableTrouble, read_table};
 use crate::unread::{AwayStore, Hindrance};
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Watcher};
@@ -133,8 +134,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
         let (report, keeps_old) = archive.rebuild_from(earlier, watcher)?;
-        archive.staging().mark()?;
-        archive.catalogue().note_staging_mark()?;
+        archive.mark_staging()?;
         Ok((report, keeps_old || is_damaged))
     };
     let (mut report, keeps_old) = match rebuild() {
@@ -293,7 +293,7 @@ impl Archive {
                 Ok(())
             }) {
                 Ok(()) => readable.push((*found, header)),
-                Err(TableTrouble::Archive(error)) => return Err(error),
+                Err(TableTrouble::Stopped(error)) => return Err(error),
                 Err(TableTrouble::Unreadable(why)) => self.note_lost_table(header, &why, &mut report, watcher)?,
             }
         }
@@ -372,7 +372,7 @@ impl Archive {
                     Ok(())
                 });
                 match read {
-                    Err(TableTrouble::Archive(error)) => return Err(error),
+                    Err(TableTrouble::Stopped(error)) => return Err(error),
                     Err(TableTrouble::Unreadable(why)) => self.note_lost_table(header, &why, &mut report, watcher)?,
                     Ok(()) => {}
                 }

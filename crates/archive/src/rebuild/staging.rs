@@ -1,18 +1,16 @@
 //! What staging says of itself: versions, tombstones, and what a crash left behind the last commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
 use std::ops::Range;
 
 use fulgurite_domain::{ObjectName, VersionId};
-use fulgurite_format::{RecordHead, RecordKind, SegmentError, SegmentHead, scan_segment, stored_bytes};
+use fulgurite_format::{RecordHead, RecordKind, SegmentError, SegmentScan, stored_bytes};
 
 use super::{BATCH, OpenedRecord};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
     After, FoundVersion, NewVersion, SegmentEnd, StagedData, StagedPlace, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, Versions,
 };
-use crate::staging::StagingError;
 use crate::watch::{Trouble, Unwatched, Watcher};
 
 /// What segments hold.
@@ -143,27 +141,20 @@ impl Archive {
 
     /// Reads the records of one segment.
     fn scan_one(&self, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<(), ArchiveError> {
-        let file = self.staging().open(segment)?;
-        let length = file.length().map_err(|source| StagingError::Read { place: self.staging().place(), segment, source })?;
-        let read_at = |offset: u64, buffer: &mut [u8]| {
-            let mut read = 0;
-            while read < buffer.len() {
-                match file.read_at(offset + read as u64, &mut buffer[read..])? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    bytes => read += bytes,
-                }
-            }
-            Ok(())
-        };
-        let head = SegmentHead { archive: self.id(), number: segment };
-        match scan_segment(head, length, read_at, true, on_record) {
+        match self.staging().scan(segment, true, on_record)? {
+            // What could not be read may have been acknowledged, and the segment must not go.
+            Ok(SegmentScan { unreadable: Some(source), .. }) => return Err(self.staging().read_error(segment, source).into()),
             Ok(scan) if !scan.damaged.is_empty() => {
                 let text = format!("staging segment {segment:016x} has {} damaged places", scan.damaged.len());
                 watcher.trouble(Trouble::Note { text: &text });
             }
             Ok(_) => {}
             Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
-            Err(error) => watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") }),
+            // A crash right after its creation leaves such a file.
+            Err(error @ (SegmentError::NotASegment | SegmentError::Checksum)) => {
+                watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") });
+            }
+            Err(source) => return Err(ArchiveError::UnusableSegment { segment, source }),
         }
         Ok(())
     }

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use fulgurite_domain::PlatterId;
-use fulgurite_format::{Header, find_header};
+use fulgurite_format::Header;
 use fulgurite_glass::{ReadDrive, Rebuilt, Track};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterPlace, Unlisted};
-use crate::scrub::{ScrubReport, read_exact_at};
+use crate::scrub::ScrubReport;
+use crate::tables::read_header;
 use crate::watch::{Trouble, Watcher};
 
 /// A platter that lies on a store and that the catalogue doesn't know.
@@ -49,10 +50,7 @@ impl Archive {
                 if known.contains(&platter) || self.catalogue().is_left_out(platter)? {
                     continue;
                 }
-                let header = store.open(platter).ok().flatten().and_then(|file| {
-                    let length = file.length().ok()?;
-                    Some(find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer)).ok()?.header)
-                });
+                let header = read_header(&**store, platter).ok();
                 if header.as_ref().is_none_or(|header| header.archive == self.id()) {
                     strangers.push(Stranger { platter, store: name.to_owned(), header });
                 }

@@ -46,16 +46,18 @@ impl Staging {
 
 impl Archive {
     /// Makes sure that the folder of staging is there. An archive made by an earlier version has no
-    /// mark in it; it gets one if nothing that was staged is missing.
+    /// mark in it, and is believed if nothing that was staged is missing.
     pub(crate) fn check_staging(&self) -> Result<(), ArchiveError> {
-        let is_known = self.catalogue().is_staging_marked()?;
-        if !self.staging().is_marked()? {
-            if is_known || !self.has_all_segments()? {
-                return Err(self.staging().absent().into());
-            }
-            self.staging().mark()?;
+        if self.staging().is_marked()? || (!self.catalogue().is_staging_marked()? && self.has_all_segments()?) {
+            return Ok(());
         }
-        if !is_known {
+        Err(self.staging().absent().into())
+    }
+
+    /// Marks the folder of staging, unless it is marked, and notes that in the catalogue.
+    pub(crate) fn mark_staging(&self) -> Result<(), ArchiveError> {
+        self.staging().mark()?;
+        if !self.catalogue().is_staging_marked()? {
             self.catalogue().note_staging_mark()?;
         }
         Ok(())

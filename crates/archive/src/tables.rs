@@ -1,0 +1,64 @@
+//! What platters say of themselves: headers and file tables.
+
+use std::io::{self, Read};
+
+use fulgurite_domain::PlatterId;
+use fulgurite_format::{Entry, FindHeaderError, Header, TableError, TableReader, find_header};
+
+use crate::scrub::read_exact_at;
+use crate::set_reader::SetReader;
+use crate::store::PlatterStore;
+use crate::watch::Watcher;
+
+/// The header of a platter on a store, or why it can't be read.
+pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, String> {
+    let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
+    let length = file.length().map_err(|error| error.to_string())?;
+    let found = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer));
+    Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
+}
+
+/// Why a file table was not read to its end.
+pub(crate) enum TableTrouble<E> {
+    /// The caller said so.
+    Stopped(E),
+    /// It can't be read whole, or its checksum is wrong; its entries count for nothing.
+    Unreadable(String),
+}
+
+/// Reads the file table of a platter, entry by entry.
+pub(crate) fn read_table<E>(
+    reader: &mut SetReader<'_>,
+    header: &Header,
+    watcher: &dyn Watcher,
+    on_entry: &mut dyn FnMut(Entry) -> Result<(), E>,
+) -> Result<(), TableTrouble<E>> {
+    let member = header.member();
+    let content = TableContent { reader, platter: header.platter, at: member.table_offset, watcher };
+    let unreadable = |error: TableError| TableTrouble::Unreadable(error.to_string());
+    let mut table = TableReader::new(content, member.table_bytes).map_err(unreadable)?;
+    for entry in &mut table {
+        on_entry(entry.map_err(unreadable)?).map_err(TableTrouble::Stopped)?;
+    }
+    match table.finish().map_err(unreadable)? == member.table_crc64 {
+        true => Ok(()),
+        false => Err(TableTrouble::Unreadable("its checksum is wrong".into())),
+    }
+}
+
+/// The content of a platter from some byte on.
+struct TableContent<'a, 'r> {
+    reader: &'a mut SetReader<'r>,
+    platter: PlatterId,
+    at: u64,
+    watcher: &'a dyn Watcher,
+}
+
+impl Read for TableContent<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.read(self.platter, self.at, buffer).map_err(|error| io::Error::other(error.to_string()))?;
+        self.at += buffer.len() as u64;
+        self.watcher.done(0, buffer.len() as u64);
+        Ok(buffer.len())
+    }
+}
