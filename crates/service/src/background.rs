@@ -196,25 +196,17 @@ impl Gateway {
         staged.due(flush_after)
     }
 
-    /// Writes a set, and tells log and readiness what came of it. `false` if nothing was written.
+    /// Writes a set, and tells the log what came of it. `false` if nothing was written.
     fn write_set(&self, due: Due) -> bool {
-        let _alone = self.flushing();
-        self.room.begin_set();
-        match self.archive.flush_set(&Log) {
+        match self.write_sets(|archive| archive.flush_set(&Log)) {
             Ok(Some(report)) => {
                 tracing::info!(?due, ?report, "a set was written");
-                self.readiness.report("platters", None);
                 true
             }
-            Ok(None) => {
-                // Another flush may have been quicker. What stays behind can't be read, and was reported.
-                self.readiness.report("platters", None);
-                false
-            }
+            // Another flush may have been quicker. What stays behind can't be read, and was reported.
+            Ok(None) => false,
             Err(error) => {
                 tracing::error!(%error, ?due, "what is staged can't be written to platters; it stays staged");
-                let reason = "writing a set failed, so what is put stays in staging; the log has the reason".to_owned();
-                self.readiness.report("platters", Some(reason));
                 false
             }
         }

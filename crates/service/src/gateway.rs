@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
@@ -32,7 +32,7 @@ const REREADS: usize = 16;
 /// Objects that are read for clients at once, beyond small ones.
 const OUTGOING: usize = 64;
 /// MiB of the whole server, and connections, where nobody says how many.
-const DEFAULTS: (u64, usize) = (1_536, 1_024);
+const DEFAULTS: (u64, usize) = (1_664, 1_024);
 
 /// The archive as S3 has it.
 pub struct Gateway {
@@ -77,8 +77,8 @@ pub struct Gateway {
     pub(crate) room: Room,
     /// What was found of the stores.
     pub(crate) looked: Looked,
-    /// Held by whoever writes sets: two would write the same objects twice.
-    flushing: Mutex<()>,
+    /// Held while sets are written: two writers would write the same objects twice.
+    pub(crate) flushing: Mutex<()>,
     /// Which command of the command line is being carried out.
     pub(crate) turns: Turns,
     /// What the server's own scrubbing has done.
@@ -167,12 +167,6 @@ impl Gateway {
     pub fn with_staging_limit(mut self, bytes: Option<u64>) -> Self {
         self.room = Room::new(bytes);
         self
-    }
-
-    /// Waits until nobody else writes sets.
-    pub(crate) fn flushing(&self) -> MutexGuard<'_, ()> {
-        // The guard protects no data. A flush that panicked left its set to be given up by the next start.
-        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bucket of this name.

@@ -25,6 +25,7 @@ mod cors;
 mod encryption;
 mod errors;
 mod failures;
+mod flushing;
 pub mod folders;
 mod forms;
 #[cfg(feature = "fuzzing")]

@@ -46,7 +46,10 @@ impl Channel {
         while !*stop.borrow() {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    self.note(ended);
+                    continue;
+                }
                 _ = stop.changed() => continue,
             };
             let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
@@ -72,7 +75,16 @@ impl Channel {
             });
         }
         socket::remove(self.gateway.archive.home());
-        while connections.join_next().await.is_some() {}
+        while let Some(ended) = connections.join_next().await {
+            self.note(ended);
+        }
+    }
+
+    /// Notes a command that panicked: it may have left a lock poisoned.
+    fn note(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended {
+            self.gateway.ended("a command of the command line", error);
+        }
     }
 }
 
@@ -204,8 +216,7 @@ fn carry_out(
         Request::VerifyObjects => archive.verify_objects(&relay).map(|report| json(serde_json::to_value(report))),
         Request::Flush => {
             runtime.block_on(gateway.copy_state());
-            let _alone = gateway.flushing();
-            archive.flush(&relay).map(|report| json(serde_json::to_value(report)))
+            gateway.write_sets(|archive| archive.flush(&relay)).map(|report| json(serde_json::to_value(report)))
         }
         Request::Recover { platter, store } => {
             let _alone = gateway.turns.scrubbing();
