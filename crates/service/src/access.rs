@@ -207,19 +207,40 @@ pub(crate) struct Rights<'a> {
     gateway: &'a Gateway,
     bucket: &'a Bucket,
     caller: &'a Caller,
-    policy: Option<Policy>,
+    policy: Stored,
+}
+
+/// The policy that a bucket has.
+enum Stored {
+    None,
+    Read(Policy),
+    /// It may deny anything to anybody, so it denies everything to everybody.
+    Unreadable,
+}
+
+impl Stored {
+    fn policy(&self) -> Option<&Policy> {
+        if let Self::Read(policy) = self { Some(policy) } else { None }
+    }
 }
 
 impl<'a> Rights<'a> {
     pub(crate) fn new(gateway: &'a Gateway, bucket: &'a Bucket, caller: &'a Caller) -> Self {
-        // A policy was checked when it was put; one that can't be read says nothing, and so lets nobody in.
-        let policy = bucket.policy.as_deref().and_then(|policy| Policy::parse(policy).ok());
+        let policy = match bucket.policy.as_deref().map(Policy::parse) {
+            None => Stored::None,
+            Some(Ok(policy)) => Stored::Read(policy),
+            // It was checked when it was put: the file was damaged, or another version of the program understood more.
+            Some(Err(why)) => {
+                gateway.state.note_unreadable(&bucket.name, "policy", &why);
+                Stored::Unreadable
+            }
+        };
         Self { gateway, bucket, caller, policy }
     }
 
     /// Whether an answer may depend on the tags that an object gets.
     fn asks_new_tags(&self) -> bool {
-        self.policy.as_ref().is_some_and(Policy::asks_new_tags)
+        self.policy.policy().is_some_and(Policy::asks_new_tags)
     }
 
     /// Whether something is allowed that a request does elsewhere than in its first line, or with another key.
@@ -230,8 +251,9 @@ impl<'a> Rights<'a> {
     fn ask(&self, action: &str, key: Option<&str>, facts: Facts<'_>) -> S3Result<()> {
         let (bucket, account) = (self.bucket, self.caller.account.as_deref());
         let answer = match &self.policy {
-            None => Answer::Silent,
-            Some(policy) => {
+            Stored::None => Answer::Silent,
+            Stored::Unreadable => Answer::Denied,
+            Stored::Read(policy) => {
                 let tags = match key {
                     Some(key) if policy.asks_tags(action) => self.gateway.tags_at(&bucket.name, key, facts.version_id)?,
                     _ => Vec::new(),
@@ -242,10 +264,10 @@ impl<'a> Rights<'a> {
         };
         let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
         let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
-        if is_restricted && self.policy.as_ref().is_some_and(Policy::is_public) {
+        if is_restricted && self.policy.policy().is_some_and(Policy::is_public) {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
-        // An owner can always mend a policy that shuts everybody out.
+        // An owner can always mend a policy that shuts everybody out, or that can't be read.
         let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
         match answer {
             Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
@@ -374,5 +396,43 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "DeleteBucket" => "s3:DeleteBucket",
         // Whatever else there is, only the owner may, or whom a policy lets do everything.
         _ => "s3:Other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_policy_that_can_not_be_read_denies_everything_but_mending_it() {
+        let sample = Sample::new();
+        let gateway = &sample.gateway;
+        gateway.state.add_account("bob", false).expect("an account");
+        let caller = |name: &str| Caller { account: gateway.state.account(name).expect("looked up"), ..Caller::default() };
+        let (owner, other, stranger) = (caller("ada"), caller("bob"), Caller::default());
+        let all =
+            r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*", "Unless": 1}}"#;
+        for unreadable in [all, "", "{"] {
+            gateway.state.change_bucket("photos", |bucket| bucket.policy = Some(unreadable.to_owned())).expect("changed");
+            let bucket = sample.bucket();
+            let may =
+                |caller: &Caller, action: &str, key: Option<&str>| Rights::new(gateway, &bucket, caller).may(action, key, None).is_ok();
+            for caller in [&owner, &other, &stranger] {
+                for (action, key) in
+                    [("s3:GetObject", Some("k")), ("s3:PutObject", Some("k")), ("s3:ListBucket", None), ("s3:DeleteBucket", None)]
+                {
+                    assert!(!may(caller, action, key), "{unreadable:?}: {action} is allowed");
+                }
+            }
+            for action in ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"] {
+                assert!(may(&owner, action, None), "{unreadable:?}: the owner can't mend it by {action}");
+                assert!(!may(&other, action, None) && !may(&stranger, action, None));
+            }
+            assert_eq!(gateway.state.unreadable(), 1, "it is noted once");
+        }
+        gateway.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
+        assert!(Rights::new(gateway, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
+        assert_eq!(gateway.state.unreadable(), 0);
     }
 }

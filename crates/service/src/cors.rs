@@ -158,14 +158,24 @@ impl Cors {
 
     fn rules(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Option<Vec<Rule>>> {
         let Some((bucket, _)) = self.addresses.find(uri, headers) else { return Ok(None) };
-        let bucket = self.state.bucket(&bucket).map_err(state_failed)?;
-        Ok(bucket.and_then(|bucket| parse(bucket.cors.as_deref()?)))
+        let Some(bucket) = self.state.bucket(&bucket).map_err(state_failed)? else { return Ok(None) };
+        // Rules that can't be read let no page in.
+        Ok(bucket.cors.as_deref().and_then(|text| parse_noting(&self.state, &bucket.name, text)))
     }
 }
 
 /// Rules as they are kept.
 pub(crate) fn parse(text: &str) -> Option<Vec<Rule>> {
     serde_json::from_str(text).ok()
+}
+
+/// Rules as they are kept by a bucket. That they can't be read is noted.
+pub(crate) fn parse_noting(state: &State, bucket: &str, text: &str) -> Option<Vec<Rule>> {
+    let rules = parse(text);
+    if rules.is_none() {
+        state.note_unreadable(bucket, "CORS configuration", &"it is not as it was stored");
+    }
+    rules
 }
 
 /// Rules for keeping.

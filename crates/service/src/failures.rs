@@ -23,6 +23,11 @@ pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'st
     error
 }
 
+/// A setting of a bucket whose stored form can't be read.
+pub(crate) fn not_readable(what: &str) -> S3Error {
+    s3_error!(InternalError, "The bucket's {what} is stored in a form that can't be read. Put it again, or delete it.")
+}
+
 /// A failure that is ours: told in the log, and to the client without its particulars.
 pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
     tracing::error!(%error, "{what} failed");

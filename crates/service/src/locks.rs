@@ -50,8 +50,13 @@ impl Lock {
         }
         let attributes = &record.attributes;
         let put_with = || {
-            let mode = RetentionMode::parse(attributes.text(attribute::RETENTION_MODE)?)?;
-            let until_ms = attributes.text(attribute::RETENTION_UNTIL)?.parse().ok()?;
+            let (mode, until) = (attributes.get(attribute::RETENTION_MODE), attributes.get(attribute::RETENTION_UNTIL));
+            if (mode, until) == (None, None) {
+                return None;
+            }
+            // What can't be read protects: a newer program may have written it.
+            let mode = attributes.text(attribute::RETENTION_MODE).map_or(RetentionMode::Compliance, RetentionMode::parse_strictly);
+            let until_ms = attributes.text(attribute::RETENTION_UNTIL).and_then(|until| until.parse().ok()).unwrap_or(i64::MAX);
             Some(Retention { mode, until_ms })
         };
         Self {
@@ -102,6 +107,20 @@ mod tests {
         assert_eq!(Lock::of(&record(Kind::DeletionMarker, COMPLIANT), &nothing).hold(0, false), None);
         let told = compliant.hold(0, false).map(|hold| hold.to_string());
         assert_eq!(told.as_deref(), Some("under retention in compliance mode until 1970-01-01 00:00:02 UTC"));
+    }
+
+    #[test]
+    fn a_lock_that_can_not_be_read_holds() {
+        let hold = |attributes: &[(&str, &str)]| Lock::of(&record(Kind::File, attributes), &VersionState::default()).hold(1_999, true);
+        let until = (attribute::RETENTION_UNTIL, "2000");
+        for unreadable in [
+            &[(attribute::RETENTION_MODE, "FIRM"), until][..],
+            &[until],
+            &[(attribute::RETENTION_MODE, "GOVERNED"), (attribute::RETENTION_UNTIL, "soon")],
+        ] {
+            assert!(matches!(hold(unreadable), Some(Hold::Retention(_))), "{unreadable:?}");
+        }
+        assert_eq!(hold(&[]), None);
     }
 
     #[test]

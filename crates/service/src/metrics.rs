@@ -89,11 +89,13 @@ impl Gateway {
             gauge("fulgurite_content_bytes", "Content of all versions.", totals.content_bytes);
             gauge("fulgurite_staged_versions", "Versions that are not on platters yet.", totals.staged.versions);
             gauge("fulgurite_staged_bytes", "Their stored bytes.", totals.staged.stored_bytes);
-        }
-        if let Some(free) = self.archive.staging().free_bytes() {
-            gauge("fulgurite_staging_free_bytes", "Room that is left for staging.", free);
+            if let Some(room) = self.room_left(&totals.staged) {
+                gauge("fulgurite_staging_free_bytes", "Bytes that clients can still stage, within disk and limits.", room);
+            }
         }
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.readiness.reasons().is_empty().into());
+        let unreadable = self.state.unreadable() as u64;
+        gauge("fulgurite_unreadable_settings", "Settings of buckets that requests used and that can't be read.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {
             gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open);
         }
@@ -159,5 +161,16 @@ mod tests {
         ] {
             assert!(out.contains(&format!("{line}\n")), "{line} is not in\n{out}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn free_bytes_of_staging_are_what_clients_can_still_stage() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = std::sync::Arc::new(crate::state::State::open(crate::sample::archive(home.path())).expect("a state"));
+        let quota = crate::state::Quota { open: 1, bytes_a_day: 1 };
+        let gateway = Gateway::new(state, "us-east-1".into(), quota).expect("a gateway").with_staging_limit(Some(1 << 20));
+        let figures = gateway.figures(&Metrics::default());
+        let line = figures.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
+        assert_eq!(line, Some("1048576"), "the limit of the service counts, too");
     }
 }

@@ -19,7 +19,7 @@ use s3s::xml::{DeResult, Deserialize, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::between::{Seen, Skipped};
-use crate::failures::{catalogue_failed, custom, no_such_bucket, state_failed};
+use crate::failures::{catalogue_failed, custom, no_such_bucket, not_readable, state_failed};
 use crate::gateway::Gateway;
 use crate::names::object_name;
 use crate::policy::Policy;
@@ -225,7 +225,7 @@ impl Gateway {
         request: S3Request<GetBucketPolicyStatusInput>,
     ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
         let bucket = self.bucket(&request.input.bucket)?;
-        // Without a policy nobody is let in; AWS gives an error, other servers the same answer as here.
+        // Without a policy, or with one that can't be read, nobody is let in; AWS gives an error, other servers the same answer as here.
         let is_public = bucket.policy.as_deref().is_some_and(|policy| Policy::parse(policy).is_ok_and(|policy| policy.is_public()));
         Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
@@ -262,6 +262,9 @@ impl Gateway {
         let bucket = self.bucket(&request.input.bucket)?;
         if !bucket.object_lock {
             return Err(s3_error!(ObjectLockConfigurationNotFoundError, "Object Lock configuration does not exist for this bucket"));
+        }
+        if bucket.unreadable.retention {
+            return Err(not_readable("default retention"));
         }
         let rule = bucket.retention.map(|retention| ObjectLockRule {
             default_retention: Some(GivenRetention {
@@ -309,7 +312,10 @@ impl Gateway {
                 Some(DefaultRetention { mode, period: period as u32, in_years })
             }
         };
-        self.change(&input.bucket, |bucket| (bucket.object_lock, bucket.retention) = (true, retention))?;
+        self.change(&input.bucket, |bucket| {
+            (bucket.object_lock, bucket.retention) = (true, retention);
+            bucket.unreadable.retention = false;
+        })?;
         Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
     }
 
@@ -417,7 +423,7 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::sample::{Sample, soon};
 
     fn request(bucket: &str) -> S3Request<DeleteBucketInput> {
         let input = DeleteBucketInput { bucket: bucket.to_owned(), ..Default::default() };
@@ -438,7 +444,7 @@ mod tests {
     async fn a_bucket_is_removed_when_what_is_being_put_into_it_is_there_and_then_it_is_not_empty() {
         let sample = Sample::new();
         // As a put does between its look at the bucket and its acknowledgement.
-        let shared = sample.gateway.buckets.share("photos").await;
+        let shared = soon(sample.gateway.buckets.share("photos")).await;
         let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
         assert!(poll!(&mut removal).is_pending());
         let (acknowledge, told) = crate::gateway::acknowledgement(shared);
@@ -450,8 +456,8 @@ mod tests {
             attributes: Attributes::default(),
         };
         sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
-        told.await.expect("told").expect("acknowledged");
-        let refused = removal.await.expect_err("it is not empty");
+        soon(told).await.expect("told").expect("acknowledged");
+        let refused = soon(removal).await.expect_err("it is not empty");
         assert_eq!(refused.code().as_str(), "BucketNotEmpty");
         assert!(sample.gateway.newest("photos", "moon").expect("looked").is_some());
     }
@@ -460,13 +466,13 @@ mod tests {
     async fn nothing_is_put_into_a_bucket_that_is_being_removed() {
         let sample = Sample::new();
         let bucket = sample.bucket();
-        let alone = sample.gateway.buckets.take("photos").await;
+        let alone = soon(sample.gateway.buckets.take("photos")).await;
         let upload = sample.upload(b"moon").await;
         let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), (None, None)));
         assert!(poll!(&mut put).is_pending());
         assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
         drop(alone);
-        assert_eq!(put.await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
+        assert_eq!(soon(put).await.expect_err("it is gone").code().as_str(), "NoSuchBucket");
         assert!(sample.gateway.newest("photos", "moon").expect("looked").is_none());
     }
 }

@@ -6,15 +6,16 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse};
-use crate::failures::custom;
+use crate::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_noting};
+use crate::failures::{custom, not_readable};
 use crate::gateway::Gateway;
 
 impl Gateway {
     pub(crate) fn get_cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<S3Response<GetBucketCorsOutput>> {
         let bucket = self.bucket(&request.input.bucket)?;
-        let rules = bucket.cors.as_deref().and_then(parse);
-        let rules = rules.ok_or_else(|| s3_error!(NoSuchCORSConfiguration, "The CORS configuration does not exist"))?;
+        let text = bucket.cors.as_deref();
+        let text = text.ok_or_else(|| s3_error!(NoSuchCORSConfiguration, "The CORS configuration does not exist"))?;
+        let rules = parse_noting(&self.state, &bucket.name, text).ok_or_else(|| not_readable("CORS configuration"))?;
         Ok(S3Response::new(GetBucketCorsOutput { cors_rules: Some(rules.into_iter().map(given).collect()) }))
     }
 

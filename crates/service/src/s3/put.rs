@@ -13,7 +13,7 @@ use crate::between::original;
 use crate::checksums::{Algorithm, Claims, Sum, Trailing};
 use crate::conditions::{ETags, may_replace};
 use crate::encryption::asked;
-use crate::failures::{catalogue_failed, failed, not_acknowledged};
+use crate::failures::{catalogue_failed, failed, not_acknowledged, not_readable};
 use crate::gateway::{Gateway, acknowledgement};
 use crate::names::object_name;
 use crate::receive::{UpTo, length_of};
@@ -136,7 +136,7 @@ impl Described<'_> {
                 attributes.set(attribute::RETENTION_MODE, mode.name());
                 attributes.set(attribute::RETENTION_UNTIL, ms_of(until).to_string());
             }
-            (None, None) => put_default_retention(bucket, attributes),
+            (None, None) => put_default_retention(bucket, attributes)?,
             _ => {
                 return Err(s3_error!(
                     InvalidArgument,
@@ -167,13 +167,21 @@ pub(crate) fn check_attributes(attributes: &Attributes) -> S3Result<()> {
 }
 
 /// Gives an object the retention that its bucket has for those without one of their own.
-fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) {
-    if let Some(default) = bucket.retention.filter(|_| bucket.object_lock)
-        && attributes.text(attribute::RETENTION_MODE).is_none()
-    {
+///
+/// # Errors
+/// That nobody knows which: a version must not come in unprotected then.
+fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) -> S3Result<()> {
+    if !bucket.object_lock || attributes.text(attribute::RETENTION_MODE).is_some() {
+        return Ok(());
+    }
+    if bucket.unreadable.retention {
+        return Err(not_readable("default retention"));
+    }
+    if let Some(default) = bucket.retention {
         attributes.set(attribute::RETENTION_MODE, default.mode.name());
         attributes.set(attribute::RETENTION_UNTIL, now_ms().saturating_add(default.period_ms()).to_string());
     }
+    Ok(())
 }
 
 fn put_class(class: Option<&StorageClass>, attributes: &mut Attributes) -> S3Result<()> {
@@ -298,7 +306,7 @@ impl Gateway {
         let shared = self.buckets.share(&bucket.name).await;
         // The bucket may have been changed, or removed, while the content came.
         let bucket = self.bucket(&bucket.name)?;
-        put_default_retention(&bucket, &mut attributes);
+        put_default_retention(&bucket, &mut attributes)?;
         let replaced = self.replaced(&bucket, &name, false)?;
         if bucket.versioning != Versioning::Enabled {
             attributes.set(attribute::NULL, "");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{CopyError, State, StateError, now_ms};
@@ -51,6 +52,11 @@ impl RetentionMode {
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Governance, Self::Compliance].into_iter().find(|mode| mode.name() == name)
     }
+
+    /// By the name that is stored with a version: one that isn't known counts as the firmest.
+    pub(crate) fn parse_strictly(name: &str) -> Self {
+        Self::parse(name).unwrap_or(Self::Compliance)
+    }
 }
 
 /// What a bucket gives versions that say nothing of retention.
@@ -99,6 +105,25 @@ impl PublicAccess {
     }
 }
 
+/// Which settings of a bucket are stored in a form that can't be read. Each counts as the strictest it could be: a setting that protects something must
+/// not go without a word. Policies and rules for other sites are text here, and judged where they are parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unreadable {
+    /// Versions are kept meanwhile.
+    pub versioning: bool,
+    /// Versions without a retention of their own are refused meanwhile.
+    pub retention: bool,
+    /// All public access is blocked meanwhile.
+    pub public_access: bool,
+}
+
+impl Unreadable {
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.versioning, "versioning"), (self.retention, "default retention"), (self.public_access, "public access block")];
+        all.into_iter().filter_map(|(is_unreadable, name)| is_unreadable.then_some(name))
+    }
+}
+
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
@@ -122,6 +147,8 @@ pub struct Bucket {
     pub public_access: Option<PublicAccess>,
     /// Rules for pages of other sites, as JSON.
     pub cors: Option<String>,
+    /// What of it can't be read.
+    pub unreadable: Unreadable,
 }
 
 const COLUMNS: &str =
@@ -149,7 +176,10 @@ impl State {
         self.kept(
             |kept| kept.buckets.get(name).cloned(),
             |connection| bucket(connection, name),
-            |kept, bucket| drop(kept.buckets.insert(name.to_owned(), bucket)),
+            |kept, bucket| {
+                bucket.unreadable.names().for_each(|what| self.note_unreadable(name, what, &"the database has a value that it can't have"));
+                kept.buckets.insert(name.to_owned(), bucket);
+            },
         )
     }
 
@@ -173,7 +203,9 @@ impl State {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
-                "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = ?4, retention_days = ?5, retention_in_years = ?6, \
+                // A default retention that can't be read stays, for somebody to look at, until another is put.
+                "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = iif(?11, retention_mode, ?4), \
+                 retention_days = iif(?11, retention_days, ?5), retention_in_years = iif(?11, retention_in_years, ?6), \
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
                 params![
                     name,
@@ -186,11 +218,14 @@ impl State {
                     bucket.tags,
                     bucket.public_access.map(PublicAccess::bits),
                     bucket.cors,
+                    bucket.unreadable.retention,
                 ],
             )?;
             Ok(Some(()))
         });
         self.forget(|kept| drop(kept.buckets.remove(name)));
+        // What is still unreadable is noted again when it is next used.
+        self.readable_again(name);
         changed
     }
 
@@ -238,7 +273,7 @@ pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Resu
 
 /// Puts a bucket there as it is.
 pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
-    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors } = bucket;
+    let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } = bucket;
     let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
     connection.prepare_cached(&statement)?.execute(params![
         name,
@@ -262,24 +297,102 @@ fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
-    let mode: Option<String> = row.get(5)?;
-    let period: Option<u32> = row.get(6)?;
-    let in_years = row.get(7)?;
-    let mode = mode.as_deref().and_then(RetentionMode::parse);
+    let mut unreadable = Unreadable::default();
+    let retention = match (row.get_ref(5)?, row.get_ref(6)?) {
+        (ValueRef::Null, ValueRef::Null) => None,
+        (ValueRef::Text(mode), ValueRef::Integer(period)) => {
+            let mode = std::str::from_utf8(mode).ok().and_then(RetentionMode::parse);
+            let in_years = row.get(7)?;
+            mode.zip(u32::try_from(period).ok()).map(|(mode, period)| DefaultRetention { mode, period, in_years }).or_else(|| {
+                unreadable.retention = true;
+                None
+            })
+        }
+        _ => {
+            unreadable.retention = true;
+            None
+        }
+    };
+    let versioning = match row.get_ref(3)? {
+        ValueRef::Integer(0) => Versioning::Never,
+        ValueRef::Integer(1) => Versioning::Enabled,
+        ValueRef::Integer(2) => Versioning::Suspended,
+        _ => {
+            unreadable.versioning = true;
+            Versioning::Enabled
+        }
+    };
+    let public_access = match row.get_ref(10)? {
+        ValueRef::Null => None,
+        ValueRef::Integer(bits @ 0..=0xf) => Some(PublicAccess::of_bits(bits as u8)),
+        _ => {
+            unreadable.public_access = true;
+            Some(PublicAccess::of_bits(0xf))
+        }
+    };
     Ok(Bucket {
         name: row.get(0)?,
         owner: row.get(1)?,
         created_ms: row.get(2)?,
-        versioning: match row.get(3)? {
-            1 => Versioning::Enabled,
-            2 => Versioning::Suspended,
-            _ => Versioning::Never,
-        },
+        versioning,
         object_lock: row.get(4)?,
-        retention: mode.zip(period).map(|(mode, period)| DefaultRetention { mode, period, in_years }),
-        policy: row.get(8)?,
-        tags: row.get(9)?,
-        public_access: row.get::<_, Option<u8>>(10)?.map(PublicAccess::of_bits),
-        cors: row.get(11)?,
+        retention,
+        policy: text(row, 8)?,
+        tags: text(row, 9)?,
+        public_access,
+        cors: text(row, 11)?,
+        unreadable,
     })
+}
+
+/// A text, empty where it is none: then it is no policy and no rule, and counts as one that can't be read.
+fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Null => None,
+        ValueRef::Text(text) => Some(std::str::from_utf8(text).unwrap_or_default().to_owned()),
+        _ => Some(String::new()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::archive;
+
+    #[test]
+    fn settings_that_can_not_be_read_count_as_the_strictest_and_the_bucket_stays_usable() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = State::open(archive(home.path())).expect("a state");
+        state.add_account("ada", true).expect("an account");
+        assert!(state.add_bucket("b", "ada", true, None).expect("made"));
+        let set = |values: &str| {
+            state.change("test", |connection| connection.execute(&format!("UPDATE bucket SET {values}"), [])).expect("set");
+            state.forget(|kept| kept.buckets.clear());
+            state.bucket("b").expect("readable").expect("there")
+        };
+        let all = Some(PublicAccess::of_bits(0xf));
+        for wrong in ["16", "-1", "1e300", "'all'", "x'00'"] {
+            let bucket = set(&format!("public_access = {wrong}"));
+            assert!(bucket.unreadable.public_access && bucket.public_access == all, "{wrong}: {bucket:?}");
+        }
+        assert_eq!(state.unreadable(), 1, "each is noted once");
+        for wrong in ["3", "-1", "'x'"] {
+            let bucket = set(&format!("public_access = NULL, versioning = {wrong}"));
+            assert!(bucket.unreadable.versioning && bucket.versioning == Versioning::Enabled, "{wrong}: {bucket:?}");
+        }
+        for wrong in
+            ["retention_mode = 'FIRM', retention_days = 1", "retention_mode = 'GOVERNANCE', retention_days = NULL", "retention_days = -1"]
+        {
+            let bucket = set(&format!("versioning = 1, {wrong}"));
+            assert!(bucket.unreadable.retention && bucket.retention.is_none(), "{wrong}: {bucket:?}");
+            state.change_bucket("b", |bucket| bucket.tags = Some("a=b".to_owned())).expect("changed");
+            assert!(state.bucket("b").expect("readable").expect("there").unreadable.retention, "another change doesn't take it away");
+        }
+        let bucket = set("retention_mode = NULL, retention_days = NULL, policy = x'ff', cors = CAST(x'ff' AS TEXT)");
+        assert_eq!((bucket.policy.as_deref(), bucket.cors.as_deref()), (Some(""), Some("")));
+        assert_eq!(bucket.unreadable, Unreadable::default());
+        assert_eq!(state.buckets(None).expect("listed").len(), 1);
+        state.change_bucket("b", |bucket| bucket.public_access = None).expect("changed");
+        assert_eq!(state.unreadable(), 0);
+    }
 }

@@ -21,8 +21,8 @@ use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, VersionState, Versioning, buckets, file, now_ms,
-    versions,
+    Bucket, DefaultRetention, PublicAccess, Retention, RetentionMode, State, StateError, Unreadable, VersionState, Versioning, buckets,
+    file, now_ms, versions,
 };
 
 /// The name of the copy in the archive. No bucket can have the name of its folder.
@@ -245,7 +245,10 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
 // Taken apart field by field, so that none can be forgotten.
 
 impl From<Bucket> for CopiedBucket {
-    fn from(Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }: Bucket) -> Self {
+    fn from(bucket: Bucket) -> Self {
+        // What can't be read is copied as what took its place. A default retention has nothing in its place, and is missing.
+        let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } =
+            bucket;
         let versioning = match versioning {
             Versioning::Never => CopiedVersioning::Never,
             Versioning::Enabled => CopiedVersioning::Enabled,
@@ -280,7 +283,8 @@ impl From<CopiedBucket> for Bucket {
         let public_access = public_access.map(|CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
             PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
         });
-        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors }
+        let unreadable = Unreadable::default();
+        Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable }
     }
 }
 

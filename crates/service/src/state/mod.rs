@@ -17,11 +17,12 @@ mod restores;
 mod uploads;
 mod versions;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fulgurite_archive::Archive;
@@ -30,7 +31,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::{Connection, ErrorCode};
 
 pub use accounts::{Account, AccountKey, NewKey};
-pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Versioning};
+pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
 pub(crate) use copy::copy_name;
 pub use copy::{COPY_NAME, CopyError, Counts};
 pub use quotas::{Begun, OwnQuota, Quota};
@@ -185,6 +186,8 @@ pub struct State {
     kept: RwLock<Kept>,
     /// Whether anything was ever said of versions: where nothing was, nothing has to be looked up for each that is read.
     says: AtomicBool,
+    /// Settings of buckets that were used and can't be read, by bucket and setting.
+    unreadable: Mutex<BTreeSet<(String, &'static str)>>,
 }
 
 impl State {
@@ -198,7 +201,14 @@ impl State {
             return Err(StateError::Lost { path, copied_ms: copy.record.created_ms as i64 });
         }
         let connection = file::open(&path, archive.id())?;
-        let state = Self { path, archive, connection: Mutex::new(connection), kept: RwLock::default(), says: AtomicBool::new(false) };
+        let state = Self {
+            path,
+            archive,
+            connection: Mutex::new(connection),
+            kept: RwLock::default(),
+            says: AtomicBool::new(false),
+            unreadable: Mutex::default(),
+        };
         let says = state.look("look for versions", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
         })?;
@@ -299,6 +309,29 @@ impl State {
             keep(&mut kept, loaded.clone());
         }
         Ok(loaded)
+    }
+
+    /// Notes that a setting of a bucket can't be read, and logs it the first time.
+    pub(crate) fn note_unreadable(&self, bucket: &str, what: &'static str, why: &dyn fmt::Display) {
+        let is_new = self.unreadable_settings().insert((bucket.to_owned(), what));
+        if is_new {
+            tracing::error!(bucket, setting = what, %why, "a stored setting can't be read, so the strictest takes its place until it is put again or deleted");
+        }
+    }
+
+    /// How many settings of buckets were used and can't be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.unreadable_settings().len()
+    }
+
+    /// Forgets what was noted of a bucket whose settings were changed.
+    fn readable_again(&self, bucket: &str) {
+        self.unreadable_settings().retain(|(of, _)| of != bucket);
+    }
+
+    fn unreadable_settings(&self) -> MutexGuard<'_, BTreeSet<(String, &'static str)>> {
+        // Each change is one call, so a panic elsewhere leaves it whole.
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on something was said of versions.

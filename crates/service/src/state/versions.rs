@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find};
@@ -156,9 +157,35 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
     let mode: Option<String> = row.get(2)?;
     let until_ms: Option<i64> = row.get(3)?;
     let retention = match (mode.as_deref(), until_ms) {
+        (None, None) => None,
         (Some(""), _) => Some(None),
-        (Some(mode), Some(until_ms)) => RetentionMode::parse(mode).map(|mode| Some(Retention { mode, until_ms })),
-        _ => None,
+        // A mode that isn't known protects as the firmest does: what the version was put with may be weaker, or nothing.
+        (Some(mode), Some(until_ms)) => Some(Some(Retention { mode: RetentionMode::parse_strictly(mode), until_ms })),
+        _ => return Err(rusqlite::Error::InvalidColumnType(2, "retention_mode, retention_until".to_owned(), Type::Null)),
     };
     Ok((VersionId(row.get(0)?), VersionState { tags: row.get(1)?, retention, legal_hold: row.get(4)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::archive;
+
+    #[test]
+    fn retention_that_can_not_be_read_protects() {
+        let home = tempfile::tempdir().expect("a folder");
+        let state = State::open(archive(home.path())).expect("a state");
+        let (id, retention) = (VersionId([7; 16]), Retention { mode: RetentionMode::Governance, until_ms: 9_000 });
+        let said = VersionState { retention: Some(Some(retention)), ..VersionState::default() };
+        state.change_version(id, &said).expect("said");
+        let set = |values: &str| {
+            state.change("test", |connection| connection.execute(&format!("UPDATE version_state SET {values}"), [])).expect("set");
+            state.version(id)
+        };
+        let firmest = Retention { mode: RetentionMode::Compliance, ..retention };
+        assert_eq!(set("retention_mode = 'FIRM'").expect("readable").retention, Some(Some(firmest)));
+        assert!(set("retention_until = NULL").is_err(), "until when isn't known");
+        assert!(set("retention_mode = NULL, retention_until = 5").is_err(), "how firmly isn't known");
+        assert_eq!(set("retention_until = NULL").expect("readable").retention, None);
+    }
 }
