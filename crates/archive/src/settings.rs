@@ -69,7 +69,7 @@ pub struct StagingSettings {
     pub path: PathBuf,
     /// A segment is closed when it is this long, MiB.
     pub segment_mib: u64,
-    /// Most that staging takes, MiB; without it, as much as its disk has.
+    /// Most that the segments take together, MiB; without it, as much as the disk has.
     pub limit_mib: Option<u64>,
 }
 
@@ -267,7 +267,8 @@ impl Settings {
              path = {staging}\n\
              # A staging segment is closed at this length, in MiB.\n\
              segment_mib = {segment}\n\
-             # The most that staging may take, in MiB; without it, as much as its disk has. No object can be larger.\n\
+             # The most that staging's files may take, in MiB; without it, as much as its disk has. No object can be larger. It holds for\n\
+             # `serve` too, beside staging.limit_mib in service.toml.\n\
              {limit}\n\
              \n\
              [set]\n\

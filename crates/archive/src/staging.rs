@@ -116,6 +116,15 @@ impl StagingError {
     }
 }
 
+/// What bounds further segments. The smaller of the two counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Free {
+    /// Free bytes of the disk, where the system tells.
+    pub on_disk: Option<u64>,
+    /// Bytes that the limit of the settings leaves, where there is one.
+    pub within_limit: Option<u64>,
+}
+
 /// The staging folder of an archive.
 pub struct Staging {
     volume: Arc<dyn Volume>,
@@ -171,14 +180,21 @@ impl Staging {
         self.volume.describe()
     }
 
-    /// Bytes that can still be staged, where that is known: what the disk has, and what the limit
-    /// leaves.
+    /// What bounds further segments: the disk, and the limit of the settings.
     #[must_use]
-    pub fn free_bytes(&self) -> Option<u64> {
-        let on_disk = self.volume.free_bytes();
-        let Some(limit) = self.limit_bytes else { return on_disk };
-        let within = limit.saturating_sub(self.taken_bytes());
-        Some(on_disk.map_or(within, |free| free.min(within)))
+    pub fn free(&self) -> Free {
+        Free { on_disk: self.volume.free_bytes(), within_limit: self.limit_bytes.map(|limit| self.left_of(limit)) }
+    }
+
+    /// The most that segments may take together, where the settings bound it.
+    #[must_use]
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.limit_bytes
+    }
+
+    /// Bytes of a limit that no content has taken. Room that the segment being written has reserved is still there for content.
+    fn left_of(&self, limit: u64) -> u64 {
+        limit.saturating_sub(self.taken_bytes()).saturating_add(self.spare.load(Ordering::Relaxed)).min(limit)
     }
 
     /// Bytes that a put may still stage: with the room that its segments have already, but without

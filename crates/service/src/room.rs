@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fulgurite_archive::catalogue::StagedTotals;
-use s3s::S3Result;
+use fulgurite_archive::staging::Free;
+use s3s::{S3Result, s3_error};
 use tokio::sync::Notify;
 
 use crate::failures::slow_down;
@@ -77,17 +78,17 @@ impl Staged {
     }
 }
 
-/// Bytes that fit under a limit and on the disk, where either is known.
-fn room(limit: Option<u64>, staged: u64, free: Option<u64>) -> Option<u64> {
+/// Bytes that can still be staged: within both limits, and on the disk beyond what is left free there. `None` if nothing bounds them.
+fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
     let below_limit = limit.map(|limit| limit.saturating_sub(staged));
-    let on_disk = free.map(|free| free.saturating_sub(RESERVE));
-    below_limit.into_iter().chain(on_disk).min()
+    let on_disk = free.on_disk.map(|free| free.saturating_sub(RESERVE));
+    [below_limit, free.within_limit, on_disk].into_iter().flatten().min()
 }
 
-/// Whether `bytes` more fit. With nothing staged the limit doesn't apply: an object larger than it would otherwise be refused for ever.
-fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Option<u64>) -> bool {
-    free.is_none_or(|free| free >= bytes.saturating_add(RESERVE))
-        && limit.is_none_or(|limit| staged == 0 || staged.saturating_add(bytes) <= limit)
+/// Whether `bytes` more fit. With nothing staged the service's limit doesn't apply: an object larger than it would otherwise be refused for ever.
+fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Free) -> bool {
+    let limit = limit.filter(|_| staged > 0);
+    room(limit, staged, free).is_none_or(|room| bytes <= room)
 }
 
 impl Room {
@@ -109,7 +110,12 @@ impl Gateway {
     /// Refuses content for which staging has no room, and has a set written then. Puts that are under way are not counted, so the limit is
     /// exceeded by them at most.
     pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
-        let free = self.archive.staging().free_bytes();
+        let staging = self.archive.staging();
+        // Unlike the service's limit, this one holds for each object too.
+        if let Some(limit) = staging.limit_bytes().filter(|limit| bytes > *limit) {
+            return Err(s3_error!(EntityTooLarge, "Staging takes up to {limit} bytes here, and so does an object."));
+        }
+        let free = staging.free();
         // Without a limit the catalogue isn't asked: this is on the way of every put.
         let staged = match self.room.limit {
             Some(_) => self.archive.reading().staged_totals().map_err(crate::failures::catalogue_failed)?.stored_bytes,
@@ -118,7 +124,7 @@ impl Gateway {
         if fits(bytes, self.room.limit, staged, free) {
             return Ok(());
         }
-        tracing::warn!(free, staged, limit = self.room.limit, bytes, "staging has too little room; what is staged is written to platters");
+        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; what is staged is written to platters");
         self.room.refused.store(true, Ordering::Relaxed);
         self.room.wanted.notify_one();
         Err(slow_down())
@@ -126,7 +132,7 @@ impl Gateway {
 
     /// Bytes that can still be staged, where that is known.
     pub(crate) fn room_left(&self, staged: &StagedTotals) -> Option<u64> {
-        room(self.room.limit, staged.stored_bytes, self.archive.staging().free_bytes())
+        room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
 }
 
@@ -180,14 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_and_the_disk_both_bound_what_fits() {
-        assert!(fits(10, Some(100), 90, None) && !fits(11, Some(100), 90, None));
-        assert!(fits(1_000, Some(100), 0, None), "an object larger than the limit is taken alone");
-        assert!(fits(10, None, 0, Some(RESERVE + 10)) && !fits(11, None, 0, Some(RESERVE + 10)));
-        assert!(!fits(1_000, Some(100), 0, Some(RESERVE + 10)), "whatever the limit, the disk bounds it");
-        assert_eq!(room(Some(100), 60, Some(RESERVE + 30)), Some(30));
-        assert_eq!(room(Some(100), 60, Some(RESERVE + 50)), Some(40));
-        assert_eq!(room(Some(100), 160, None), Some(0));
-        assert_eq!(room(None, 60, None), None);
+    fn both_limits_and_the_disk_bound_what_fits() {
+        let disk = |bytes| Free { on_disk: Some(bytes), ..Free::default() };
+        let within = |bytes| Free { within_limit: Some(bytes), ..Free::default() };
+        assert!(fits(10, Some(100), 90, Free::default()) && !fits(11, Some(100), 90, Free::default()));
+        assert!(fits(1_000, Some(100), 0, Free::default()), "an object larger than the service's limit is taken alone");
+        assert!(fits(10, None, 0, disk(RESERVE + 10)) && !fits(11, None, 0, disk(RESERVE + 10)));
+        assert!(!fits(1_000, Some(100), 0, disk(RESERVE + 10)), "whatever the limit, the disk bounds it");
+        assert!(fits(10, None, 0, within(10)) && !fits(11, None, 0, within(10)), "the reserve is of the disk, not of the archive's limit");
+        assert_eq!(room(Some(100), 60, disk(RESERVE + 30)), Some(30));
+        assert_eq!(room(Some(100), 60, disk(RESERVE + 50)), Some(40));
+        assert_eq!(room(Some(100), 60, Free { within_limit: Some(20), ..disk(RESERVE + 50) }), Some(20));
+        assert_eq!(room(Some(100), 160, Free::default()), Some(0));
+        assert_eq!(room(None, 60, Free::default()), None);
     }
 }

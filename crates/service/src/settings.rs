@@ -1,5 +1,6 @@
 //! Settings of the service: `service.toml` in the archive's folder, made with its defaults and comments by the first start.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +26,7 @@ region = "us-east-1"
 
 # The memory of the whole server, MiB: what writing platters may take (limits.memory_mib in fulgurite.toml) and all that clients can make it take. Where
 # `connections` would take more than half of what is left of it for clients, there are fewer of them.
-memory_mib = 1536
+memory_mib = 1664
 
 # Connections at once, and from one address (an IPv4 address, or an IPv6 /64). When there are as many, those that have been idle for longest are closed for
 # new ones. 0 is no limit by address: for a server behind a proxy, from which all connections come.
@@ -42,8 +43,9 @@ connections_per_address = 512
 # key = "key.pem"
 
 [staging]
-# Most MiB that may wait in staging. When a put doesn't fit, a set is written at once, and the client is asked to try again (503 SlowDown).
-# Without a limit, staging takes what its disk has, less 256 MiB.
+# Most MiB of content that may wait in staging. When a put doesn't fit, a set is written at once, and the client is asked to try again (503 SlowDown).
+# An object larger than this is accepted while nothing waits. staging.limit_mib in fulgurite.toml bounds the segment files on disk, for commands and the
+# server alike, and no object may exceed it. If both are set, both apply. Without either, staging takes what its disk has, less 256 MiB.
 # limit_mib = 65536
 
 [background]
@@ -114,7 +116,7 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Staging {
-    /// Most MiB that may wait to be written to platters; without it, what the disk has room for.
+    /// Most MiB of content that may wait to be written to platters; without it, what the disk and `staging.limit_mib` of the archive have room for.
     pub limit_mib: Option<u64>,
 }
 
@@ -190,7 +192,7 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 9_000)),
             region: "us-east-1".to_owned(),
             domain: None,
-            memory_mib: 1_536,
+            memory_mib: 1_664,
             connections: 1_024,
             connections_per_address: 512,
             metrics_token: None,
@@ -242,13 +244,27 @@ impl Settings {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                std::fs::write(&path, DEFAULT).map_err(|source| SettingsError::Io { path: path.clone(), source })?;
+                make(home, &path).map_err(|source| SettingsError::Io { path: path.clone(), source })?;
                 DEFAULT.to_owned()
             }
             Err(source) => return Err(SettingsError::Io { path, source }),
         };
         toml::from_str(&text).map_err(|source| SettingsError::Wrong { path, source: Box::new(source) })
     }
+}
+
+/// Makes the file, whole or not at all. It is the owner's alone, since a token may be written into it.
+fn make(home: &Path, path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let fresh = home.join(format!("{FILE}.new"));
+    match std::fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&fresh)?;
+    file.write_all(DEFAULT.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, path)
 }
 
 #[cfg(test)]
