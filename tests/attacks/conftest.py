@@ -26,7 +26,7 @@ from wire import Account, Reply, Server, Wire
 os.environ["AWS_CONFIG_FILE"] = os.environ["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
 
 # Of the whole server. Writing platters, which no attack here causes, may take 64 of them.
-MEMORY_MIB = 600
+MEMORY_MIB = 750
 CONNECTIONS = 300
 SETTINGS = f"memory_mib = {MEMORY_MIB}\nconnections = {CONNECTIONS}\nconnections_per_address = {CONNECTIONS - 50}\n"
 # Of memory that an attack took, so much may still be there when it is over.

@@ -658,11 +658,17 @@ fn comes_back(home: &Path, catalogue: &Path) -> bool {
     }
 }
 
+/// The most that connections to catalogue and key store take, KiB, if up to `reading` threads read at once (I9).
+#[must_use]
+pub const fn databases_kib(reading: u64) -> u64 {
+    crate::catalogue::most_kib(reading) + crate::keystore::most_kib(reading)
+}
+
 fn readers(home: &Path, archive: ArchiveId) -> Readers {
     let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
     Readers {
-        catalogue: Some(Box::new(move || Some(Box::new(SqliteCatalogue::open_read_only(&catalogue, archive).ok()?)))),
-        keys: Some(Box::new(move || Some(Box::new(SqliteKeyStore::open_read_only(&keys, archive).ok()?)))),
+        catalogue: Some(Box::new(move |cache| Some(Box::new(SqliteCatalogue::open_reader(&catalogue, archive, cache).ok()?)))),
+        keys: Some(Box::new(move |cache| Some(Box::new(SqliteKeyStore::open_reader(&keys, archive, cache).ok()?)))),
     }
 }
 
@@ -808,4 +814,26 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
         File::open(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(ArchiveError::io(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Cache;
+
+    #[test]
+    fn connections_cache_no_more_than_is_counted() {
+        let home = tempfile::tempdir().expect("a folder");
+        let id = ArchiveId([7; 16]);
+        let (catalogue, keys) = (home.path().join(CATALOGUE_FILE), home.path().join(KEYS_FILE));
+        let mut caches = SqliteCatalogue::create(&catalogue, id).expect("made").cache_kib()
+            + SqliteKeyStore::create(&keys, id).expect("made").cache_kib();
+        assert!(caches <= databases_kib(0), "{caches}");
+        for reading in 1..=40 {
+            let cache = if reading <= crate::pool::KEPT as u64 { Cache::Full } else { Cache::Small };
+            caches += SqliteCatalogue::open_reader(&catalogue, id, cache).expect("opened").cache_kib();
+            caches += SqliteKeyStore::open_reader(&keys, id, cache).expect("opened").cache_kib();
+            assert!(caches <= databases_kib(reading), "{caches} KiB with {reading} that read");
+        }
+    }
 }

@@ -39,11 +39,11 @@ mod unwritable;
 pub mod volume;
 pub mod watch;
 
-pub use archive::{Access, Archive, ArchiveError, Parts, Readers};
+pub use archive::{Access, Archive, ArchiveError, Parts, Readers, databases_kib};
 pub use attach::{AttachError, AttachReport, IncompleteSet, Remains, ShapeFrom, attach};
 pub use flush::FlushReport;
 pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
-pub use pool::{Open, Reading};
+pub use pool::{Cache, Open, Reading};
 pub use rebuild::{NOWHERE, RebuildReport, UnknownPlatter, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport};

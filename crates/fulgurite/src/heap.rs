@@ -2,10 +2,21 @@
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod system {
-    /// All threads share four arenas. To be called before there are threads.
+    use fulgurite_service::memory::{ARENA_TOP_BYTES, ARENAS};
+
+    /// Blocks from this size on are mapped one by one, and go back to the system when they are freed. Records of 1 MiB stay below: they are taken and
+    /// freed all the time.
+    const MAPPED_BYTES: libc::c_int = 4 << 20;
+
+    /// All threads share a few arenas, each of which keeps little at its top. To be called before there are threads. By themselves, the limits of what
+    /// is mapped and kept grow with what is freed, up to 32 and 64 MiB.
     pub(crate) fn few_arenas() {
-        // SAFETY: mallopt sets a number inside the allocator, and takes any.
-        unsafe { libc::mallopt(libc::M_ARENA_MAX, 4) };
+        for (option, value) in
+            [(libc::M_ARENA_MAX, ARENAS), (libc::M_TRIM_THRESHOLD, ARENA_TOP_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES)]
+        {
+            // SAFETY: mallopt sets a number inside the allocator, and takes any.
+            unsafe { libc::mallopt(option, value) };
+        }
     }
 
     /// Gives pages that are free back to the system.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
 use fulgurite_archive::{Access, Archive, settings};
 use fulgurite_service::folders::without_bucket;
+use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
 use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
@@ -23,8 +24,6 @@ use crate::{Outcome, Session, open};
 /// The account that the first start makes.
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
-/// Threads that wait for disks: each may have a connection to the catalogue, which has a cache.
-const BLOCKING_THREADS: usize = 160;
 /// How often memory that is free goes back to the system.
 const TRIM: Duration = Duration::from_secs(5);
 /// Folders that are told of because they are no buckets.

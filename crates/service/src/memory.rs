@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! memory_mib = what writing platters may take (the archive's limits) + FIXED + connections x PER_CONNECTION + shared
-//!                                                                                                             |
+//!                                                                        |                                    |
+//!        the program + the allocator + connections to the databases <----'                                    |
 //!        incoming: records of uploads on their way to staging; without a share they go frame by frame <-------|
 //!        gathered: bodies and signed chunks that are held whole before they are looked at <-------------------|
 //!        answers: answers that are whole in memory until their clients have taken them <----------------------|
@@ -17,10 +18,28 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
+use fulgurite_archive::databases_kib;
 use http::{HeaderMap, header};
 
-/// What the program takes by itself, MiB: code, caches of the databases, buffers that are kept, objects that are read to be put anew.
-const FIXED_MIB: u64 = 192;
+/// What the program takes by itself, MiB: code, stacks, buffers that are kept, objects that are read to be put anew.
+const PROGRAM_MIB: u64 = 96;
+/// What the allocator keeps of memory that is free, MiB: the top of each arena.
+const ALLOCATOR_MIB: u64 = (ARENAS as u64 * ARENA_TOP_BYTES as u64) >> 20;
+/// Connections to `service.db`, MiB: the one that is always open, and one that copies it.
+const STATE_MIB: u64 = 6;
+/// Connections to catalogue and key store, MiB.
+const DATABASES_MIB: u64 = databases_kib(READING).div_ceil(1_024);
+/// Threads that may read the databases at once: all that wait for disks, those that answer requests, and the server's own.
+const READING: u64 = BLOCKING_THREADS as u64 + 32;
+/// Whatever clients do.
+const FIXED_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
+
+/// Threads that wait for disks. Each may have a connection to the catalogue and one to the key store.
+pub const BLOCKING_THREADS: usize = 160;
+/// Arenas that the allocator may have.
+pub const ARENAS: i32 = 4;
+/// Free memory that it may keep at the top of each of them.
+pub const ARENA_TOP_BYTES: i32 = 8 << 20;
 /// What a connection may take beside the shared memory: head and read buffer, a frame that is sealed, content that waits to be hashed, a small body.
 const PER_CONNECTION_KIB: u64 = 320;
 /// The least shared memory that serves anybody.
@@ -243,13 +262,15 @@ mod tests {
 
     #[test]
     fn all_parts_together_are_within_the_setting() {
-        for (memory_mib, archive_mib, connections) in [(1_536, 512, 1_024), (800, 512, 1_024), (400, 64, 20), (1 << 20, 512, 100_000)] {
+        for (memory_mib, archive_mib, connections) in [(1_664, 512, 1_024), (1_000, 512, 1_024), (500, 64, 20), (1 << 20, 512, 100_000)] {
             let budget = Budget::new(memory_mib, archive_mib, connections).expect("enough");
             let parts = budget.incoming + budget.gathered + budget.answers + (budget.outgoing_records << 20) + (budget.batches_kib << 10);
-            let all = archive_mib + FIXED_MIB + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
+            let fixed = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + databases_kib(READING).div_ceil(1_024);
+            let all = archive_mib + fixed + ((parts as u64 + budget.connections as u64 * (PER_CONNECTION_KIB << 10)) >> 20);
             assert!(all <= memory_mib && budget.connections >= 16.min(connections), "{budget:?}: {all} of {memory_mib}");
         }
         assert!(Budget::new(700, 512, 1_024).is_err());
+        assert_eq!(Budget::new(1_664, 512, 1_024).expect("the defaults").connections, 1_024, "as many as the default settings say");
     }
 
     #[test]

@@ -273,7 +273,7 @@ pub(crate) fn host(settings: &Settings) -> Result<Option<Domain>, ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::archive;
+    use crate::sample::{archive, soon};
 
     fn settings(memory_mib: u64) -> Settings {
         Settings { listen: SocketAddr::from(([127, 0, 0, 1], 0)), memory_mib, ..Settings::default() }
@@ -282,9 +282,9 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_server_that_cannot_go_on_ends_with_the_reason() {
         let home = tempfile::tempdir().expect("a folder");
-        let server = Server::bind(archive(home.path()), settings(1_536)).await.expect("bound");
+        let server = Server::bind(archive(home.path()), settings(1_664)).await.expect("bound");
         server.router.gateway.state.poison();
-        let ended = server.serve(std::future::pending()).await.expect_err("it can't go on");
+        let ended = soon(server.serve(std::future::pending())).await.expect_err("it can't go on");
         assert!(matches!(&ended, ServeError::Failed { reason } if reason.contains("poisoned")), "{ended}");
     }
 
@@ -293,6 +293,6 @@ mod tests {
         let home = tempfile::tempdir().expect("a folder");
         let Err(refused) = Server::bind(archive(home.path()), settings(100)).await else { panic!("100 MiB are too little") };
         let said = refused.to_string();
-        assert!(said.contains("memory_mib = 100") && said.contains("set memory_mib to 773"), "{said}");
+        assert!(said.contains("memory_mib = 100") && said.contains("set memory_mib to 898"), "{said}");
     }
 }

@@ -21,6 +21,7 @@ use fulgurite_domain::{ArchiveId, Geometry, ObjectName, ObjectRecord, PlatterId,
 
 pub use sqlite::SqliteCatalogue;
 pub(crate) use sqlite::fault::is_damage;
+pub(crate) use sqlite::{most_kib, set_cache};
 
 /// The attribute that marks a version as the null version of its name: S3 has one that isn't found by an identifier, but by being it. The only
 /// attribute that the archive knows of.

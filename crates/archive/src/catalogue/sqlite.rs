@@ -30,11 +30,13 @@ use fulgurite_domain::{ArchiveId, ObjectName, PlatterId, SetId, VersionId};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use self::fault::Fault;
+pub(crate) use self::schema::set_cache;
 use super::{
     After, ArchivedExtent, Catalogue, CatalogueError, Change, Extent, FoundVersion, Health, NewVersion, PlatterRow, SegmentEnd,
     SetDescription, SetRow, StagedData, StagedPlace, StagedTombstone, StagedTotals, Totals, UnlistedVersion, VersionKey, VersionRow,
     Versions,
 };
+use crate::pool::{self, Cache};
 
 /// The catalogue in a file of its own.
 #[derive(Debug)]
@@ -42,6 +44,11 @@ pub struct SqliteCatalogue {
     connection: Connection,
     // What `listing::gather_versions_on` has gathered last.
     gathered: Option<Vec<PlatterId>>,
+}
+
+/// The most that connections to a catalogue take, KiB, if up to `reading` threads read at once.
+pub(crate) const fn most_kib(reading: u64) -> u64 {
+    pool::most_kib(schema::MAIN_KIB, schema::READER_KIB, schema::BESIDE_KIB, reading)
 }
 
 impl SqliteCatalogue {
@@ -76,6 +83,22 @@ impl SqliteCatalogue {
     /// As [`SqliteCatalogue::open`].
     pub fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         Self::admit(path, archive, false)
+    }
+
+    /// The most that the connection keeps of its file, KiB.
+    #[cfg(test)]
+    pub(crate) fn cache_kib(&self) -> u64 {
+        let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
+        assert!(size < 0, "{size} pages");
+        size.unsigned_abs()
+    }
+
+    /// The same, as one of many.
+    pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, CatalogueError> {
+        let reader = Self::admit(path, archive, false)?;
+        let set = schema::set_cache(&reader.connection, cache.kib(schema::READER_KIB));
+        set.map_err(|error| Fault::from(error).told("open it"))?;
+        Ok(reader)
     }
 
     /// Opens a catalogue for reading that nobody changes while it is open. Nothing is written for that.

@@ -18,6 +18,7 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::WrappedKey;
 
 pub use sqlite::SqliteKeyStore;
+pub(crate) use sqlite::most_kib;
 
 /// What can go wrong in the key store.
 #[derive(Debug, thiserror::Error)]

@@ -22,7 +22,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use super::{KeyStore, KeyStoreError};
-use crate::catalogue::is_damage;
+use crate::catalogue::{is_damage, set_cache};
+use crate::pool::{self, Cache};
 
 /// Stands in the header of the file: "FuKe".
 const APPLICATION: i32 = 0x4675_4b65;
@@ -64,6 +65,19 @@ impl Fault {
             Self::Refused(error) => error,
         }
     }
+}
+
+/// Cache of the connection that changes the key store, KiB.
+const MAIN_KIB: u64 = 16_384;
+/// Cache of one that only reads. A key is found by its version's identifier: most of what is read is read once.
+const READER_KIB: u64 = 1_024;
+
+/// What a connection takes beside its cache, KiB: 200 such, each with a few statements and a small cache, took 150 each.
+const BESIDE_KIB: u64 = 96;
+
+/// The most that connections to a key store take, KiB, if up to `reading` threads read at once.
+pub(crate) const fn most_kib(reading: u64) -> u64 {
+    pool::most_kib(MAIN_KIB, READER_KIB, BESIDE_KIB, reading)
 }
 
 impl SqliteKeyStore {
@@ -122,6 +136,22 @@ impl SqliteKeyStore {
         })
     }
 
+    /// The most that the connection keeps of its file, KiB.
+    #[cfg(test)]
+    pub(crate) fn cache_kib(&self) -> u64 {
+        let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
+        assert!(size < 0, "{size} pages");
+        size.unsigned_abs()
+    }
+
+    /// The same, as one of many.
+    pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, KeyStoreError> {
+        let reader = Self::open_read_only(path, archive)?;
+        let set = set_cache(&reader.connection, cache.kib(READER_KIB));
+        set.map_err(|error| Fault::from(error).told("open its file"))?;
+        Ok(reader)
+    }
+
     /// Opens a key store for reading that nobody changes while it is open. Nothing is written for that.
     ///
     /// # Errors
@@ -141,6 +171,7 @@ impl SqliteKeyStore {
             connection.busy_timeout(PATIENCE)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+            set_cache(&connection, READER_KIB)?;
             admit(&connection, archive)?;
             Ok(connection)
         };
@@ -171,7 +202,7 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     // A commit is on stable storage when it returns.
     connection.pragma_update(None, "synchronous", "full")?;
-    connection.pragma_update(None, "cache_size", -16_384)?;
+    set_cache(&connection, MAIN_KIB)?;
     // A plan must not depend on what is bound, or statements would be planned anew.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Keys must not spill into temporary files.

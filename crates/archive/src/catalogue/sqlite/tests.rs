@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use fulgurite_domain::ArchiveId;
 
 use super::*;
-use crate::catalogue::Unlisted;
 use crate::catalogue::conformance::{Place, complete, conformance, extent, marker, only, platter, set, version};
+use crate::catalogue::{NULL, Unlisted};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 
@@ -387,6 +387,35 @@ fn the_latest_number_is_looked_up_by_indices() {
     let searches = |index: &str| plan.iter().filter(|step| step.starts_with("SEARCH") && step.contains(index)).count();
     assert_eq!((searches("version_in_order"), searches("unlisted_by_name")), (2, 1), "{plan:?}");
     assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "nothing is sorted: {plan:?}");
+}
+
+#[test]
+fn the_null_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name() {
+    let folder = Folder::new();
+    let mut catalogue = SqliteCatalogue::create(&folder.file(), ARCHIVE).expect("created");
+    let mut before: Option<Vec<(&str, usize)>> = None;
+    for count in [150, 15_000] {
+        let many = format!("{count} versions");
+        let versions: Vec<_> = (1..=count).map(|number| version(&many, number, number, 10)).collect();
+        let first = versions[0].id;
+        catalogue.commit_put(&versions).expect("put");
+        let name = ObjectName(many.clone().into_bytes());
+        let after = After::row(&catalogue.version(&name, first).expect("looked up").expect("there is one"));
+        let mut null = version(&many, count + 1, count + 1, 10);
+        null.record.attributes.set(NULL, "");
+        let works: [(&str, Work<'_>); 5] = [
+            ("newest", &|c| done(c.newest(&name))),
+            ("latest_number", &|c| done(c.latest_number(&name))),
+            ("a page after the oldest", &|c| done(c.list(b"", Versions::All, Some(&after), 1))),
+            ("no null version", &|c| assert_eq!(c.null_version(&name).expect("looked up"), None)),
+            ("put a null version", &|c| done(c.commit_put(std::slice::from_ref(&null)))),
+        ];
+        let now: Vec<_> = works.into_iter().map(|(what, work)| (what, steps(&mut catalogue, work))).collect();
+        assert!(catalogue.null_version(&name).expect("looked up").is_some());
+        for ((what, before), (_, now)) in before.replace(now.clone()).into_iter().flatten().zip(now) {
+            assert!(now <= before * 2 + 100, "{what}: {before} steps became {now}");
+        }
+    }
 }
 
 #[test]
