@@ -6,6 +6,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 
@@ -161,6 +162,16 @@ def test_a_request_overrides_what_the_answer_says_and_nothing_else(s3, bucket, c
     assert s3.head_object(Bucket=bucket, Key="object")["ContentType"] == SYSTEM["ContentType"]
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_a_request_wants_as_expires_need_not_be_a_time(s3, wire, bucket, method):
+    s3.put_object(Bucket=bucket, Key="object", Body=b"object", Expires=datetime(2031, 2, 3, tzinfo=UTC))
+    for wanted in ("0", "never", "Sun, 03 Feb 2031 00:00:00 GMT"):
+        reply = wire.send(method, f"/{bucket}/object?response-cache-control=no-cache&response-expires={quote(wanted, safe='')}")
+        found = (reply.status, reply.headers.get("expires"), reply.headers.get("cache-control"))
+        assert found == (200, wanted, "no-cache")
+    assert wire.send("GET", f"/{bucket}/object").headers["expires"] == "Mon, 03 Feb 2031 00:00:00 GMT"
+
+
 def test_an_anonymous_request_overrides_nothing(wire, bucket):
     reply = wire.send("GET", f"/{bucket}/object?response-content-type=text%2Fhtml", anonymous=True)
     assert (reply.status, reply.code) in [(400, "InvalidRequest"), (403, "AccessDenied")]
@@ -177,7 +188,7 @@ def test_an_anonymous_request_of_what_everybody_may_read_overrides_nothing_eithe
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize("override", ["content-type=%0D%0AX%3Ay", "cache-control=%00", "content-language=%0A", "content-disposition=%7F"])
+@pytest.mark.parametrize("override", ["content-type=%0D%0AX%3Ay", "cache-control=%00", "content-language=%0A", "content-disposition=%7F", "expires=%0A"])
 def test_what_can_be_no_header_is_no_override(s3, wire, bucket, method, override):
     s3.put_object(Bucket=bucket, Key="object", Body=b"object")
     reply = wire.send(method, f"/{bucket}/object?response-{override}")

@@ -6,6 +6,7 @@ use http::{HeaderMap, Uri, header};
 use s3s::host::{S3Host, SingleDomain, VirtualHost};
 use s3s::{S3Result, s3_error};
 
+use crate::caller::Peer;
 use crate::tags;
 
 /// A domain whose subdomains are buckets. Names of hosts have no case, and a port says nothing of the bucket.
@@ -37,6 +38,13 @@ impl S3Host for Domain {
 
 fn host_of(headers: &HeaderMap) -> &str {
     headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// The URL that a request was sent to, as the client has addressed it: with its bucket in the path or in the host. It has no parameters.
+pub(crate) fn url_of(uri: &Uri, headers: &HeaderMap, peer: Option<&Peer>) -> String {
+    let host = host_of(headers);
+    let scheme = if peer.is_some_and(|peer| peer.is_tls) { "https" } else { "http" };
+    if host.is_empty() { uri.path().to_owned() } else { format!("{scheme}://{host}{}", uri.path()) }
 }
 
 /// Whether a request was sent to this machine under a name or an address that only this machine uses, and not through a proxy that says so. A proxy

@@ -26,7 +26,7 @@ use crate::address::Addresses;
 use crate::caller::Signed;
 use crate::checksums::{Claims, Sums, Trailing};
 use crate::errors::XML_BYTES_MAX;
-use crate::policy::has_parameter;
+use crate::policy::{has_parameter, parameter};
 use crate::receive::unreadable;
 use crate::signatures::{is_form, is_of_signature};
 
@@ -65,7 +65,9 @@ const CONDITIONS: [HeaderName; 4] = [
 impl Between {
     pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
         let writes = matches!(*method, Method::PUT | Method::POST) && !is_form(method, headers);
-        (writes && (has_body(uri) || is_completion(method, uri) || self.is_of_bucket(method, uri, headers))) || is_misread(headers)
+        (writes && (has_body(uri) || is_completion(method, uri) || self.is_of_bucket(method, uri, headers)))
+            || is_misread(headers)
+            || wanted_expires(method, uri).is_some()
     }
 
     pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
@@ -80,6 +82,13 @@ impl Between {
                 checked.seen = Some(seen);
             }
             request.input = Body::http_body_unsync(checked);
+        }
+        // Strangers don't choose headers. The gate refuses that, where it sees it.
+        if request.credentials.is_some()
+            && let Some(expires) = wanted_expires(&request.method, &request.uri)
+        {
+            request.extensions.insert(WantedExpires(expires));
+            request.uri = without(request.uri, |name| name == RESPONSE_EXPIRES);
         }
         let trailing = Trailing::of(&request);
         request.extensions.insert(trailing);
@@ -188,6 +197,22 @@ pub(crate) fn original<'a>(headers: &'a HeaderMap, extensions: &'a Extensions) -
     extensions.get().map_or(headers, |Original(headers)| headers)
 }
 
+/// In a request: the `Expires` that the answer is to have. The framework takes times only, and AWS sends back any text.
+#[derive(Debug, Clone)]
+pub(crate) struct WantedExpires(pub(crate) HeaderValue);
+
+/// The parameter that wants it.
+const RESPONSE_EXPIRES: &str = "response-expires";
+
+/// What a reader wants as `Expires` of the answer. That of a time is passed on as well: the framework would mend its weekday.
+fn wanted_expires(method: &Method, uri: &Uri) -> Option<HeaderValue> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return None;
+    }
+    let text = parameter(uri.query(), RESPONSE_EXPIRES).filter(|text| !text.is_empty())?;
+    HeaderValue::from_str(&text).ok()
+}
+
 /// Changes headers that the framework would refuse, and keeps them as they were.
 pub(crate) fn mend(headers: &mut HeaderMap, extensions: &mut Extensions) {
     if is_misread(headers) {
@@ -279,10 +304,15 @@ pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
 
 /// A URL without the parameters of a signature.
 pub(crate) fn unsigned(uri: Uri) -> Uri {
+    without(uri, is_of_signature)
+}
+
+/// A URL without some of its parameters, by their decoded names.
+fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
     let Some(query) = uri.query() else { return uri };
     let is_kept = |pair: &&str| {
         let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-        !is_of_signature(&crate::tags::decode(name).unwrap_or_default())
+        !is_dropped(&crate::tags::decode(name).unwrap_or_default())
     };
     let kept: Vec<&str> = query.split('&').filter(is_kept).collect();
     let path = format!("{}?{}", uri.path(), kept.join("&"));

@@ -22,9 +22,9 @@ use s3s::{Body, S3Error, S3Result, s3_error};
 
 use self::policy::FormPolicy;
 use self::reader::Fields;
-use crate::address::Addresses;
+use crate::address::{Addresses, url_of};
 use crate::between::mend;
-use crate::caller::Signed;
+use crate::caller::{Peer, Signed};
 use crate::errors::escape;
 use crate::receive::{PUT_BYTES_MAX, UpTo};
 use crate::signatures::is_form;
@@ -95,6 +95,7 @@ impl Forms {
             (least, most) = (policy.length().0, policy.length().1.min(PUT_BYTES_MAX));
         }
         file.limit(least, most);
+        let url = url_of(&head.uri, &head.headers, head.extensions.get::<Peer>());
         let announced: u64 = head
             .headers
             .get(header::CONTENT_LENGTH)
@@ -113,7 +114,7 @@ impl Forms {
         mend(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
         let answer = self.operations.call(put).await.map_err(|error| s3_error!(InternalError, "{error:?}"))?;
-        if answer.status() == StatusCode::OK { answered(answer, bucket, &key, &fields) } else { Ok(answer) }
+        if answer.status() == StatusCode::OK { answered(answer, &url, bucket, &key, &fields) } else { Ok(answer) }
     }
 
     /// The headers of the put.
@@ -168,13 +169,13 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
     (1..=70).contains(&boundary.len()).then_some(boundary)
 }
 
-/// The answer to a form whose object was put: as its fields want it.
-fn answered(put: Response<Body>, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
+/// The answer to a form whose object was put, as its fields want it. `bucket_url` is where the form was sent to.
+fn answered(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
     let (mut head, _) = put.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
     let etag = head.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
     let path: Vec<String> = key.split('/').map(tags::encode_text).collect();
-    let location = format!("/{bucket}/{}", path.join("/"));
+    let location = format!("{}/{}", bucket_url.trim_end_matches('/'), path.join("/"));
     let redirect =
         fields.get("success_action_redirect").or_else(|| fields.get("redirect")).and_then(|url| redirected(url, bucket, key, &etag));
     if let Some(url) = redirect {
@@ -229,6 +230,17 @@ mod tests {
         assert_eq!(to("http://example.org/?n=1#top").as_deref(), Some("http://example.org/?n=1&bucket=b&key=a%2F%20b&etag=%22e%22#top"));
         for nowhere in ["/done", "javascript:alert(1)", "ftp://example.org/", "https://example.org/\r\nSet-Cookie: a=b", ""] {
             assert_eq!(to(nowhere), None, "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn the_location_is_a_url_below_the_address_that_the_form_was_sent_to() {
+        let fields = Fields([("success_action_status".to_owned(), "201".to_owned())].into());
+        for (sent_to, location) in
+            [("http://127.0.0.1:9000/b", "http://127.0.0.1:9000/b/a%20k/x"), ("https://b.example.org/", "https://b.example.org/a%20k/x")]
+        {
+            let answer = answered(Response::new(Body::empty()), sent_to, "b", "a k/x", &fields).expect("answered");
+            assert_eq!((answer.status(), &answer.headers()[header::LOCATION]), (StatusCode::CREATED, &HeaderValue::from_static(location)));
         }
     }
 

@@ -15,7 +15,7 @@ use s3s::stream::{ByteStream, RemainingLength};
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 
-use crate::between::original;
+use crate::between::{WantedExpires, original};
 use crate::caller::Caller;
 use crate::checksums::{Named, Sum, set_sum};
 use crate::conditions::{Conditions, ETags, range_holds};
@@ -37,6 +37,7 @@ impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
         let original = original(&request.headers, &request.extensions);
+        let wanted_expires = request.extensions.get::<WantedExpires>().map(|WantedExpires(value)| value.clone());
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         customer_key!(input).refuse_to_read()?;
@@ -98,7 +99,7 @@ impl Gateway {
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
         let mut response = S3Response::with_status(output, status);
         sums.iter().for_each(|sum| sum.put(&mut response.headers));
-        if let Some(expires) = version.expires() {
+        if let Some(expires) = wanted_expires.or_else(|| version.expires()) {
             response.headers.insert(header::EXPIRES, expires);
         }
         Ok(response)
@@ -107,6 +108,7 @@ impl Gateway {
     pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
         let caller = request.extensions.get::<Caller>().cloned();
         let original = original(&request.headers, &request.extensions);
+        let wanted_expires = request.extensions.get::<WantedExpires>().map(|WantedExpires(value)| value.clone());
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         customer_key!(input).refuse_to_read()?;
@@ -164,7 +166,7 @@ impl Gateway {
         }
         output.expires = input.response_expires;
         let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
-        let expires = version.expires().filter(|_| output.expires.is_none());
+        let expires = wanted_expires.or_else(|| version.expires().filter(|_| output.expires.is_none()));
         let mut response = S3Response::with_status(output, status);
         if let Some(expires) = expires {
             response.headers.insert(header::EXPIRES, expires);

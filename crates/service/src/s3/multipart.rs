@@ -1,7 +1,7 @@
 //! Uploads in parts.
 
 use fulgurite_domain::{Attributes, ObjectName};
-use http::{HeaderMap, Uri, header};
+use http::header;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, ETag, UploadPartInput, UploadPartOutput,
@@ -9,6 +9,7 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
+use crate::address::url_of;
 use crate::between::{Seen, original};
 use crate::caller::Peer;
 use crate::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
@@ -181,7 +182,7 @@ impl Gateway {
         let original = original(&request.headers, &request.extensions);
         let conditions = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
         let sums = request.extensions.get::<Seen>().map_or_else(|| Ok(NamedSums::default()), Seen::read)?;
-        let location = location(&request.uri, &request.headers, request.extensions.get::<Peer>());
+        let location = url_of(&request.uri, &request.headers, request.extensions.get::<Peer>());
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let given = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone()).unwrap_or_default();
@@ -340,13 +341,6 @@ struct Wanted {
     claim: Option<Sum>,
     conditions: (Option<ETags>, Option<ETags>),
     location: String,
-}
-
-/// The URL of the object that a request is about, as the client has addressed it: by its bucket in the path or in the host.
-fn location(uri: &Uri, headers: &HeaderMap, peer: Option<&Peer>) -> String {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let scheme = if peer.is_some_and(|peer| peer.is_tls) { "https" } else { "http" };
-    if host.is_empty() { uri.path().to_owned() } else { format!("{scheme}://{host}{}", uri.path()) }
 }
 
 /// An answer with checksums of this algorithm.
