@@ -116,6 +116,67 @@ def test_a_server_whose_staging_is_full_and_can_not_be_written_is_not_ready(own)
         assert client.get_object(Bucket="full", Key="first")["Body"].read() == b"a" * MIB
 
 
+def test_free_bytes_of_staging_are_what_clients_can_still_stage(own):
+    """Both limits hold, the smaller of the two counts, and neither has to leave 256 MiB free, as the disk does."""
+    settings = own.archive / "fulgurite.toml"
+    make(own, "[staging]\nlimit_mib = 24\n")
+    settings.write_text(settings.read_text().replace("# limit_mib = 100000", "limit_mib = 20"))
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="limited")
+        client.put_object(Bucket="limited", Key="3 MiB", Body=b"a" * (3 * MIB))
+        assert 16 * MIB < figure(own, "fulgurite_staging_free_bytes") <= 17 * MIB
+        with pytest.raises(ClientError, match="EntityTooLarge"):
+            client.put_object(Bucket="limited", Key="21 MiB", Body=b"b" * (21 * MIB))
+    (own.archive / "service.toml").write_text("[staging]\nlimit_mib = 5\n")
+    with own:
+        assert MIB < figure(own, "fulgurite_staging_free_bytes") <= 2 * MIB
+
+
+def test_a_set_that_a_command_could_not_write_makes_the_server_not_ready_until_one_is_written(own):
+    make(own)
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="waiting")
+        client.put_object(Bucket="waiting", Key="key", Body=b"body")
+        # The stores are usable when they are looked at, and can't be written.
+        folders = [own.archive.parent / name / "platters" for name in ("d1", "d2", "d3")]
+        for folder in folders:
+            folder.rmdir()
+            folder.write_text("a file in the place of a folder")
+        assert own.run("flush").returncode == 1
+        status, told = own.get("/-/ready")
+        assert status == 503 and "the last set couldn't be written" in told, told
+        assert str(own.archive.parent) not in told and "waiting" not in told, "paths and names are told to anyone who asks"
+        assert figure(own, "fulgurite_ready") == 0
+        for folder in folders:
+            folder.unlink()
+            folder.mkdir()
+        assert own.run("flush").returncode == 0
+        wait_until("it is ready", lambda: own.get("/-/ready") == (200, "ok\n"))
+
+
+def test_what_the_server_makes_in_the_archive_is_its_owners_alone(own):
+    make(own)
+    (own.archive / "service.toml").unlink()
+    before = os.umask(0)
+    try:
+        with own:
+            client = connect(own.server, own.account)
+            client.create_bucket(Bucket="private")
+            client.put_object(Bucket="private", Key="key", Body=b"body")
+            upload = client.create_multipart_upload(Bucket="private", Key="parts")["UploadId"]
+            client.upload_part(Bucket="private", Key="parts", UploadId=upload, PartNumber=1, Body=b"part")
+            assert (own.archive / "control.sock").is_socket()
+            there = [own.archive / "fulgurite.toml", *own.archive.rglob("*")]
+            open_to_others = {path.relative_to(own.archive): oct(path.stat().st_mode) for path in there if path.stat().st_mode & 0o077 and not path.is_dir()}
+        assert not open_to_others
+        names = {path.name for path in there}
+        assert {"service.toml", "service.db", "keys.db", "catalogue.db", "master.key", "lock", "control.sock"} <= names, names
+    finally:
+        os.umask(before)
+
+
 def archived(own: Own, number: int = 8) -> dict[str, bytes]:
     """Objects on platters that were never read since the catalogue was rebuilt, and so are due for scrubbing."""
     make(own)
@@ -213,11 +274,13 @@ def test_what_is_lost_is_an_error_in_the_log(own):
 def test_the_line_of_the_readme_for_cron_works_beside_the_server(own):
     archived(own)
     readme = (REPOSITORY / "README.md").read_text()
-    line = re.search(r"^17 3 \* \* 0  (fulgurite .*)$", readme, re.MULTILINE)[1]
-    line = line.replace("/srv/archive", str(own.archive)).replace("fulgurite", str(own.program), 1)
+    line = re.search(r"^17 3 \* \* 0  (/usr/local/bin/fulgurite .*)$", readme, re.MULTILINE)[1]
+    line = line.replace("/srv/archive", str(own.archive)).replace("/usr/local/bin/fulgurite", str(Path(own.program).resolve()), 1)
 
     def run() -> subprocess.CompletedProcess:
-        return subprocess.run(line, shell=True, capture_output=True, text=True, timeout=START_S)
+        # As cron runs it: from another folder, with a short search path.
+        cron = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh"}
+        return subprocess.run(line, shell=True, capture_output=True, text=True, timeout=START_S, env=cron, cwd="/")
 
     with own:
         ran = run()

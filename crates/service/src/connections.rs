@@ -211,11 +211,12 @@ impl Body for Lasting {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::soon;
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     async fn open(connections: &Connections, peer: IpAddr) -> Option<Connection> {
-        connections.admit(peer, connections.room().await)
+        connections.admit(peer, soon(connections.room()).await)
     }
 
     #[tokio::test(start_paused = true)]
@@ -235,15 +236,15 @@ mod tests {
         tokio::time::advance(GRACE).await;
         let mut next = std::pin::pin!(connections.room());
         assert!(futures_util::poll!(&mut next).is_pending());
-        silent.evicted().await;
+        soon(silent.evicted()).await;
         drop(silent);
-        let fourth = connections.admit(PEER, next.await).expect("room");
+        let fourth = connections.admit(PEER, soon(next).await).expect("room");
         let other = fourth.request();
         let mut next = std::pin::pin!(connections.room());
         assert!(futures_util::poll!(&mut next).is_pending());
-        served.evicted().await;
+        soon(served.evicted()).await;
         drop(served);
-        drop((next.await, request, other));
+        drop((soon(next).await, request, other));
     }
 
     #[tokio::test(start_paused = true)]
@@ -257,7 +258,7 @@ mod tests {
         drop(requests);
         tokio::time::advance(GRACE).await;
         let third = open(&connections, PEER).await.expect("an idle one makes room");
-        first.evicted().await;
+        soon(first.evicted()).await;
         drop((first, second, third));
         assert!(connections.lock().of_peer.is_empty() && connections.lock().all.is_empty());
     }

@@ -79,6 +79,7 @@ mod tests {
     use http_body_util::StreamBody;
 
     use super::*;
+    use crate::sample::soon;
 
     const PIECES: usize = 20;
 
@@ -101,7 +102,7 @@ mod tests {
     async fn what_nobody_reads_is_read_and_dropped() {
         let asked = Arc::new(AtomicUsize::new(0));
         let mut body = Lingering::new(counted(&asked), false);
-        body.frame().await.expect("a piece").expect("no error");
+        soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
         assert_eq!(asked.load(Ordering::Relaxed), PIECES);
@@ -114,7 +115,7 @@ mod tests {
         settle().await;
         assert_eq!(asked.load(Ordering::Relaxed), 0);
         let mut body = Lingering::new(counted(&asked), true);
-        body.frame().await.expect("a piece").expect("no error");
+        soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
         assert_eq!(asked.load(Ordering::Relaxed), PIECES, "it was told already");

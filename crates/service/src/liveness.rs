@@ -54,6 +54,7 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::soon;
 
     #[tokio::test]
     async fn the_first_reason_stays_and_is_told_to_all_who_wait() {
@@ -63,7 +64,7 @@ mod tests {
         assert!(futures_util::poll!(&mut waiting).is_pending());
         liveness.fail("first");
         liveness.fail("second");
-        assert_eq!(waiting.await, "first");
-        assert_eq!((liveness.reason().as_deref(), liveness.failed().await.as_str()), (Some("first"), "first"));
+        assert_eq!(soon(waiting).await, "first");
+        assert_eq!((liveness.reason().as_deref(), soon(liveness.failed()).await.as_str()), (Some("first"), "first"));
     }
 }

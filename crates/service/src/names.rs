@@ -112,6 +112,7 @@ impl Buckets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::soon;
 
     #[test]
     fn what_no_text_begins_with_is_found_in_a_name() {
@@ -130,8 +131,8 @@ mod tests {
     #[tokio::test]
     async fn a_name_is_held_by_one_and_forgotten_when_nobody_does() {
         let names = Names::default();
-        let first = names.hold(object_name("b", "k")).await;
-        let _other = names.hold(object_name("b", "other")).await;
+        let first = soon(names.hold(object_name("b", "k"))).await;
+        let _other = soon(names.hold(object_name("b", "other"))).await;
         let mut second = std::pin::pin!(names.hold(object_name("b", "k")));
         assert!(futures_util::poll!(&mut second).is_pending());
         {
@@ -139,7 +140,7 @@ mod tests {
             assert!(futures_util::poll!(&mut third).is_pending());
         }
         drop(first);
-        drop(second.await);
+        drop(soon(second).await);
         assert_eq!(names.0.lock().expect("a lock").len(), 1);
     }
 }

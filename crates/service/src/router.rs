@@ -283,11 +283,11 @@ mod tests {
     use http_body_util::{BodyExt, Full};
 
     use super::*;
-    use crate::sample::Sample;
+    use crate::sample::{Sample, soon};
 
     async fn ask(router: &Router, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Full::new(Bytes::new())).expect("a request");
-        let (head, body) = router.answer(request, Peer { address: [127, 0, 0, 1].into(), is_tls: false }).await.into_parts();
+        let (head, body) = soon(router.answer(request, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await.into_parts();
         let body = body.collect().await.expect("a whole answer").to_bytes();
         (head.status, String::from_utf8(body.to_vec()).expect("text"))
     }
@@ -313,7 +313,7 @@ mod tests {
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
         let form = Request::post("/photos").header("content-type", "multipart/form-data; boundary=x").body(Panicking).expect("a request");
-        let response = router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false }).await;
+        let response = soon(router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let (headers, body) = (response.headers().clone(), response.into_body().collect().await.expect("an answer").to_bytes());
         assert!(headers.contains_key("x-amz-request-id") && headers[http::header::CONNECTION] == "close");

@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
     use crate::gateway::acknowledgement;
-    use crate::sample::Sample;
+    use crate::sample::{Sample, soon};
 
     /// As the command line puts it.
     async fn put(sample: &Sample, key: &[u8]) {
@@ -167,7 +167,7 @@ mod tests {
         let object = fulgurite_archive::NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
         let (acknowledge, told) = acknowledgement(());
         sample.upload(b"moon").await.finish(object, Vec::new(), acknowledge);
-        told.await.expect("told").expect("acknowledged");
+        soon(told).await.expect("told").expect("acknowledged");
     }
 
     #[tokio::test]
