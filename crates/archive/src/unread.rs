@@ -97,7 +97,8 @@ impl NoPlatter {
 
 /// Sectors that no code gave back, and none ever will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("platter {platter}, track {}: {sectors} sectors are lost beyond what track, large group and platter-set can rebuild", track.0)]
+#[error("platter {platter}, track {}: {sectors} {} lost beyond what track, large group and platter-set can rebuild", track.0,
+    if *.sectors == 1 { "sector is" } else { "sectors are" })]
 pub struct BeyondRepair {
     /// The platter.
     pub platter: PlatterId,

@@ -18,8 +18,8 @@ Of several, 1 comes before 4, and 4 before 3.
 With --json, standard output has results only, and each line on standard error is JSON too. Where the exit status isn't 0, the last of \
 them is {\"error\": ..., \"status\": N}; notes and troubles have a member \"kind\".";
 
-/// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction inside sectors, tracks,
-/// platters and platter-sets.
+/// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction in sectors, tracks, platters and
+/// sets of platters.
 #[derive(Debug, Parser)]
 #[command(name = "fulgurite", version, max_term_width = 120, after_help = EXIT_STATUS)]
 pub(crate) struct Cli {
@@ -38,68 +38,67 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a new archive: settings, keys, catalogue, and its mark on every store
+    /// Make a new archive, and mark its stores
     Init(Init),
-    /// Bring an archive back whose folder is lost, from its stores and a copy of its keys
+    /// Bring back an archive whose folder is lost, from its stores and a copy of its keys
     ///
-    /// Stores may be at other paths than before, and some of them may be missing: their marks say which they are. Objects that were not flushed yet
-    /// were in the lost folder; only what is on platters comes back, unless the folder still has its staging.
+    /// Stores may be at other paths than before, since their marks say which store each is, and some may be missing. Only what is on platters comes
+    /// back: objects that were not flushed were in the lost folder, unless its staging is still there.
     Attach(Attach),
-    /// Store files, folders or standard input; what is there under the same name gets a new version
+    /// Store files, folders or standard input; a name that is there already gets a new version
     ///
     /// Files whose size, mode and time of modification are those of the newest version of their
-    /// name are skipped. Where such a file was changed after that version was put (its ctime
-    /// tells), its content is compared. So a put that was interrupted goes on when it is repeated.
+    /// name are skipped. If the ctime of such a file is later than that version, its content is
+    /// compared. So repeating a put that was interrupted completes it.
     ///
-    /// Without --flush, a put ends when staging is full, with all it has acknowledged safe. With
-    /// --flush it writes what is staged to platters whenever staging is full, and goes on; only a
-    /// file larger than staging can't be stored then.
+    /// Without --flush, a put that finds staging full ends with an error; what it has stored until
+    /// then is safe. With --flush it writes what is staged to platters and goes on, so only a file
+    /// larger than staging can't be stored.
     ///
-    /// Nothing is removed: a name that isn't among the files any more keeps its versions, also
-    /// where a file has become a folder.
+    /// A put removes nothing: names of files that don't exist any more keep their versions.
     ///
-    /// A file that changes while it is read is read again, three times in all. If it still changes,
-    /// it is skipped and named, and the exit status is 1: nothing torn is ever stored. Stop its
-    /// writer, or put a snapshot.
+    /// A file that changes while it is read is read up to three times. If it still changes, it is
+    /// skipped and named, and the exit status is 1. Stop its writer, or put a snapshot.
     Put(Put),
     /// List what is stored
     Ls(Ls),
     /// Restore a file or a folder
     Get(Get),
-    /// Remove for ever: forget versions and destroy their keys
+    /// Remove objects for ever, by destroying their keys
     Rm(Rm),
-    /// Write everything that is staged to platters, verify them, and release staging
+    /// Write all that is staged to platters, verify them, and free its room in staging
     Flush,
-    /// Read all platters and all of staging, open all keys, and say what is damaged and what is lost
+    /// Read all platters and staging, open all keys, and say what is damaged or lost
     Verify(Verify),
-    /// Like verify, and write damaged and missing platters anew from what the codes give back. Platters that are absent or unreadable may come back
-    /// whole, and are left alone
+    /// Verify, and write damaged and missing platters anew from the rest of their sets
+    ///
+    /// Platters that are absent or unreadable are left alone, because they may come back whole.
     Scrub(Scrub),
-    /// Say how much there is, what is staged, and how the stores are
+    /// Show how much is stored and staged, and the state of the stores
     Status,
-    /// List platters with their set, store and health
+    /// List platters with their sets, stores and health
     Platters,
-    /// Look into a platter file, without any catalogue
+    /// Show what a platter file contains, without an archive
     Inspect(Inspect),
     /// Write one lost or damaged platter anew from its set
     Recover(Recover),
-    /// Care for the catalogue
+    /// Rebuild or check the catalogue, or give up lost versions
     #[command(subcommand)]
     Catalogue(Catalogue),
-    /// Care for the stores
+    /// Add or replace a store
     #[command(subcommand)]
     Store(Stores),
-    /// Care for the keys
+    /// Export, import or repair the keys
     #[command(subcommand)]
     Keys(Keys),
-    /// Serve the archive over S3
+    /// Serve the archive over S3, and make one if there is none
     Serve(Serve),
-    /// Care for the accounts of the S3 service, and their keys
+    /// Manage the accounts of the S3 service and their access keys
     #[command(subcommand)]
     Accounts(Accounts),
-    /// Show all of it: archive a folder, destroy platters, restore every byte
+    /// Archive a folder, destroy platters, and restore every byte
     Demo(Demo),
-    /// Try out libraries that nobody has built yet: the digital twin
+    /// Simulate libraries of glass platters with the digital twin
     #[command(subcommand)]
     Twin(crate::twin::Twin),
 }
@@ -109,16 +108,16 @@ pub(crate) struct Init {
     /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// A folder for platters, one for each disk or mount: FOLDER or NAME=FOLDER; give it several times
+    /// A folder for platters, on a disk of its own; repeat the option for each disk. Without NAME, stores are called d1, d2 and so on
     #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
-    /// Information and redundancy platters of a set, such as 4+2; without it, chosen by the number of stores
+    /// Information and redundancy platters of a set: of 4+2, any two may be lost. Without it, chosen by the number of stores
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<(u16, u16)>,
     /// Store objects without encryption
     #[arg(long)]
     pub(crate) clear_text: bool,
-    /// Most content of a platter in MiB
+    /// The most content that a platter takes, in MiB
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
 }
@@ -128,19 +127,19 @@ pub(crate) struct Attach {
     /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// A folder with platters of the archive; give it several times. NAME= is only for a store that has lost its mark
+    /// A folder with platters of the archive; repeat the option for each. NAME is only needed for a store that has lost its mark
     #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
-    /// A copy of the keys that `keys export` wrote; may be given several times. An archive in clear text needs none
+    /// A copy of the keys that `keys export` wrote; the option may be repeated. An archive without encryption needs none
     #[arg(long = "keys", value_name = "FILE")]
     pub(crate) keys: Vec<PathBuf>,
-    /// The file with the passphrase of the keys, if they are sealed; give it several times if there are several
+    /// The file with the passphrase, if the copy is sealed; repeat the option if there are several
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
-    /// Information and redundancy platters of new sets, such as 4+2; without it, as in the newest set that shows it
+    /// Information and redundancy platters of new sets, such as 4+2. Without it, the same as in the newest set
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<(u16, u16)>,
-    /// Most content of a new platter in MiB
+    /// The most content that a new platter takes, in MiB
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
 }
@@ -156,17 +155,16 @@ pub(crate) struct Put {
     /// Store a single file, or standard input, under this name
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     pub(crate) name: Option<OsString>,
-    /// Write it to platters at once
+    /// Write all that is staged to platters as well
     #[arg(long)]
     pub(crate) flush: bool,
-    /// Store files again that are unchanged: each gets a new version
+    /// Store unchanged files too: each gets a new version
     #[arg(long)]
     pub(crate) again: bool,
-    /// Skip files whose content and mode are those of the newest version, whatever their times say;
-    /// reads all of them
+    /// Skip files by content and mode, not by time; reads all of them
     #[arg(long, conflicts_with = "again")]
     pub(crate) checksum: bool,
-    /// Stay on the file system of each path: leave out what is mounted below it
+    /// Leave out what is mounted below each path
     #[arg(long)]
     pub(crate) one_file_system: bool,
 }
@@ -179,20 +177,20 @@ pub(crate) struct Ls {
     /// All versions, not only the newest
     #[arg(long)]
     pub(crate) versions: bool,
-    /// Size, time, state and SHA-256 too
+    /// Also show size, time, state and SHA-256
     #[arg(long, short)]
     pub(crate) long: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// A name, or a folder of the archive
+    /// A name, or a folder of the archive. NAME/ is the folder where both exist
     #[arg(value_name = "NAME", required_unless_present = "all")]
     pub(crate) name: Option<OsString>,
-    /// Where to; - is standard output. Without it, the last part of the name, in the current folder
+    /// Where to restore it; - is standard output. Without it, the last part of the name, in the current folder
     #[arg(value_name = "DESTINATION")]
     pub(crate) destination: Option<PathBuf>,
-    /// Everything, into the folder given
+    /// Restore everything, into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "id", "range"])]
     pub(crate) all: Option<PathBuf>,
     /// This version instead of the newest
@@ -201,10 +199,10 @@ pub(crate) struct Get {
     /// The version whose identifier begins so; `ls --versions --json` shows identifiers
     #[arg(long, value_name = "ID", conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
-    /// Only these bytes: FIRST-LAST counting from 0, FIRST-, or -COUNT for the last ones
+    /// Only these bytes: FIRST-LAST (from 0, both included), FIRST- to the end, or -COUNT for the last ones
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<ByteRange>,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -223,24 +221,24 @@ pub(crate) struct Rm {
     /// Only the version whose identifier begins so; `ls --versions --json` shows identifiers
     #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"], value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
-    /// Also what is under retention in governance mode. Compliance mode and legal hold hold against everybody
+    /// Remove also what is under retention in governance mode. Nothing bypasses compliance mode or a legal hold
     #[arg(long)]
     pub(crate) bypass_governance_retention: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
-    /// Also open every object and compare it with its SHA-256
+    /// Also read every object and compare it with its SHA-256
     #[arg(long)]
     pub(crate) objects: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Scrub {
-    /// Also write anew the platters of stores that are absent, for good, onto stores that have none of their sets
+    /// Also write anew the platters of absent stores, onto stores without a platter of the same set
     #[arg(long)]
     pub(crate) replace_absent: bool,
-    /// Also write anew the platters that the system can't read
+    /// Also write anew the platters that can't be read because of I/O errors or permissions
     #[arg(long)]
     pub(crate) replace_unreadable: bool,
 }
@@ -260,7 +258,7 @@ pub(crate) struct Recover {
     /// Identifier of the platter, or its beginning
     #[arg(value_name = "PLATTER")]
     pub(crate) platter: String,
-    /// The store to write it on; without it, its own, or one that holds none of its set
+    /// The store to write it to. Without it, its own, or one without a platter of the same set
     #[arg(long, value_name = "NAME")]
     pub(crate) store: Option<String>,
 }
@@ -269,9 +267,9 @@ pub(crate) struct Recover {
 pub(crate) enum Catalogue {
     /// Make the catalogue anew from platters, staging and what the old catalogue knew
     Rebuild(Rebuild),
-    /// Look for damage inside the catalogue
+    /// Check the catalogue itself for damage
     Check,
-    /// Give up versions that exist and can't be listed, because their key or their bytes are lost for good
+    /// Give up versions that can't be listed because their key or their bytes are lost for good
     Forget(Forget),
 }
 
@@ -284,14 +282,14 @@ pub(crate) struct Forget {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rebuild {
-    /// Go on although stores are absent or can't be read. What is on them stays known only as far as the old catalogue knew it
+    /// Go on although stores are absent or unreadable. Of what is on them, the new catalogue knows only what the old one did
     #[arg(long)]
     pub(crate) without_unseen: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Stores {
-    /// Set up one more folder for platters
+    /// Set up one more folder for platters, or join a store of this archive again
     Add(StoreAdd),
     /// Set up an empty folder in place of a store whose disk is gone; `scrub` then writes its platters anew
     Replace(StoreReplace),
@@ -299,28 +297,28 @@ pub(crate) enum Stores {
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreAdd {
-    /// The folder, and the store's name if it is to have one of your choice
+    /// The folder. Without NAME, the store gets the next free one
     #[arg(value_name = "[NAME=]FOLDER")]
     pub(crate) store: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreReplace {
-    /// Name of the store; its folder is where the settings have it
+    /// Name of the store. Its folder is the one in the settings, and must be empty
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Write the master key and all object keys to a file, to be kept elsewhere
+    /// Write the master key and all object keys to a file, to keep elsewhere
     Export(KeysExport),
-    /// Bring exported keys back into this archive, from one copy or several
+    /// Add the keys of one or several exported copies to this archive
     Import(KeysImport),
     /// Save what a damaged key store still gives, add the keys of copies, and say what is missing
     ///
-    /// A new key store takes the place of the damaged one, which is kept beside it. Keys of versions that were removed don't come back. Ends with exit
-    /// status 1 if a version has no key.
+    /// A new key store takes the place of the damaged one, which is kept under another name. Keys of versions that were removed don't come back. The
+    /// exit status is 1 if a version has no key.
     Repair(KeysRepair),
 }
 
@@ -332,7 +330,7 @@ pub(crate) struct KeysExport {
     /// Seal it with the passphrase in this file
     #[arg(long, value_name = "FILE", required_unless_present = "plain")]
     pub(crate) passphrase_file: Option<PathBuf>,
-    /// Write it unprotected: whoever has the file can read the archive
+    /// Write it without a passphrase: anyone with this file and the platters can read the archive
     #[arg(long, conflicts_with = "passphrase_file")]
     pub(crate) plain: bool,
 }
@@ -342,7 +340,7 @@ pub(crate) struct KeysImport {
     /// Files that `keys export` wrote
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The file with the passphrase, if they are sealed; give it several times if there are several
+    /// The file with the passphrase, if the copies are sealed; repeat the option if there are several
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
 }
@@ -352,40 +350,40 @@ pub(crate) struct KeysRepair {
     /// Files that `keys export` wrote, to take keys from as well
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The file with the passphrase, if they are sealed; give it several times if there are several
+    /// The file with the passphrase, if the copies are sealed; repeat the option if there are several
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen, instead of where the settings say; port 0 takes any that is free
+    /// Where to listen, instead of the address in service.toml; port 0 takes any free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// A folder for platters, if the archive is still to be made: FOLDER or NAME=FOLDER, one for each disk; without it, three beside the archive
+    /// A folder for platters, if there is no archive yet; repeat the option for each disk. Without it, three folders inside the archive's
     #[arg(long = "store", value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
-    /// Where service.db is lost, begin with new accounts and no buckets, and leave the archive's copy of it as it is
+    /// If service.db is lost, begin with a new account and no buckets instead of the archive's copy of it
     #[arg(long)]
     pub(crate) without_copy: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Accounts {
-    /// Make an account, and a key for it
+    /// Make an account with an access key
     Add(AccountAdd),
-    /// Make one more key of an account
+    /// Make another access key for an account
     Key(AccountName),
-    /// Make a key useless
+    /// Revoke an access key
     Revoke(AccessKey),
-    /// Say how much an account may have restored
+    /// Set how much an account may restore
     Quota(AccountQuota),
-    /// Make a bucket another account's, with all that is in it
+    /// Give a bucket and all its objects to another account
     GiveBucket(GiveBucket),
-    /// List accounts, the keys that work, and quotas of their own
+    /// List accounts with their access keys and own quotas
     List,
 }
 
@@ -407,10 +405,10 @@ pub(crate) struct AccountQuota {
     /// Restores that may be open at once
     #[arg(long, value_name = "COUNT", required_unless_present_any = ["gib_a_day", "as_settings"])]
     pub(crate) open: Option<u64>,
-    /// GiB that may be asked for in a day, from midnight to midnight UTC
+    /// GiB that may be requested in a day, from midnight to midnight UTC
     #[arg(long, value_name = "GIB", required_unless_present_any = ["open", "as_settings"])]
     pub(crate) gib_a_day: Option<u64>,
-    /// What `service.toml` says, from now on
+    /// Use the quotas in service.toml again
     #[arg(long, conflicts_with_all = ["open", "gib_a_day"])]
     pub(crate) as_settings: bool,
 }
@@ -420,7 +418,7 @@ pub(crate) struct AccountAdd {
     /// Its name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// It may do everything in every bucket
+    /// Let it do everything in every bucket
     #[arg(long)]
     pub(crate) admin: bool,
 }
@@ -444,7 +442,7 @@ pub(crate) struct Demo {
     /// The folder to archive; without it, this project's source and some generated files
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// Where to do it; it must not exist
+    /// Folder for the demonstration's archive; it must not exist
     #[arg(long, default_value = "demo-archive", value_name = "FOLDER")]
     pub(crate) into: PathBuf,
 }
@@ -477,7 +475,7 @@ fn parse_range(text: &str) -> Result<ByteRange, String> {
         (first, "") => Ok(ByteRange::From(number(first)?, None)),
         (first, last) => match (number(first)?, number(last)?) {
             (first, last) if first <= last => Ok(ByteRange::From(first, Some(last))),
-            _ => Err("the first byte is behind the last".to_owned()),
+            _ => Err("the first byte comes after the last".to_owned()),
         },
     }
 }

@@ -77,13 +77,14 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
     }
     for set in &report.incomplete_sets {
         trouble(&format!(
-            "absent: {} of the {} platters of set {} are on no store given; {}",
+            "absent: {} of the {} platters of set {} {} on none of the given stores; {}",
             set.missing,
             set.platters,
             set.set,
+            if set.missing == 1 { "is" } else { "are" },
             match set.missing > set.redundancy {
-                true => "more than the set can do without: what was on them can't be read until their stores are back",
-                false => "what was on them is read from the others",
+                true => "the set needs more than it has: what was on the absent ones can't be read until their stores are back",
+                false => "what was on them is rebuilt from the others when it is read",
             }
         ));
     }
@@ -91,15 +92,15 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
         trouble(&format!("absent: a store that sets need; the settings call it {name}. When it turns up: `fulgurite store add FOLDER`"));
     }
     if report.keyring.without_key.count() > 0 && report.may_miss_tombstones() {
-        note("what has no key may have been removed: platters that are absent can say so");
+        note("versions without a key may have been removed; that is known when the absent platters are back");
     }
     let shape = report.settings.shape();
     session.say(&format!(
         "New sets have {shape} platters, {}.",
         match report.shape_from {
             ShapeFrom::Caller => "as you said",
-            ShapeFrom::Sets => "as the newest set that shows it has",
-            ShapeFrom::Stores => "by the number of stores, since no set shows it; change it in the settings if it was another",
+            ShapeFrom::Sets => "as in the newest set",
+            ShapeFrom::Stores => "chosen by the number of stores, since no set shows what it was; the settings can change it",
         }
     ));
     session.say(&format!("Attached archive {} in {}.", report.settings.archive.id, path(home)));

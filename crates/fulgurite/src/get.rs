@@ -124,7 +124,7 @@ pub(crate) fn deleted(shown: &str) -> String {
 fn default_destination(name: &[u8]) -> Result<PathBuf> {
     let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
     if last.is_empty() || last == b".." || last == b"." {
-        bail!("say where to put it");
+        bail!("{} can't be the name of a file: give a destination", ObjectName(name.to_vec()).display());
     }
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&file_name(last))))
 }

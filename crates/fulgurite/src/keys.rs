@@ -24,7 +24,7 @@ pub(crate) fn export(session: &Session, export: &KeysExport) -> Result<Outcome> 
     }
     session.say(&format!("Wrote the master key and {} to {}.", count(keys, "object key", "object keys"), export.file.display()));
     if passphrase.is_none() {
-        note("the file is not protected. Whoever has it and the platters can read the archive.");
+        note("the file is not protected: anyone who has it and the platters can read the archive.");
     }
     Ok(Outcome::Good)
 }

@@ -360,8 +360,8 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
             )
         }
         (Some(row), None) => row.place.platter,
-        (Some(_), Some(_)) => bail!("several platters begin with {}; give more of the identifier", recover.platter),
-        (None, _) => bail!("no platter of this archive begins with {}; `fulgurite platters` lists them", recover.platter),
+        (Some(_), Some(_)) => bail!("the identifiers of several platters begin with {:?}; give more of it", recover.platter),
+        (None, _) => bail!("no platter's identifier begins with {:?}; `fulgurite platters` lists them", recover.platter),
     };
     let progress = Progress::new(session.quiet);
     let store = engine.recover(platter, recover.store.as_deref(), &progress)?;

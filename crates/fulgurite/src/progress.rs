@@ -142,7 +142,7 @@ impl Watcher for Progress {
         let objects_now = self.objects.fetch_add(objects, Ordering::Relaxed) + objects;
         let bar = self.bar();
         if objects > 0 && !bar.is_hidden() {
-            bar.set_prefix(format!("{objects_now} objects"));
+            bar.set_prefix(text::count(objects_now, "object", "objects"));
         }
         bar.inc(bytes);
     }

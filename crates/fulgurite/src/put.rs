@@ -150,7 +150,7 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     }
     let missed = report.failed + report.changed;
     if missed > 0 {
-        diagnostics::trouble(&format!("{} not stored, see above.", count(missed, "thing was", "things were")));
+        diagnostics::trouble(&format!("{} not stored, see above.", count(missed, "path was", "paths were")));
     }
     if let Some(flushed) = flushed.filter(|flushed| flushed.sets > 0 || !has_failed) {
         session.say(&flush_text(flushed));
@@ -191,7 +191,7 @@ fn how_to_go_on(staged: StagedTotals, flushes: bool) -> String {
         0 => "Nothing is staged.".to_owned(),
         versions => {
             let (objects, stored) = (count(versions, "object is", "objects are"), bytes(staged.stored_bytes));
-            format!("{objects} staged and safe ({stored}); `fulgurite flush` writes them to platters and frees their room.")
+            format!("{objects} staged and safe ({stored}); `fulgurite flush` writes what is staged to platters and frees its room.")
         }
     };
     let flush = if flushes { "" } else { ", and with --flush it writes to platters whenever staging is full" };

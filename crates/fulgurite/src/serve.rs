@@ -60,10 +60,11 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
-        .context("threads for the server")?;
+        .context("the server's threads can't be started")?;
     runtime.block_on(async {
         // Before anybody is told that it listens, so that a stop right then is a graceful one.
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals")?;
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
         let region = settings.region.clone();
         let server = Server::bind(archive, settings).await?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
@@ -109,7 +110,7 @@ fn home(session: &Session) -> Result<PathBuf> {
         Ok(home) => home,
         Err(_) => std::env::current_dir().context("the current folder")?,
     };
-    std::fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
+    std::fs::create_dir_all(&home).with_context(|| format!("the archive's folder {} can't be made", home.display()))?;
     home.canonicalize().with_context(|| home.display().to_string())
 }
 
@@ -129,12 +130,12 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     Archive::init(home, &settings)?;
     if serve.stores.is_empty() {
         diagnostics::note(&format!(
-            "made an archive in {}, with three folders for platters on this one disk. What takes the disk takes all of them: \
+            "made an archive in {}, with three folders for platters on this one disk, and all would be lost with it: \
              for data that matters, give a folder on each of several disks (--store).",
             home.display()
         ));
     }
-    diagnostics::note("without its keys nobody can read an archive. Keep a copy of them elsewhere: `fulgurite keys export`.");
+    diagnostics::note("the archive can't be read without its keys. Keep a copy of them elsewhere: `fulgurite keys export`.");
     Ok(())
 }
 
@@ -186,7 +187,7 @@ fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
         Some(account) => Ok(Some(Issued { account: account.name.clone(), key: state.add_key(&account.name)? })),
         None => {
             diagnostics::note(
-                "no account may do everything, so no key was made; `fulgurite accounts add NAME --admin` makes an account that may.",
+                "no account is an admin, so no key was made; `fulgurite accounts add NAME --admin` makes an account that is.",
             );
             Ok(None)
         }
@@ -271,7 +272,7 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
         Accounts::Key(of) => show_key(session, &of.name, &state.add_key(&of.name)?),
         Accounts::Revoke(revoke) => {
             state.revoke_key(&revoke.key)?;
-            session.say(&format!("{} signs nothing any more.", revoke.key));
+            session.say(&format!("The key {} no longer works.", revoke.key));
         }
         Accounts::Quota(quota) => {
             // What isn't said again is as the settings say.
@@ -281,7 +282,7 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
         }
         Accounts::GiveBucket(give) => {
             state.give_bucket(&give.bucket, &give.name)?;
-            session.say(&format!("The bucket {} is {}'s.", give.bucket, give.name));
+            session.say(&format!("The bucket {} now belongs to {}.", give.bucket, give.name));
         }
         Accounts::List => {
             let (all, quotas) = (state.accounts()?, state.quotas()?);

@@ -22,7 +22,7 @@ pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
         None => std::env::current_dir().context("the current folder")?,
     };
     let made = missing_folders(std::iter::once(home.as_path()));
-    std::fs::create_dir_all(&home).with_context(|| home.display().to_string())?;
+    std::fs::create_dir_all(&home).with_context(|| format!("the archive's folder {} can't be made", home.display()))?;
     let outcome = init_in(session, init, &home);
     if outcome.is_err() {
         // What this made, as far as it is empty still: removing a folder that isn't fails.
@@ -72,13 +72,13 @@ fn init_in(session: &Session, init: &Init, home: &Path) -> Result<Outcome> {
         }
     ));
     if redundancy == 0 {
-        diagnostics::note("with this set no store may be lost. Give more stores for safety.");
+        diagnostics::note("such a set survives no loss of a store. For safety, use several stores on disks of their own.");
     }
     for names in on_one_device(&settings.stores) {
-        diagnostics::note(&format!("stores {} are on one file system; what takes that takes all of them.", names.join(", ")));
+        diagnostics::note(&format!("stores {} are on one file system, and would be lost together with it.", names.join(", ")));
     }
     if settings.archive.encrypt {
-        session.say("Objects are encrypted. Without the keys nobody can read them: keep a copy elsewhere (`fulgurite keys export`).");
+        session.say("Objects are encrypted, and can't be read without the keys: keep a copy of them elsewhere (`fulgurite keys export`).");
     }
     Ok(Outcome::Good)
 }
@@ -90,7 +90,7 @@ pub(crate) fn store(index: usize, text: &str) -> Result<StoreSettings> {
         _ => (format!("d{}", index + 1), text),
     };
     if path.is_empty() {
-        bail!("--store {text}: a folder is expected");
+        bail!("--store {text}: no folder is given; FOLDER or NAME=FOLDER is expected");
     }
     let path = std::path::absolute(PathBuf::from(path)).with_context(|| path.to_owned())?;
     if path.to_str().is_none() {

@@ -78,7 +78,7 @@ pub enum StoreError {
         lacks: &'static str,
     },
     /// Reading or writing failed.
-    #[error("store {store} ({place}): {source}")]
+    #[error("store {store} ({place}) can't be read or written: {source}")]
     Io {
         /// Name in the settings.
         store: String,

@@ -48,7 +48,7 @@ fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() 
     }
     let before = place.fingerprint(&["x", "d1", "moved"]);
     let ran = place.good(&attach(&["d1", "moved/z", "x"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
-    assert!(ran.text().contains("Attached archive") && ran.text().contains("2+1 platters, as the newest set"), "{ran:?}");
+    assert!(ran.text().contains("Attached archive") && ran.text().contains("2+1 platters, as in the newest set"), "{ran:?}");
     assert_eq!(place.fingerprint(&["x", "d1", "moved"]), before, "nothing on the stores is touched");
     all_is_back(&place);
     place.good(&["-A", "b", "verify", "--objects"]);

@@ -39,8 +39,8 @@ fn as_many_platters_as_a_set_has_redundancy_may_go() {
     let status = place.run(&["status"]);
     assert!(status.status == 1 && status.text().contains("2 damaged or missing"), "{status:?}");
 
-    place.run(&["recover", ""]).fails_with(1, "several platters begin with");
-    place.run(&["recover", "zz"]).fails_with(1, "no platter of this archive begins with zz");
+    place.run(&["recover", ""]).fails_with(1, "the identifiers of several platters begin with");
+    place.run(&["recover", "zz"]).fails_with(1, "no platter's identifier begins with \"zz\"");
     place.run(&["recover", &platters[0].id, "--store", "nix"]).fails_with(1, "no store is called nix");
     place.run(&["recover", &platters[0].id, "--store", &platters[1].store]).fails_with(1, "losing that store would lose both");
     place.good(&["recover", &platters[0].id[..12].to_uppercase()]);

@@ -71,7 +71,7 @@ fn what_can_not_be_stored_is_named_and_the_rest_is_stored() {
     ran.fails_with(1, "not stored: tree/fifo: not a file, a folder or a symbolic link");
     ran.fails_with(1, "not stored: tree/socket: ");
     ran.fails_with(1, "not stored: missing: No such file");
-    ran.fails_with(1, "4 things were not stored");
+    ran.fails_with(1, "4 paths were not stored");
     assert!(ran.text().contains("Stored 1 object"), "{ran:?}");
     assert_eq!(place.good(&["ls"]).text(), "tree/good\n");
 }
@@ -106,7 +106,7 @@ fn a_file_that_is_written_all_the_time_is_skipped_and_named() {
     let why = "it changed each of the 3 times it was read";
     ran.fails_with(1, why);
     assert_eq!(ran.json()["not_stored"], json!([{ "path": "tree/log", "why": why }]), "{ran:?}");
-    ran.fails_with(1, "1 thing was not stored");
+    ran.fails_with(1, "1 path was not stored");
     assert_eq!((&ran.json()["objects"], &ran.json()["changed"]), (&json!(1), &json!(1)), "{ran:?}");
     assert_eq!(place.good(&["ls"]).text(), "tree/calm\n");
     place.good(&["put", "tree"]);

@@ -53,7 +53,7 @@ fn a_put_that_fills_staging_says_what_it_stored_and_goes_on_after_a_flush() {
             break;
         }
         ran.fails_with(1, "is full: ");
-        ran.fails_with(1, "`fulgurite flush` writes them to platters");
+        ran.fails_with(1, "`fulgurite flush` writes what is staged to platters");
         assert!(put["error"].as_str().is_some_and(|error| error.contains("staging in ")), "{put}");
         let stored = names(&put["stored"], "name");
         assert_eq!((put["objects"].as_u64(), &put["staged"]["versions"]), (Some(stored.len() as u64), &put["objects"]), "{put}");
