@@ -83,8 +83,8 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
             set.set,
             if set.missing == 1 { "is" } else { "are" },
             match set.missing > set.redundancy {
-                true => "the set needs more than it has: what was on the absent ones can't be read until their stores are back",
-                false => "what was on them is rebuilt from the others when it is read",
+                true => "the set needs more than it has: not everything on it can be read until their stores are back",
+                false => "the others make up for it",
             }
         ));
     }

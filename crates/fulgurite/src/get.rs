@@ -241,6 +241,6 @@ pub(crate) fn repairs_json(repairs: Repairs) -> serde_json::Value {
 fn say_repairs(session: &Session, repairs: Repairs) {
     if repairs.tracks() > 0 {
         session.say(&repairs_text(repairs));
-        session.say("`fulgurite scrub` makes the damaged platters whole again.");
+        session.say("`fulgurite verify` says which platters are damaged, missing or absent; `fulgurite scrub` writes damaged and missing ones anew.");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn import(session: &Session, import: &KeysImport) -> Result<Outcome> 
         session.answer(&report_json(&report));
     }
     tell(session, &report);
-    session.say(&format!("The master key and {} are there.", count(report.keys, "object key", "object keys")));
+    session.say(&format!("The archive has the master key and {}.", count(report.keys, "object key", "object keys")));
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
 

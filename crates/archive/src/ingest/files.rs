@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fulgurite_domain::ObjectName;
 
 use super::Buffers;
-use super::known::Skip;
+use super::known::{Doubt, Skip};
 use super::room::Room;
 use super::worker::{Handed, Worker};
 use super::writer::{Batch, PieceWriter};
@@ -140,6 +140,7 @@ impl Archive {
         let buffers = Buffers::default();
         let failure = Mutex::new(None);
         let room = Room::new(self.staging());
+        let doubt = if skip == Skip::Nothing { Doubt::default() } else { Doubt::look(self)? };
         let writing = self.staging().begin()?;
         let result = std::thread::scope(|scope| {
             let (pieces_in, pieces) = sync_channel(QUEUE);
@@ -153,6 +154,7 @@ impl Archive {
                     stop: &stop,
                     buffers: &buffers,
                     skip,
+                    doubt: &doubt,
                     room: &room,
                     flush: flushing.map(|flushing| flushing.flush),
                     pending: progress.pending,

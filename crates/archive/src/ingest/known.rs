@@ -3,15 +3,20 @@
 //! A source is compared with the newest version of its name. Size, mode and time of modification
 //! are nearly always enough, but not where the file was changed after the version was put, or in
 //! the moment in which it was: its `ctime` tells. Then its content is compared.
+//!
+//! A version that is lost is no copy of anything, so that its source is stored again ([`Doubt`]).
 
+use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-use fulgurite_domain::{Digest, Kind, ObjectName};
+use fulgurite_domain::{Digest, Kind, ObjectName, PlatterId, SetId};
 
 use super::worker::Facts;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::VersionRow;
+use crate::catalogue::{SetRow, SetState, VersionRow};
+use crate::object::ObjectReader;
+use crate::unread::NoPlatter;
 
 /// A file that was changed less than this before its version was put may have been changed again,
 /// unseen. More than the resolution of any time stamp.
@@ -43,14 +48,15 @@ pub(super) enum Known {
 impl Skip {
     /// Compares a source with the newest version of its name. `metadata` is that of the file, link
     /// or folder.
-    pub(super) fn compare(self, archive: &Archive, facts: &Facts<'_>, metadata: &Metadata) -> Result<Known, ArchiveError> {
+    pub(super) fn compare(self, archive: &Archive, doubt: &Doubt, facts: &Facts<'_>, metadata: &Metadata) -> Result<Known, ArchiveError> {
         if self == Self::Nothing {
             return Ok(Known::Other);
         }
-        match newest(archive, &facts.name)? {
-            Some(row) => Ok(self.against(&row, facts, metadata)),
-            None => Ok(Known::Other),
-        }
+        let Some(row) = newest(archive, &facts.name)? else { return Ok(Known::Other) };
+        Ok(match self.against(&row, facts, metadata) {
+            Known::Same | Known::IfContent(_) if doubt.is_lost(archive, &row)? => Known::Other,
+            known => known,
+        })
     }
 
     fn against(self, row: &VersionRow, facts: &Facts<'_>, metadata: &Metadata) -> Known {
@@ -73,10 +79,58 @@ impl Skip {
     }
 }
 
-/// The newest version of a name, if it can be read: without its key it is no copy of anything.
+/// The newest version of a name, if it is a copy of anything: it has its key, and no newer version exists that can't be listed.
 fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>, ArchiveError> {
-    let row = archive.reading().newest(name)?;
-    Ok(row.filter(|row| !row.sealed || archive.reading_keys().get(row.id).is_ok_and(|key| key.is_some())))
+    let Some(row) = archive.reading().newest(name)? else { return Ok(None) };
+    if archive.reading().latest_number(name)? != Some(row.record.version) {
+        return Ok(None);
+    }
+    let has_key = !row.sealed || archive.reading_keys().get(row.id).is_ok_and(|key| key.is_some());
+    Ok(has_key.then_some(row))
+}
+
+/// The platters of sets that may have lost content: more of a set's platters are missing, or had
+/// lost tracks when they were last read, than its code makes up for.
+///
+/// Only versions on those are read before they are taken for copies of their sources. So a put
+/// costs no more than a look at every platter while no set is beyond repair.
+#[derive(Default)]
+pub(super) struct Doubt(HashSet<PlatterId>);
+
+impl Doubt {
+    /// Looks for such sets.
+    pub(super) fn look(archive: &Archive) -> Result<Self, ArchiveError> {
+        let platters = archive.reading().platters()?;
+        let found = archive.look_for(platters.iter().map(|row| &row.place));
+        let mut bad: HashMap<SetId, usize> = HashMap::new();
+        for (row, found) in platters.iter().zip(found) {
+            if matches!(found, Err(NoPlatter::Missing { .. })) || row.health.lost_tracks > 0 {
+                *bad.entry(row.set).or_default() += 1;
+            }
+        }
+        if bad.is_empty() {
+            return Ok(Self::default());
+        }
+        let sets = archive.reading().sets()?;
+        let is_doubtful = |set: &&SetRow| {
+            let bad = bad.get(&set.description.id).copied().unwrap_or(0);
+            set.state == SetState::Complete && bad > usize::from(set.description.shape.redundancy)
+        };
+        Ok(Self(sets.iter().filter(is_doubtful).flat_map(|set| set.description.platters.iter().map(|place| place.platter)).collect()))
+    }
+
+    /// Whether a version is lost. One that can't be read now, because stores are absent, is not.
+    fn is_lost(&self, archive: &Archive, row: &VersionRow) -> Result<bool, ArchiveError> {
+        if self.0.is_empty() || !row.archived {
+            return Ok(false);
+        }
+        let extents = archive.reading().extents(row.key)?;
+        if !extents.iter().any(|extent| self.0.contains(&extent.platter)) {
+            return Ok(false);
+        }
+        let read = ObjectReader::new(archive).read(row, &mut |_| Ok(()));
+        Ok(read.is_err_and(|error| error.hindrance().is_none()))
+    }
 }
 
 /// Whether a file was last changed so long before `created_ms` that what was read then is what it

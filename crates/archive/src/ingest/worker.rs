@@ -18,7 +18,7 @@ use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRec
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES, stored_bytes};
 
 use super::files::{PutReport, Source};
-use super::known::{Known, Skip};
+use super::known::{Doubt, Known, Skip};
 use super::room::{NoRoom, Reservation, Room};
 use super::steady::SteadyFile;
 use super::{Buffers, Draft, Piece, RECORD_BYTES};
@@ -51,6 +51,7 @@ pub(super) struct Worker<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) buffers: &'a Buffers,
     pub(super) skip: Skip,
+    pub(super) doubt: &'a Doubt,
     pub(super) room: &'a Room<'a>,
     /// Writes all that is staged to platters and says whether it could, if the put flushes.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
@@ -188,7 +189,7 @@ impl<'a> Worker<'a> {
         } else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not a file, a folder or a symbolic link").into());
         };
-        match self.skip.compare(self.archive, &facts, &metadata)? {
+        match self.skip.compare(self.archive, self.doubt, &facts, &metadata)? {
             Known::Same => return Ok(Put::Unchanged),
             Known::IfContent(digest) if digest == digest_of(digest::digest(&digest::SHA256, &content)) => return Ok(Put::Unchanged),
             _ => {}
@@ -198,7 +199,7 @@ impl<'a> Worker<'a> {
     }
 
     fn put_file(&self, path: &Path, name: &ObjectName, metadata: &Metadata) -> Result<Put, Interrupted> {
-        match self.skip.compare(self.archive, &Facts::of(name, Kind::File, metadata), metadata)? {
+        match self.skip.compare(self.archive, self.doubt, &Facts::of(name, Kind::File, metadata), metadata)? {
             Known::Same => {
                 self.watcher.done(1, metadata.len());
                 return Ok(Put::Unchanged);

@@ -304,3 +304,43 @@ fn paths_that_would_be_stored_under_one_name_are_refused() {
     assert_eq!(place.good(&["get", "photos/1", "-"]).out, b"2");
     assert_eq!(place.good(&["get", "photos/1", "-", "--version=1"]).out, b"1");
 }
+
+#[test]
+fn a_file_whose_stored_version_is_lost_is_stored_again() {
+    let place = Place::new(3, &["--set", "2+1"]);
+    let tree = |numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            place.write(format!("tree/{number:02}"), noise(number, 30_000));
+        }
+    };
+    tree(0..20);
+    place.good(&["put", "tree", "--flush"]);
+    tree(20..25);
+    place.good(&["put", "tree", "--flush"]);
+    let unchanged = |ran: crate::support::Ran| {
+        assert_eq!(ran.status, 0, "{ran:?}");
+        let told = ran.json();
+        (told["objects"].as_u64().expect("a number"), told["unchanged"].as_u64().expect("a number"))
+    };
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
+    let platters = place.platters();
+    let aside = |platter: &crate::support::Platter| platter.file.with_extension("aside");
+    // One of three platters may be lost: the set gives everything back.
+    fs::rename(&platters[0].file, aside(&platters[0])).expect("renamed");
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
+    // What is only absent comes back.
+    fs::rename(place.path("d2"), place.path("away")).expect("renamed");
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
+    fs::rename(place.path("away"), place.path("d2")).expect("renamed");
+    // Two are too many. What lies on the third can still be read, and the other set is whole.
+    fs::rename(&platters[2].file, aside(&platters[2])).expect("renamed");
+    let readable = (0..20).filter(|number| place.run(&["get", &format!("tree/{number:02}"), "-"]).status == 0).count() as u64;
+    assert!((1..20).contains(&readable), "{readable} of 20 files lie on the platter that is left");
+    let lost = 20 - readable;
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (lost, 25 - lost));
+    // Once is enough.
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
+    assert_eq!(unchanged(place.run(&["put", "tree", "--json", "--checksum"])), (0, 25));
+    place.good(&["get", "tree", "restored"]);
+    assert_eq!(crate::support::tree(&place.path("restored")), crate::support::tree(&place.path("tree")));
+}
