@@ -40,3 +40,6 @@ CREATE TABLE segment_end (
 CREATE TABLE staging_mark (
     one BIGINT PRIMARY KEY
 );
+
+-- Finds one version of a name that has thousands. Identifiers begin with their time, so new ones come last.
+CREATE INDEX version_by_id ON version (id);

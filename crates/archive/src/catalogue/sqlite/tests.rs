@@ -390,21 +390,24 @@ fn the_latest_number_is_looked_up_by_indices() {
 }
 
 #[test]
-fn the_null_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name() {
+fn one_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name() {
     let folder = Folder::new();
     let mut catalogue = SqliteCatalogue::create(&folder.file(), ARCHIVE).expect("created");
     let mut before: Option<Vec<(&str, usize)>> = None;
     for count in [150, 15_000] {
         let many = format!("{count} versions");
         let versions: Vec<_> = (1..=count).map(|number| version(&many, number, number, 10)).collect();
-        let first = versions[0].id;
+        let (first, last) = (versions[0].id, versions[versions.len() - 1].id);
         catalogue.commit_put(&versions).expect("put");
         let name = ObjectName(many.clone().into_bytes());
         let after = After::row(&catalogue.version(&name, first).expect("looked up").expect("there is one"));
         let mut null = version(&many, count + 1, count + 1, 10);
         null.record.attributes.set(NULL, "");
-        let works: [(&str, Work<'_>); 5] = [
+        let works: [(&str, Work<'_>); 8] = [
             ("newest", &|c| done(c.newest(&name))),
+            ("the oldest", &|c| done(c.version(&name, first))),
+            ("the newest", &|c| done(c.version(&name, last))),
+            ("none of them", &|c| done(c.version(&name, VersionId([9; 16])))),
             ("latest_number", &|c| done(c.latest_number(&name))),
             ("a page after the oldest", &|c| done(c.list(b"", Versions::All, Some(&after), 1))),
             ("no null version", &|c| assert_eq!(c.null_version(&name).expect("looked up"), None)),
