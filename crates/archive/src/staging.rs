@@ -5,6 +5,7 @@
 //! removed when the catalogue says that nothing in it is staged any more (I1).
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -41,7 +42,7 @@ pub enum StagingError {
     },
     /// There is no room left. What was acknowledged before is safe.
     #[error(
-        "staging in {place} is full: {needed} more bytes are needed and {free} can be used ({source}). \
+        "staging in {place} is full: {needed} more bytes are needed and {free} can be used, since {bound}. \
          `fulgurite flush` writes what is staged to platters and frees its room"
     )]
     Full {
@@ -51,8 +52,8 @@ pub enum StagingError {
         needed: u64,
         /// Bytes that can be used.
         free: u64,
-        /// What the system says.
-        source: io::Error,
+        /// What bounds them.
+        bound: Bound,
     },
     /// Its folder has no mark.
     #[error(
@@ -116,6 +117,27 @@ impl StagingError {
     }
 }
 
+/// What bounds the room of staging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// The limit in the settings.
+    Limit {
+        /// MiB that it allows.
+        mib: u64,
+    },
+    /// The disk, or a quota on it.
+    Disk,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limit { mib } => write!(f, "the settings limit staging to {mib} MiB (staging.limit_mib)"),
+            Self::Disk => f.write_str("its disk has no more room"),
+        }
+    }
+}
+
 /// What bounds further segments. The smaller of the two counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Free {
@@ -132,8 +154,9 @@ pub struct Staging {
     segment_bytes: u64,
     /// The most that segments may take together.
     limit_bytes: Option<u64>,
-    /// Room that the segment being written has reserved and doesn't use yet.
-    spare: AtomicU64,
+    /// Room that the segment being written has reserved and doesn't use yet; negative where it has bytes in memory that its file has no room for.
+    /// Held while segments are counted or changed, so that both figures are of one instant.
+    spare: Mutex<i64>,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
     /// Held by whoever writes.
     writer: Mutex<()>,
@@ -154,7 +177,7 @@ impl Staging {
             archive,
             segment_bytes,
             limit_bytes: None,
-            spare: AtomicU64::new(0),
+            spare: Mutex::new(0),
             open: Mutex::new(HashMap::new()),
             writer: Mutex::new(()),
             writing_from: AtomicU64::new(u64::MAX),
@@ -194,15 +217,27 @@ impl Staging {
 
     /// Bytes of a limit that no content has taken. Room that the segment being written has reserved is still there for content.
     fn left_of(&self, limit: u64) -> u64 {
-        limit.saturating_sub(self.taken_bytes()).saturating_add(self.spare.load(Ordering::Relaxed)).min(limit)
+        let spare = self.spare();
+        limit.saturating_sub(self.taken_bytes()).saturating_add_signed(*spare).min(limit)
     }
 
     /// Bytes that a put may still stage: with the room that its segments have already, but without
     /// what has to be left free.
     pub(crate) fn room(&self) -> u64 {
+        self.bounded_room().0
+    }
+
+    /// The room, and what bounds it.
+    fn bounded_room(&self) -> (u64, Bound) {
+        let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
         let on_disk = self.volume.free_bytes().map_or(u64::MAX, |free| free.saturating_sub(LEFT_FREE_BYTES));
-        within.min(on_disk).saturating_add(self.spare.load(Ordering::Relaxed))
+        let bound = self.limit_bytes.filter(|_| within <= on_disk).map_or(Bound::Disk, |limit| Bound::Limit { mib: limit >> 20 });
+        (within.min(on_disk).saturating_add_signed(*spare), bound)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, i64> {
+        self.spare.lock().expect("no panic holds this lock")
     }
 
     /// Length of all segments.
@@ -391,7 +426,8 @@ impl Staging {
 
     /// Why `needed` bytes can't be staged.
     pub(crate) fn full(&self, needed: u64) -> StagingError {
-        StagingError::Full { place: self.place(), needed, free: self.room(), source: io::ErrorKind::StorageFull.into() }
+        let (free, bound) = self.bounded_room();
+        StagingError::Full { place: self.place(), needed, free, bound }
     }
 
     /// Why `needed` bytes could not be appended.
@@ -399,7 +435,7 @@ impl Staging {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 let free = self.volume.free_bytes().unwrap_or(0);
-                StagingError::Full { place: self.place(), needed, free, source }
+                StagingError::Full { place: self.place(), needed, free, bound: Bound::Disk }
             }
             _ => self.write_error(source),
         }
@@ -585,7 +621,7 @@ impl SegmentWriter<'_> {
 
     /// Says how much room the open segments have left. (Those of tombstones reserve none.)
     fn tell_spare(&self) {
-        self.staging.spare.store(self.current.as_ref().map_or(0, Segment::spare), Ordering::Relaxed);
+        *self.staging.spare() = self.current.as_ref().map_or(0, Segment::spare);
     }
 
     /// The segment that the next record goes to.
@@ -597,20 +633,20 @@ impl SegmentWriter<'_> {
             let end = segment.appending.length();
             end + (HEAD_BYTES + payload) as u64 > self.staging.segment_bytes && end > HEAD_BYTES as u64
         };
-        if let Some(segment) = open.as_mut()
-            && (is_full(segment) || (of_tombstones && segment.number < data_number))
-        {
-            segment.close(&mut self.unsynced)?;
-            self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
-            *open = None;
-        }
-        if open.is_none() {
+        let ends = |segment: &Segment| is_full(segment) || (of_tombstones && segment.number < data_number);
+        if open.as_ref().is_none_or(ends) {
+            let allocated = if of_tombstones { 0 } else { self.staging.allocation() };
+            let mut spare = self.staging.spare();
+            if let Some(segment) = open.as_mut() {
+                segment.close(&mut self.unsynced)?;
+                self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
+                *open = None;
+            }
             let number = self.next;
             // A file whose creation failed may be there all the same, so its number is not used again.
             self.next += 1;
             self.staging.next.fetch_max(self.next, Ordering::SeqCst);
             let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create_appended(&file_name(number))?);
-            let allocated = if of_tombstones { 0 } else { self.staging.allocation() };
             let allocated = match allocate(&*file, allocated).and_then(|room| self.staging.volume.sync_directory("").map(|()| room)) {
                 Ok(allocated) => allocated,
                 Err(error) => {
@@ -621,7 +657,10 @@ impl SegmentWriter<'_> {
             let head = SegmentHead { archive: self.staging.archive, number };
             let mut appending = Appending::new(file);
             appending.append(&head.to_bytes())?;
-            *open = Some(Segment { number, appending, dirty: true, allocated });
+            let begun = open.insert(Segment { number, appending, dirty: true, allocated });
+            if !of_tombstones {
+                *spare = begun.spare();
+            }
         }
         Ok(open.as_mut().expect("just made"))
     }
@@ -642,8 +681,8 @@ fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
 
 impl Segment {
     /// Room that it has and doesn't use yet.
-    fn spare(&self) -> u64 {
-        self.allocated.saturating_sub(self.appending.length())
+    fn spare(&self) -> i64 {
+        self.allocated.max(self.appending.written()) as i64 - self.appending.length() as i64
     }
 
     /// Writes out what is in memory, and gives back the room that wasn't needed. Nothing is
@@ -669,10 +708,11 @@ impl Segment {
 
 impl Drop for SegmentWriter<'_> {
     fn drop(&mut self) {
+        let mut spare = self.staging.spare();
         for segment in self.current.iter_mut().chain(&mut self.tombstones).filter(|segment| segment.appending.is_written()) {
             segment.trim();
         }
-        self.staging.spare.store(0, Ordering::Relaxed);
+        *spare = 0;
     }
 }
 

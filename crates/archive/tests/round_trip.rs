@@ -279,3 +279,38 @@ fn a_making_that_was_cut_short_can_be_done_again_but_lost_settings_are_no_empty_
     assert!(error.contains("no settings beside it"), "{error}");
     assert!(fs::read(home.join("keys.db")).expect("read") == keys);
 }
+
+#[test]
+fn a_put_keeps_within_the_limit_of_staging() {
+    const MIB: u64 = 1 << 20;
+    let taken = |home: &Home| -> u64 {
+        let files = fs::read_dir(home.path().join("staging")).expect("staging").map(|file| file.expect("an entry"));
+        files.map(|file| file.metadata().expect("there").len()).sum()
+    };
+    let put = |limit_mib: u64, sources: Vec<fulgurite_archive::Source>| {
+        let home = Home::with(2, 1, |settings| settings.staging.limit_mib = Some(limit_mib));
+        let archive = home.open();
+        let full = archive.put(sources.into_iter(), &Unwatched).expect_err("it doesn't fit");
+        assert!(full.to_string().contains(&format!("limit staging to {limit_mib} MiB")), "{full}");
+        // Whatever is staged is there, and none of it is beyond the limit.
+        let staged = archive.catalogue().staged_totals().expect("counted");
+        assert!(staged.versions > 0, "something was stored before");
+        assert!(taken(&home) <= limit_mib * MIB, "{} bytes of {limit_mib} MiB", taken(&home));
+        archive.flush(&Unwatched).expect("flushed");
+    };
+    let source = |name: String, content: Vec<u8>| fulgurite_archive::Source::Stream {
+        reader: Box::new(std::io::Cursor::new(content)),
+        name: fulgurite_domain::ObjectName(name.into_bytes()),
+    };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), b"content").expect("written");
+    // Records of thousands of objects wait for one commit, and take more than their content.
+    let long = |index: usize| fulgurite_archive::Source::Path {
+        path: file.path().to_owned(),
+        name: fulgurite_domain::ObjectName(format!("{index}{}", "/long".repeat(600)).into_bytes()),
+    };
+    put(16, (0..6_000).map(long).collect());
+    // Nobody knows the size of a stream before its end.
+    put(16, vec![source("small".into(), noise(1, 1_000)), source("large".into(), noise(2, 40 * MIB as usize))]);
+    put(17, (0..40).map(|index| source(format!("{index:02}"), noise(index, 777_777))).collect());
+}

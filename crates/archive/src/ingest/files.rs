@@ -168,7 +168,7 @@ impl Archive {
                 stop.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
             });
-            let written = self.write_pieces(PieceWriter::new(self, &writing, &buffers), pieces, batches_in);
+            let written = self.write_pieces(PieceWriter::new(self, &writing, &buffers), pieces, batches_in, &room);
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
@@ -187,14 +187,20 @@ impl Archive {
         mut writer: PieceWriter<'_>,
         pieces: Receiver<Handed<'_>>,
         batches: SyncSender<Due>,
+        room: &Room<'_>,
     ) -> Result<(), ArchiveError> {
         let mut failure = None;
         for handed in pieces {
             let (appended, reply) = match handed {
-                Handed::Piece(piece) => (writer.append(piece), None),
-                Handed::Object(draft, room) => {
+                Handed::Piece(piece, reserved) => {
+                    let appended = writer.append(piece);
+                    drop(reserved);
+                    (appended, None)
+                }
+                Handed::Object(draft, reserved) => {
+                    let owed = writer.owed();
                     let whole = writer.object(*draft, &[]);
-                    drop(room);
+                    reserved.content_is_appended(writer.owed() - owed);
                     (whole.map(|whole| assert!(whole, "a worker hands over all of an object before its end")), None)
                 }
                 Handed::Checkpoint(reply) => {
@@ -206,9 +212,13 @@ impl Archive {
                 failure = Some(error);
                 break;
             }
-            if (reply.is_some() || writer.is_full()) && batches.send(Due { batch: writer.take_batch()?, reply }).is_err() {
-                // The committer failed, and says why.
-                return Ok(());
+            if reply.is_some() || writer.is_full() {
+                let batch = writer.take_batch()?;
+                room.records_are_appended();
+                if batches.send(Due { batch, reply }).is_err() {
+                    // The committer failed, and says why.
+                    return Ok(());
+                }
             }
         }
         // What is complete is acknowledged even where the next append failed: a full disk takes nothing back.

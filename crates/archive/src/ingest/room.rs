@@ -4,6 +4,10 @@
 //! between objects, with all it has begun stored. Where there is too little, the worker waits until
 //! no other object is open, and asks for room to be made: a put that flushes writes all that is
 //! staged to platters, others have none to give.
+//!
+//! Reservations end where what they stand for is counted by [`Staging::room`]: content when it is
+//! appended, the record of an object with the batch that it is in. So staging keeps within its
+//! limit.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -27,14 +31,24 @@ pub(super) struct Room<'a> {
 struct State {
     /// Bytes of all reservations.
     reserved: u64,
-    /// Reservations.
+    /// Those of `reserved` for records that the writer appends with its next batch.
+    owed: u64,
+    /// Reservations for objects.
     open: u64,
+    /// Reservations for pieces on their way to the writer.
+    pieces: u64,
     /// Whether a worker waits for all reservations to end. Nobody else gets one meanwhile.
     draining: bool,
 }
 
 /// Room for an object, until it is staged or given up.
 pub(super) struct Reservation<'a> {
+    room: &'a Room<'a>,
+    bytes: u64,
+}
+
+/// Room for a piece of an object whose size nobody knew, until it is appended.
+pub(super) struct PieceReservation<'a> {
     room: &'a Room<'a>,
     bytes: u64,
 }
@@ -76,6 +90,28 @@ impl<'a> Room<'a> {
         Ok(Reservation { room: self, bytes: needed })
     }
 
+    /// Reserves room for a piece of an object that has a reservation for itself. Where there is too
+    /// little, it waits for the pieces that are on their way; the other objects that are open may
+    /// wait for this one.
+    pub(super) fn reserve_piece(&'a self, bytes: u64) -> Result<PieceReservation<'a>, NoRoom> {
+        let needed = bytes.next_multiple_of(HEAD_BYTES as u64) + 2 * HEAD_BYTES as u64;
+        let mut state = self.wait_while(self.lock(), |state| state.pieces > 0 && !self.fits(state, needed));
+        if !self.fits(&state, needed) {
+            return Err(NoRoom { needed });
+        }
+        state.reserved += needed;
+        state.pieces += 1;
+        Ok(PieceReservation { room: self, bytes: needed })
+    }
+
+    /// The records that objects had room for are appended.
+    pub(super) fn records_are_appended(&self) {
+        let mut state = self.lock();
+        state.reserved -= std::mem::take(&mut state.owed);
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Whether so many bytes fit beside what is reserved. What is reserved may be staged in part,
     /// and counts twice then: with nothing reserved the answer is exact.
     fn fits(&self, state: &State, bytes: u64) -> bool {
@@ -88,6 +124,27 @@ impl<'a> Room<'a> {
 
     fn wait_while<'s>(&self, state: MutexGuard<'s, State>, condition: impl Fn(&State) -> bool) -> MutexGuard<'s, State> {
         self.changed.wait_while(state, |state| condition(state)).expect("no panic holds this lock")
+    }
+}
+
+impl Reservation<'_> {
+    /// All content is appended, and the record will be, with so many bytes: see
+    /// [`records_are_appended`](Room::records_are_appended).
+    pub(super) fn content_is_appended(self, record: u64) {
+        let mut state = self.room.lock();
+        state.reserved += record;
+        state.owed += record;
+        drop(state);
+    }
+}
+
+impl Drop for PieceReservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.room.lock();
+        state.reserved -= self.bytes;
+        state.pieces -= 1;
+        drop(state);
+        self.room.changed.notify_all();
     }
 }
 

@@ -19,7 +19,7 @@ use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_B
 
 use super::files::{PutReport, Source};
 use super::known::{Doubt, Known, Skip};
-use super::room::{NoRoom, Reservation, Room};
+use super::room::{NoRoom, PieceReservation, Reservation, Room};
 use super::steady::SteadyFile;
 use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
@@ -34,7 +34,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What workers hand to the writer.
 pub(super) enum Handed<'a> {
-    Piece(Piece),
+    /// A piece, with its own room if the object was given none for it.
+    Piece(Piece, Option<PieceReservation<'a>>),
     /// An object, with the room that it was given.
     Object(Box<Draft>, Reservation<'a>),
     /// Everything before this is to be committed, in segments that can be released. Answered when
@@ -254,16 +255,27 @@ impl<'a> Worker<'a> {
             made = self.make_room();
             made
         });
-        reserved.map_err(|NoRoom { needed }| {
-            let full = self.archive.staging().full(needed);
-            if made {
-                // The others may be smaller.
-                let free = self.archive.staging().room();
-                let why = format!("it needs {needed} bytes of staging, which has {free} with everything else written to platters");
-                return io::Error::new(io::ErrorKind::StorageFull, why).into();
-            }
-            ArchiveError::from(full).into()
+        reserved.map_err(|none| self.no_room(none, made))
+    }
+
+    /// Room in staging for the next piece of an object whose size nobody knows.
+    fn reserve_piece(&self, bytes: u64) -> Result<PieceReservation<'a>, Interrupted> {
+        self.room.reserve_piece(bytes).or_else(|none| match self.make_room() {
+            true => self.room.reserve_piece(bytes).map_err(|none| self.no_room(none, true)),
+            false => Err(self.no_room(none, false)),
         })
+    }
+
+    /// Why an object has no room, where room was `made` for it or not.
+    fn no_room(&self, NoRoom { needed }: NoRoom, made: bool) -> Interrupted {
+        let full = self.archive.staging().full(needed);
+        if made {
+            // The others may be smaller.
+            let free = self.archive.staging().room();
+            let why = format!("it needs {needed} bytes of staging, which has {free} with everything else written to platters");
+            return io::Error::new(io::ErrorKind::StorageFull, why).into();
+        }
+        ArchiveError::from(full).into()
     }
 
     /// Makes room by writing everything that is staged to platters, if this put may.
@@ -276,6 +288,7 @@ impl<'a> Worker<'a> {
     /// Puts what `reader` gives. `check` is asked after each piece, and after the last one before
     /// the object is handed over.
     fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
+        let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
         let created_ms = now_ms();
         let id = VersionId::new(created_ms, random());
         let key = self.archive.encrypts().then(|| ObjectKey::new(random()));
@@ -288,10 +301,11 @@ impl<'a> Worker<'a> {
             size: 0,
             stored: 0,
             sent: false,
+            is_unbounded,
         };
         if let Err(error) = content.send_all(reader, facts.size, check, self) {
             if content.sent {
-                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(id)));
+                let _ = self.pieces.send(Handed::Piece(Piece::Abandoned(id), None));
             }
             return Err(error);
         }
@@ -321,6 +335,8 @@ struct SealedContent<'a> {
     stored: u64,
     /// Whether the writer knows of the object already.
     sent: bool,
+    /// Whether it has no room reserved, because nobody knew its size.
+    is_unbounded: bool,
 }
 
 impl SealedContent<'_> {
@@ -360,7 +376,8 @@ impl SealedContent<'_> {
                 payload.truncate(filled);
                 let crc64 = crc64(&payload);
                 let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 };
-                worker.send(Handed::Piece(piece))?;
+                let room = self.is_unbounded.then(|| worker.reserve_piece(filled as u64)).transpose()?;
+                worker.send(Handed::Piece(piece, room))?;
                 self.sent = true;
                 self.stored += filled as u64;
             }

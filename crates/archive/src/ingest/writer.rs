@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use fulgurite_domain::{ObjectName, ObjectRecord, VersionId};
-use fulgurite_format::{RecordKind, WrappedKey, encode_record};
+use fulgurite_format::{HEAD_BYTES, RecordKind, WrappedKey, encode_record};
 
 use super::{Buffers, Draft, Piece};
 use crate::archive::{Archive, ArchiveError};
@@ -39,6 +39,8 @@ pub(super) struct PieceWriter<'a> {
     keyed: usize,
     /// Versions that are removed, without one that replaces them.
     removed: Vec<VersionId>,
+    /// What the records of complete objects will take in staging.
+    owed: u64,
     /// Whether the segments are closed with the next batch.
     closes: bool,
     bytes: u64,
@@ -56,6 +58,13 @@ struct Complete {
     replaced: Vec<(VersionKey, VersionId)>,
 }
 
+impl Complete {
+    /// What its record takes in staging, with the head of a segment that may have to be begun for it.
+    fn record_bytes(&self) -> u64 {
+        (self.payload.len().next_multiple_of(HEAD_BYTES) + 2 * HEAD_BYTES) as u64
+    }
+}
+
 impl<'a> PieceWriter<'a> {
     pub(super) fn new(archive: &'a Archive, writing: &Writing<'a>, buffers: &'a Buffers) -> Self {
         Self {
@@ -68,6 +77,7 @@ impl<'a> PieceWriter<'a> {
             complete: Vec::new(),
             keyed: 0,
             removed: Vec::new(),
+            owed: 0,
             closes: false,
             bytes: 0,
         }
@@ -100,7 +110,9 @@ impl<'a> PieceWriter<'a> {
         record.version = self.numbers.next(self.archive, &record.name)?;
         let payload = frames.seal_record(&encode_record(&record));
         let replaced = replaced.iter().map(|version| (version.key, version.id)).collect();
-        self.complete.push(Complete { id, record, payload, wrapped, stored_bytes, data, replaced });
+        let complete = Complete { id, record, payload, wrapped, stored_bytes, data, replaced };
+        self.owed += complete.record_bytes();
+        self.complete.push(complete);
         Ok(true)
     }
 
@@ -108,6 +120,11 @@ impl<'a> PieceWriter<'a> {
     pub(super) fn remove(&mut self, versions: &[VersionRow]) {
         self.batch.change.forgotten.extend(versions.iter().map(|version| version.key));
         self.removed.extend(versions.iter().map(|version| version.id));
+    }
+
+    /// Bytes of staging that the records of complete objects will take, which are appended with the next batch.
+    pub(super) fn owed(&self) -> u64 {
+        self.owed
     }
 
     /// Whether nothing waits to be committed.
@@ -178,6 +195,7 @@ impl<'a> PieceWriter<'a> {
         self.batch.keep_from = begun.unwrap_or(u64::MAX).min(self.writer.segment_number());
         self.numbers.hand_over();
         self.bytes = 0;
+        self.owed = self.complete.iter().map(Complete::record_bytes).sum();
         Ok(std::mem::take(&mut self.batch))
     }
 }

@@ -101,6 +101,11 @@ impl Appending {
         self.written + self.gathered as u64
     }
 
+    /// Bytes that are in the file.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Whether all of it was written.
     pub(crate) fn is_written(&self) -> bool {
         self.gathered == 0
