@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import time
 from pathlib import Path
@@ -154,6 +155,30 @@ def test_a_set_that_a_command_could_not_write_makes_the_server_not_ready_until_o
             folder.mkdir()
         assert own.run("flush").returncode == 0
         wait_until("it is ready", lambda: own.get("/-/ready") == (200, "ok\n"))
+
+
+def test_a_stored_policy_that_can_not_be_read_denies_everything_until_its_owner_replaces_it(own):
+    make(own)
+    with own:
+        client = connect(own.server, own.account)
+        client.create_bucket(Bucket="guarded")
+        client.put_object(Bucket="guarded", Key="key", Body=b"body")
+        deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::guarded/*"}
+        client.put_bucket_policy(Bucket="guarded", Policy=json.dumps({"Statement": deny}))
+    with sqlite3.connect(own.archive / "service.db") as state:
+        state.execute("UPDATE bucket SET policy = replace(policy, 'Statement', 'Statements')")
+    state.close()
+    with own:
+        client = connect(own.server, own.account)
+        for operation in (client.get_object, client.delete_object):
+            with pytest.raises(ClientError, match="AccessDenied"):
+                operation(Bucket="guarded", Key="key")
+        assert figure(own, "fulgurite_unreadable_settings") == 1
+        assert own.log.read_text().count("can't be read") == 1
+        assert "Statements" in client.get_bucket_policy(Bucket="guarded")["Policy"]
+        client.delete_bucket_policy(Bucket="guarded")
+        assert client.get_object(Bucket="guarded", Key="key")["Body"].read() == b"body"
+        assert figure(own, "fulgurite_unreadable_settings") == 0
 
 
 def test_what_the_server_makes_in_the_archive_is_its_owners_alone(own):
