@@ -20,19 +20,19 @@ use fulgurite_format::{KeyTextError, MasterKey};
 use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, SqliteCatalogue};
 use crate::chance::random;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use crate::lock::Lock;
 use crate::pool::{Open, Pool, Reading};
 use crate::settings::{self, Settings, SettingsError, StagingSettings};
 use crate::staging::{Staging, StagingError};
 use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
 use crate::unread::Unread;
-use crate::unwritable::{hold_still, is_unwritable};
+use crate::unwritable::is_unwritable;
 use crate::volume::{FolderVolume, Volume};
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
 /// File of the key store.
 pub const KEYS_FILE: &str = "keys.db";
-pub(crate) const LOCK_FILE: &str = "lock";
 
 /// What can go wrong with an archive.
 #[derive(Debug, thiserror::Error)]
@@ -304,7 +304,7 @@ pub struct Archive {
     /// Whether nothing can be written to catalogue and keys.
     is_still: bool,
     /// Held while this process may change the archive, or while nobody may.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 /// What a process wants to do with an archive.
@@ -382,7 +382,7 @@ impl Archive {
         let settings = read_settings(home)?;
         let lock = match access {
             Access::Read => None,
-            Access::Write | Access::Repair => Some(lock(home)?),
+            Access::Write | Access::Repair => Some(Lock::take(home)?),
         };
         let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
         let catalogue = home.join(CATALOGUE_FILE);
@@ -632,9 +632,9 @@ fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<D
 
 /// Opens catalogue and keys where nothing can be written, and holds the lock that keeps others from changing them. `None` if they can't be read
 /// like that: another process changes them, or a log that a crash has left would have to be brought into them first.
-fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, File)> {
+fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
     let keys = home.join(KEYS_FILE);
-    let lock = hold_still(&home.join(LOCK_FILE))?;
+    let lock = Lock::share(home)?;
     let databases = (SqliteCatalogue::open_still(catalogue, archive).ok()?, SqliteKeyStore::open_still(&keys, archive).ok()?);
     Some((databases, lock))
 }
@@ -645,8 +645,7 @@ fn comes_back(home: &Path, catalogue: &Path) -> bool {
     const PAUSE: Duration = Duration::from_millis(10);
     let begun = Instant::now();
     loop {
-        let is_held =
-            File::open(home.join(LOCK_FILE)).is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)));
+        let is_held = Lock::is_taken(home);
         // Looked for after the lock: who held it may have been done in between.
         if catalogue.exists() {
             return true;
@@ -693,7 +692,7 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     let file = home.join(settings::FILE);
     let known = read_settings(home)?;
     let archive = known.archive.id;
-    let _lock = lock(home)?;
+    let _lock = Lock::take(home)?;
     let mut store = store.clone();
     let folder = home.join(&store.path);
     let mark = FolderStore::mark_in(Arc::new(FolderVolume::new(folder.clone())))?;
@@ -741,7 +740,7 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
 /// [`ArchiveError::NotEmpty`] if there is something in it, [`StoreError`] if it is another store.
 pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
     let settings = read_settings(home)?;
-    let _lock = lock(home)?;
+    let _lock = Lock::take(home)?;
     let index = settings.stores.iter().position(|store| store.name == name);
     let index = index.ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
     let store = folder_stores(home, &settings).swap_remove(index);
@@ -770,20 +769,6 @@ pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), Archi
         }
     }
     Ok(())
-}
-
-/// Takes the lock of the archive in `home`; it is held until the file is dropped.
-///
-/// # Errors
-/// [`ArchiveError::InUse`].
-pub fn lock(home: &Path) -> Result<File, ArchiveError> {
-    let path = home.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(ArchiveError::io(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(std::fs::TryLockError::WouldBlock) => Err(ArchiveError::InUse { path: home.to_owned() }),
-        Err(std::fs::TryLockError::Error(source)) => Err(ArchiveError::Io { path, source }),
-    }
 }
 
 /// Reads a master key's file.

@@ -18,12 +18,12 @@ use fulgurite_domain::{ArchiveId, SetId, SetShape};
 use fulgurite_format::MasterKey;
 
 use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, LOCK_FILE, Parts, Readers, check_places, folder_stores, lock, open_keys,
-    read_master_key, write_new,
+    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_places, folder_stores, open_keys, read_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::chance::random;
 use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
+use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::RebuildReport;
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
@@ -431,7 +431,7 @@ impl Making<'_> {
         attempt.will_make(home.to_owned());
         std::fs::create_dir_all(home).map_err(ArchiveError::io(home))?;
         attempt.will_make(home.join(LOCK_FILE));
-        let _lock = lock(home)?;
+        let _lock = Lock::take(home)?;
         check_places(home, settings)?;
         let staging = home.join(&settings.staging.path);
         attempt.will_make(staging.clone());

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use fulgurite_domain::{PlatterId, SetId};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{CatalogueError, PlatterPlace, SetDescription, SetRow};
-use crate::rebuild::NOWHERE;
+use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription, SetRow};
 use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};

@@ -18,11 +18,10 @@ use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 use serde::{Deserialize, Serialize};
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, Extent, SetDescription, SetState, VersionRow};
+use crate::catalogue::{After, Extent, NOWHERE, SetDescription, SetState, VersionRow};
 use crate::content::FoundPlatter;
 use crate::keystore::KeyStoreError;
 use crate::object::ObjectReader;
-use crate::rebuild::NOWHERE;
 use crate::set_reader::{OpenSet, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{Loaded, NoPlatter, Presence, Unread};
@@ -571,7 +570,7 @@ pub struct ObjectsReport {
 /// Says which stores have several platters of a set (I3), as a catalogue may say that was rebuilt after platters were moved.
 fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
     let mut platters: BTreeMap<&str, u64> = BTreeMap::new();
-    set.platters.iter().filter(|place| place.store != crate::NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
+    set.platters.iter().filter(|place| place.store != NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
     for (store, count) in platters.into_iter().filter(|(_, count)| *count > 1) {
         let text = format!(
             "store {store} has {count} platters of set {}, which its loss would take together: move all but one to stores without any, then \

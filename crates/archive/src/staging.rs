@@ -66,13 +66,16 @@ pub enum StagingError {
     },
     /// Its folder has another mark.
     #[error(
-        "staging ({place}) is absent: its folder is marked \"{found}\". Two archives share one folder, or the settings name the wrong one"
+        "staging ({place}) is absent: its folder is marked \"{found}\", and \"{expected}\" is expected. \
+         Two archives share one folder, or the settings name the wrong one"
     )]
     Foreign {
         /// Where staging should be.
         place: String,
         /// What the mark says.
         found: String,
+        /// What it should say.
+        expected: String,
     },
     /// Its folder can't be read.
     #[error("staging ({place}) can't be read: {source}")]

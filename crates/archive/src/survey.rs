@@ -15,8 +15,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
 use fulgurite_format::{Header, RecordKind};
 
-use crate::catalogue::{PlatterPlace, SetDescription};
-use crate::rebuild::NOWHERE;
+use crate::catalogue::{NOWHERE, PlatterPlace, SetDescription};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::staging::{Staging, StagingError};
 use crate::store::{PlatterStore, StoreError};

@@ -4,7 +4,6 @@
 //! alone is the whole database, and it can be read as one that doesn't change, as long as nobody changes it. That is held off by the archive's
 //! lock. A log that a crash left is brought into a copy of the database, in the system's folder for temporary files.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -33,13 +32,6 @@ pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// Keeps everybody from changing the databases of an archive, if nobody does. The lock holds until the file is dropped.
-pub(crate) fn hold_still(lock: &Path) -> Option<File> {
-    let held = File::open(lock).ok()?;
-    held.try_lock_shared().ok()?;
-    Some(held)
 }
 
 fn log_of(database: &Path) -> PathBuf {

@@ -162,6 +162,9 @@ pub struct SetDescription {
     pub platters: Vec<PlatterPlace>,
 }
 
+/// Store of a platter that a rebuild found nowhere.
+pub const NOWHERE: &str = "?";
+
 /// Which platter, on which store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatterPlace {

@@ -22,10 +22,11 @@ use fulgurite_format::{MasterKey, WrappedKey};
 
 use super::removed::each_version;
 use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
-use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, lock, read_master_key, read_settings, write_new};
+use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_new};
 use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
+use crate::lock::Lock;
 use crate::settings::Settings;
 use crate::watch::Watcher;
 
@@ -66,7 +67,7 @@ fn merge(
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
     let settings = read_settings(home)?;
-    let _lock = lock(home)?;
+    let _lock = Lock::take(home)?;
     let own = own_master_key(home, &settings)?;
     let copies = Copies::check(files, passphrases, own.as_ref().map(|own| (settings.archive.id, own)))?;
     if let Some(copies) = &copies {

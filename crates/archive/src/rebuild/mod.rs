@@ -8,28 +8,28 @@
 //! A platter that is gone has its table rebuilt like any content. Where a version is both staged and on platters, the staged one counts: that is
 //! how it is right after a crash, when nobody has said yet that the platters were verified.
 
+mod database;
 mod earlier;
 mod platters;
 mod staging;
 mod strangers;
 
 use std::collections::{HashMap, HashSet};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
 use fulgurite_format::{Frames, Header, decode_record, stored_bytes};
 
+use self::database::{copy_database, remove_database, replace_database, with_suffix};
 use self::platters::FoundSet;
 pub use self::strangers::UnknownPlatter;
-use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, lock, open_keys, read_master_key, read_settings,
-};
+use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};
 use crate::catalogue::{
     Catalogue, CatalogueError, Extent, FoundVersion, SegmentEnd, SqliteCatalogue, StagedTombstone, Unlisted, UnlistedVersion,
 };
 use crate::clock::now_s;
+use crate::lock::Lock;
 use crate::set_reader::SetReader;
 use crate::tables::{TableTrouble, read_table};
 use crate::unread::{AwayStore, Hindrance};
@@ -38,8 +38,6 @@ use crate::watch::{Trouble, Watcher};
 
 /// Versions handed to the catalogue in one transaction.
 const BATCH: usize = 1_000;
-/// Store of a platter that was found nowhere.
-pub const NOWHERE: &str = "?";
 
 /// What a rebuild found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -96,7 +94,7 @@ pub enum UnseenStores {
 /// [`ArchiveError`]; the old catalogue is as it was then.
 pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
     let settings = read_settings(home)?;
-    let _lock = lock(home)?;
+    let _lock = Lock::take(home)?;
     let catalogue = home.join(CATALOGUE_FILE);
     let fresh = home.join(format!("{CATALOGUE_FILE}.rebuilding"));
     remove_database(&fresh)?;
@@ -160,56 +158,6 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
 fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
     let text = format!("the earlier catalogue can't be read to its end, so what only it knows is not carried over: {error}");
     watcher.trouble(Trouble::Note { text: &text });
-}
-
-/// Copies a database that nobody has open, log and all.
-fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
-    for suffix in ["", "-wal"] {
-        let (from, to) = (with_suffix(from, suffix), with_suffix(to, suffix));
-        match std::fs::copy(&from, &to) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            copied => {
-                copied.and_then(|_| std::fs::File::open(&to)?.sync_all()).map_err(ArchiveError::io(&to))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Puts a database in the place of another, so that a crash at any instant leaves one of them, or none and its absence is told.
-///
-/// A database without its log is an old state that looks like a good one, and a log beside another database would be read into it. So first of all the
-/// old one has its name taken, log and all.
-fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
-    let sync = || std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home));
-    let aside = with_suffix(old, ".old");
-    remove_database(&aside)?;
-    if old.exists() {
-        std::fs::rename(old, &aside).map_err(ArchiveError::io(old))?;
-    }
-    sync()?;
-    remove_database(old)?;
-    sync()?;
-    std::fs::rename(fresh, old).map_err(ArchiveError::io(old))?;
-    sync()?;
-    remove_database(&aside)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> std::path::PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn remove_database(path: &Path) -> Result<(), ArchiveError> {
-    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
-}
-
-fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(path)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// A version of which parts were found on several platters.
@@ -449,7 +397,7 @@ impl Archive {
         watcher: &dyn Watcher,
     ) -> Result<(), ArchiveError> {
         let staging = self.staging();
-        if staging.is_marked()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
+        if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
             return Ok(());
         }
         let had_none = match earlier {

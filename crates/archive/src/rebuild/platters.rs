@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_format::Header;
 
-use super::{NOWHERE, RebuildReport};
+use super::RebuildReport;
 use crate::archive::Archive;
-use crate::catalogue::{Extent, PlatterPlace, SetDescription};
+use crate::catalogue::{Extent, NOWHERE, PlatterPlace, SetDescription};
 use crate::tables::read_header;
 use crate::watch::{Trouble, Watcher};
 

@@ -13,18 +13,58 @@ fn mark_text(archive: ArchiveId) -> String {
     format!("fulgurite staging 1\narchive {archive}\n")
 }
 
+/// Whether that is the mark of some archive's staging.
+fn is_mark(text: &str) -> bool {
+    let id = text.strip_prefix("fulgurite staging 1\narchive ").and_then(|rest| rest.strip_suffix('\n'));
+    id.is_some_and(|id| id.parse::<ArchiveId>().is_ok())
+}
+
+fn on_one_line(text: &str) -> String {
+    text.trim().replace('\n', ", ")
+}
+
+/// What is in the place of the mark.
+enum Found {
+    Ours,
+    Nothing,
+    /// A mark of another archive.
+    Other(String),
+    /// Something that is no mark.
+    Damaged(String),
+}
+
 impl Staging {
+    fn found_mark(&self) -> Result<Found, StagingError> {
+        let found = read_mark(&*self.volume, MARK);
+        Ok(match found.map_err(|source| StagingError::Unreadable { place: self.place(), source })? {
+            None => Found::Nothing,
+            Some(text) if text == mark_text(self.archive) => Found::Ours,
+            Some(text) if is_mark(&text) => Found::Other(on_one_line(&text)),
+            Some(text) => Found::Damaged(on_one_line(&text)),
+        })
+    }
+
     /// Whether the folder has the mark of this archive's staging.
     ///
     /// # Errors
     /// [`StagingError::Foreign`] if another mark is in it, [`StagingError::Unreadable`] if the
     /// folder can't be read.
     pub fn is_marked(&self) -> Result<bool, StagingError> {
-        let found = read_mark(&*self.volume, MARK);
-        match found.map_err(|source| StagingError::Unreadable { place: self.place(), source })? {
-            None => Ok(false),
-            Some(text) if text == mark_text(self.archive) => Ok(true),
-            Some(text) => Err(StagingError::Foreign { place: self.place(), found: text.trim().replace('\n', ", ") }),
+        match self.found_mark()? {
+            Found::Ours => Ok(true),
+            Found::Nothing => Ok(false),
+            Found::Other(found) | Found::Damaged(found) => Err(self.foreign(found)),
+        }
+    }
+
+    /// Whether the folder has the mark of this archive's staging, or a damaged one.
+    ///
+    /// # Errors
+    /// As [`is_marked`](Self::is_marked), of another archive's mark.
+    pub(crate) fn has_some_mark(&self) -> Result<bool, StagingError> {
+        match self.found_mark()? {
+            Found::Damaged(_) => Ok(true),
+            _ => self.is_marked(),
         }
     }
 
@@ -33,10 +73,18 @@ impl Staging {
     /// # Errors
     /// [`StagingError::Foreign`], or [`StagingError::Write`].
     pub fn mark(&self) -> Result<(), StagingError> {
-        if self.is_marked()? {
-            return Ok(());
+        match self.is_marked()? {
+            true => Ok(()),
+            false => self.write_mark(),
         }
+    }
+
+    fn write_mark(&self) -> Result<(), StagingError> {
         write_mark(&*self.volume, MARK, &mark_text(self.archive)).map_err(|source| self.write_error(source))
+    }
+
+    fn foreign(&self, found: String) -> StagingError {
+        StagingError::Foreign { place: self.place(), found, expected: on_one_line(&mark_text(self.archive)) }
     }
 
     pub(crate) fn absent(&self) -> StagingError {
@@ -46,17 +94,24 @@ impl Staging {
 
 impl Archive {
     /// Makes sure that the folder of staging is there. An archive made by an earlier version has no
-    /// mark in it, and is believed if nothing that was staged is missing.
+    /// mark in it, and is believed if nothing that was staged is missing. So is a folder whose mark is
+    /// damaged, if everything that is staged is in it.
     pub(crate) fn check_staging(&self) -> Result<(), ArchiveError> {
-        if self.staging().is_marked()? || (!self.catalogue().is_staging_marked()? && self.has_all_segments()?) {
-            return Ok(());
-        }
-        Err(self.staging().absent().into())
+        let is_it = match self.staging().found_mark()? {
+            Found::Ours => true,
+            Found::Nothing => !self.catalogue().is_staging_marked()? && self.has_all_segments()?,
+            Found::Damaged(_) if self.has_all_segments()? => true,
+            Found::Other(_) if !self.catalogue().segments_in_use()?.is_empty() && self.has_all_segments()? => true,
+            Found::Damaged(found) | Found::Other(found) => return Err(self.staging().foreign(found).into()),
+        };
+        if is_it { Ok(()) } else { Err(self.staging().absent().into()) }
     }
 
-    /// Marks the folder of staging, unless it is marked, and notes that in the catalogue.
+    /// Marks the folder that was found to be staging, and notes that in the catalogue.
     pub(crate) fn mark_staging(&self) -> Result<(), ArchiveError> {
-        self.staging().mark()?;
+        if !matches!(self.staging().found_mark()?, Found::Ours) {
+            self.staging().write_mark()?;
+        }
         if !self.catalogue().is_staging_marked()? {
             self.catalogue().note_staging_mark()?;
         }
@@ -95,5 +150,9 @@ mod tests {
         assert!(mark.exists());
         std::fs::write(&mark, mark_text(ArchiveId([8; 16]))).expect("written");
         assert!(matches!(Archive::open(&home, Access::Write), Err(ArchiveError::Staging(StagingError::Foreign { .. }))));
+        // A damaged mark is no reason to stop, and is written anew.
+        std::fs::write(&mark, "fulgurite staginh 1\n").expect("written");
+        drop(Archive::open(&home, Access::Write).expect("opens"));
+        assert_eq!(std::fs::read_to_string(&mark).expect("text"), mark_text(ArchiveId([7; 16])));
     }
 }

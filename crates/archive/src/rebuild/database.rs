@@ -1,0 +1,57 @@
+//! Files of a catalogue that no process has open: copied, replaced and removed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::archive::ArchiveError;
+
+/// Copies a database that nobody has open, log and all.
+pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+    for suffix in ["", "-wal"] {
+        let (from, to) = (with_suffix(from, suffix), with_suffix(to, suffix));
+        match std::fs::copy(&from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            copied => {
+                copied.and_then(|_| std::fs::File::open(&to)?.sync_all()).map_err(ArchiveError::io(&to))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a database in the place of another. A crash at any instant leaves one of them, or none and
+/// its absence is told.
+///
+/// A database without its log is an old state that looks like a good one, and a log beside another
+/// database would be read into it. So the old one is renamed first, log and all.
+pub(super) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
+    let sync = || std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home));
+    let aside = with_suffix(old, ".old");
+    remove_database(&aside)?;
+    if old.exists() {
+        std::fs::rename(old, &aside).map_err(ArchiveError::io(old))?;
+    }
+    sync()?;
+    remove_database(old)?;
+    sync()?;
+    std::fs::rename(fresh, old).map_err(ArchiveError::io(old))?;
+    sync()?;
+    remove_database(&aside)
+}
+
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+pub(super) fn remove_database(path: &Path) -> Result<(), ArchiveError> {
+    ["", "-wal", "-shm", "-journal"].iter().try_for_each(|suffix| remove_if_there(&with_suffix(path, suffix)))
+}
+
+fn remove_if_there(path: &Path) -> Result<(), ArchiveError> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ArchiveError::io(path)(error)),
+        _ => Ok(()),
+    }
+}
