@@ -196,9 +196,8 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
     }
     if report.no_key > 0 {
         session.say(&format!(
-            "No key: {} can't be listed, because the key store lacks their keys. All of their bytes are kept. `fulgurite keys import` a newer \
-             copy of the keys, then rebuild again.",
-            versions(report.no_key)
+            "No key: {} in the key store. All bytes are kept. `fulgurite keys import` a newer copy of the keys, then rebuild again.",
+            count(report.no_key, "version has no key", "versions have no keys")
         ));
     }
     if report.incomplete + report.gone > 0 {
