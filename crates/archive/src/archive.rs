@@ -101,20 +101,18 @@ pub enum ArchiveError {
         why: String,
     },
     /// A platter that was just written reads back wrong.
-    #[error(
-        "platter {platter} on store {store} reads back wrong ({what}); the set was given up and everything stays staged. Look after that disk"
-    )]
+    #[error("platter {platter} on store {store} was not verified: {what}. The set was given up, and everything stays staged")]
     Verification {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
         /// The store.
         store: String,
-        /// What was wrong.
+        /// What was wrong, and what to look at.
         what: String,
     },
     /// A platter that was written anew reads back wrong.
     #[error(
-        "written anew on store {store}, platter {platter} reads back wrong ({what}); what was there before is left as it was. Look after that disk"
+        "written anew on store {store}, platter {platter} reads back wrong ({what}); what was there before is left as it was. Check that disk"
     )]
     NotReplaced {
         /// The platter.
@@ -198,8 +196,9 @@ pub enum ArchiveError {
     },
     /// The stores have platters that the catalogue should know.
     #[error(
-        "{platters} platters on the stores are not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
-         Nothing was changed. `fulgurite catalogue rebuild` brings it up to date"
+        "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
+         Nothing was changed. `fulgurite catalogue rebuild` brings it up to date",
+        if *.platters == 1 { "platter is" } else { "platters are" }
     )]
     UnknownPlatters {
         /// How many.

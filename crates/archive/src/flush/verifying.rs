@@ -191,7 +191,10 @@ impl SetJob<'_> {
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
         let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
-        let file = store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, "it is gone".into()))?;
+        let file = store
+            .open(place.platter)
+            .map_err(store_error)?
+            .ok_or_else(|| self.wrong(position, "it is not on its store any more".into()))?;
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
@@ -202,7 +205,7 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, format!("the header at byte {offset} is not what was written")));
+                return Err(self.wrong(position, format!("the header at byte {offset} is not what was written; check that disk")));
             }
         }
         Ok(())
@@ -217,7 +220,7 @@ impl SetJob<'_> {
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),
-            lost => Err(self.wrong(position, format!("{lost} sectors of track {} are bad", physical.0))),
+            lost => Err(self.wrong(position, format!("{lost} of the sectors of track {} read back wrong; check that disk", physical.0))),
         }
     }
 }
@@ -250,7 +253,7 @@ impl<'a> ContentCheck<'a> {
                     break;
                 }
                 if std::mem::take(&mut self.crc).value() != *expected {
-                    return Err("a file differs from what was staged".into());
+                    return Err("a file on it differs from what was staged; check that disk and the memory of this machine".into());
                 }
                 self.current = self.pieces.next();
             }
@@ -259,6 +262,6 @@ impl<'a> ContentCheck<'a> {
     }
 
     fn finish(self) -> Result<(), String> {
-        self.current.map_or(Ok(()), |_| Err("its content ends early".into()))
+        self.current.map_or(Ok(()), |_| Err("its content ends early; check that disk and the memory of this machine".into()))
     }
 }
