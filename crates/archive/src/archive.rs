@@ -8,13 +8,13 @@
 //! One process at a time may change an archive; it holds the lock file. Readers need no lock.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use fulgurite_domain::{ArchiveId, SetShape, VersionId};
+use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{KeyTextError, MasterKey};
 
 use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, SqliteCatalogue};
@@ -23,242 +23,17 @@ use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::pool::{Open, Pool, Reading};
 use crate::settings::{self, Settings, SettingsError, StagingSettings};
-use crate::staging::{Staging, StagingError};
-use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
-use crate::unread::Unread;
+use crate::staging::Staging;
+use crate::store::{FolderStore, PlatterStore, StoreError};
 use crate::unwritable::is_unwritable;
 use crate::volume::{FolderVolume, Volume};
+
+pub use crate::error::ArchiveError;
 
 /// File of the catalogue in an archive's folder.
 pub const CATALOGUE_FILE: &str = "catalogue.db";
 /// File of the key store.
 pub const KEYS_FILE: &str = "keys.db";
-
-/// What can go wrong with an archive.
-#[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
-    /// No archive in that folder.
-    #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes a new archive; `fulgurite attach` brings one back from its \
-         stores and a copy of its keys", file = settings::FILE)]
-    NotAnArchive {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// There is an archive already.
-    #[error("{path} holds an archive already")]
-    Exists {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// There is part of an archive, without settings.
-    #[error(
-        "{path} is there, and no settings beside it: part of an archive that lost its settings, or of one whose making was cut short. \
-         `fulgurite attach` brings an archive back from its stores, and uses this file. Move it away if nothing needs it"
-    )]
-    Leftover {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Another process changes it.
-    #[error("the archive in {path} is in use by another fulgurite; try again when that has ended")]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The settings can't be used.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The catalogue failed.
-    #[error(transparent)]
-    Catalogue(#[from] CatalogueError),
-    /// The key store failed.
-    #[error(transparent)]
-    Keys(#[from] KeyStoreError),
-    /// Staging failed.
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    /// A store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The master key's file can't be read or isn't one.
-    #[error(
-        "the master key {path} can't be used: {why}. Without it no encrypted object can be read; `fulgurite keys import` brings it back"
-    )]
-    MasterKey {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// Too few stores are there to write a set.
-    #[error("a set of {shape} platters needs {} stores and {available} are available; everything stays staged. {why}", shape.platters())]
-    TooFewStores {
-        /// The shape of the set.
-        shape: SetShape,
-        /// Stores that can be used.
-        available: usize,
-        /// What is wrong with the others.
-        why: String,
-    },
-    /// A platter that was just written reads back wrong.
-    #[error("platter {platter} on store {store} was not verified: {what}. The set was given up, and everything stays staged")]
-    Verification {
-        /// The platter.
-        platter: fulgurite_domain::PlatterId,
-        /// The store.
-        store: String,
-        /// What was wrong, and what to look at.
-        what: String,
-    },
-    /// A platter that was written anew reads back wrong.
-    #[error(
-        "written anew on store {store}, platter {platter} reads back wrong ({what}); what was there before is left as it was. Check that disk"
-    )]
-    NotReplaced {
-        /// The platter.
-        platter: fulgurite_domain::PlatterId,
-        /// The store it was written to.
-        store: String,
-        /// What was wrong.
-        what: String,
-    },
-    /// The catalogue speaks of a segment that isn't there.
-    #[error(
-        "the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging"
-    )]
-    SegmentMissing {
-        /// Number of the segment.
-        segment: u64,
-    },
-    /// Staging holds a segment of another archive.
-    #[error(
-        "staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one"
-    )]
-    ForeignSegment {
-        /// Number of the segment.
-        segment: u64,
-        /// The archive it belongs to.
-        found: ArchiveId,
-    },
-    /// A segment in staging is not what its name says, or newer than this program.
-    #[error("staging segment {segment:016x}: {source}")]
-    UnusableSegment {
-        /// Number of the segment.
-        segment: u64,
-        /// What is wrong with it.
-        source: fulgurite_format::SegmentError,
-    },
-    /// The catalogue does not know a platter.
-    #[error("the catalogue does not know platter {platter}; `fulgurite catalogue rebuild` makes it anew from platters and staging")]
-    UnknownPlatter {
-        /// The platter.
-        platter: fulgurite_domain::PlatterId,
-    },
-    /// A store that isn't in the settings.
-    #[error("no store is called {store}; the settings name them")]
-    UnknownStore {
-        /// The name.
-        store: String,
-    },
-    /// A store of this archive, at another path than the settings have.
-    #[error("{found} is store {store}, which the settings have at {place}; if it is to stay at {found}, change its path in the settings")]
-    Moved {
-        /// The store.
-        store: String,
-        /// Where the settings have it.
-        place: PathBuf,
-        /// Where it was found.
-        found: PathBuf,
-    },
-    /// A store that has a platter of the set already.
-    #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
-    SharedStore {
-        /// The store.
-        store: String,
-        /// The platter on it.
-        other: fulgurite_domain::PlatterId,
-    },
-    /// A folder that should become a store in place of another has something in it.
-    #[error("{place} is not empty; a store is replaced by an empty folder, on a disk that is mounted")]
-    NotEmpty {
-        /// The folder.
-        place: PathBuf,
-    },
-    /// Stores that a rebuild can't look into.
-    #[error(
-        "the catalogue is left as it is, because what is on these stores would be missing from a new one: {}. Mount them and try again. \
-         If they are gone for good, `fulgurite catalogue rebuild --without-unseen` goes on with the others",
-        stores.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
-    )]
-    StoresUnseen {
-        /// The stores.
-        stores: Vec<crate::unread::AwayStore>,
-    },
-    /// The stores have platters that the catalogue should know.
-    #[error(
-        "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
-         Nothing was changed. `fulgurite catalogue rebuild` brings it up to date",
-        if *.platters == 1 { "platter is" } else { "platters are" }
-    )]
-    UnknownPlatters {
-        /// How many.
-        platters: u64,
-        /// One of them.
-        first: fulgurite_domain::PlatterId,
-        /// The store it is on.
-        store: String,
-    },
-    /// Nowhere to write a platter anew.
-    #[error(
-        "platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. \
-         `fulgurite store replace {store}` after changing the disk, or `fulgurite store add FOLDER`, gives it one"
-    )]
-    NoStoreFor {
-        /// The platter.
-        platter: fulgurite_domain::PlatterId,
-        /// The store it was on.
-        store: String,
-    },
-    /// No platter of a set has a readable header.
-    #[error("no platter of set {set} has a readable header")]
-    NoHeader {
-        /// The set.
-        set: fulgurite_domain::SetId,
-    },
-    /// Too much of a set is lost.
-    #[error(transparent)]
-    BeyondRepair(crate::unread::BeyondRepair),
-    /// Too much of a set can't be read now.
-    #[error(transparent)]
-    Unreachable(crate::unread::Unreachable),
-    /// The watcher said to stop.
-    #[error("stopped before it was done")]
-    Stopped,
-    /// Something of the archive's own folder can't be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// File or folder.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-}
-
-impl From<Unread> for ArchiveError {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Lost(lost) => Self::BeyondRepair(lost),
-            Unread::Unreachable(unreachable) => Self::Unreachable(unreachable),
-        }
-    }
-}
-
-impl ArchiveError {
-    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { path, source }
-    }
-}
 
 /// What an archive is put together from; tests put something else together.
 pub struct Parts {
@@ -462,7 +237,7 @@ impl Archive {
     /// nothing needs are removed. What can't be done while a store is not there is left for the next time.
     ///
     /// # Errors
-    /// [`StagingError::Absent`] if the folder of staging isn't there, [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes
+    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the folder of staging isn't there, [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes
     /// that aren't there, and [`ArchiveError::ForeignSegment`] if staging is another archive's: then nothing is changed.
     pub fn settle(&self) -> Result<(), ArchiveError> {
         self.check_staging()?;
@@ -676,86 +451,9 @@ pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterSto
     settings.stores.iter().map(|store| folder_store(home, settings.archive.id, store)).collect()
 }
 
-fn folder_store(home: &Path, archive: ArchiveId, store: &settings::StoreSettings) -> Arc<dyn PlatterStore> {
+pub(crate) fn folder_store(home: &Path, archive: ArchiveId, store: &settings::StoreSettings) -> Arc<dyn PlatterStore> {
     let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
     Arc::new(FolderStore::new(store.name.clone(), archive, volume))
-}
-
-/// Gives the archive in `home` one more store: its folder is made and marked, and the settings name it from then on. A folder that is marked as a store
-/// of this archive joins it under the name in its mark, and in the place of one that was absent when the archive was attached. Returns what the settings
-/// say of it.
-///
-/// # Errors
-/// [`ArchiveError`]; the settings are as they were then.
-pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<settings::StoreSettings, ArchiveError> {
-    let file = home.join(settings::FILE);
-    let known = read_settings(home)?;
-    let archive = known.archive.id;
-    let _lock = Lock::take(home)?;
-    let mut store = store.clone();
-    let folder = home.join(&store.path);
-    let mark = FolderStore::mark_in(Arc::new(FolderVolume::new(folder.clone())))?;
-    let mark = mark.as_deref().and_then(Mark::parse).filter(|mark| mark.archive == archive);
-    let mut text = std::fs::read_to_string(&file).map_err(ArchiveError::io(&file))?;
-    let joins = mark.is_some();
-    if let Some(mark) = mark {
-        let there = known.stores.iter().find(|store| store.name == mark.name).map(|store| home.join(&store.path));
-        if let Some(place) = there.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
-            return Err(ArchiveError::Moved { store: mark.name, place, found: folder });
-        }
-        // Another name than that of a store in the same place, which is an error of its own.
-        if known.stores.iter().all(|store| store.name != mark.name) {
-            store.name = mark.name;
-        }
-    }
-    if !joins || !crate::attach::take_absent_place(&mut text, &store) {
-        text.truncate(text.trim_end().len());
-        text.push_str("\n\n");
-        text.push_str(&store.to_toml());
-    }
-    let settings = Settings::parse(&text, &file)?;
-    std::fs::create_dir_all(&folder).map_err(ArchiveError::io(&folder))?;
-    check_places(home, &settings)?;
-    match folder_store(home, archive, &store).mark() {
-        Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
-        marked => marked?,
-    }
-    let fresh = home.join(format!("{}.new", settings::FILE));
-    let write = || {
-        let mut written = File::options().create(true).truncate(true).write(true).mode(0o600).open(&fresh)?;
-        written.write_all(text.as_bytes())?;
-        written.set_permissions(std::fs::metadata(&file)?.permissions())?;
-        written.sync_all()?;
-        std::fs::rename(&fresh, &file)?;
-        File::open(home)?.sync_all()
-    };
-    write().map_err(ArchiveError::io(&file))?;
-    Ok(store)
-}
-
-/// Marks the folder of a store anew, after its disk was replaced by an empty one. A scrub then writes its platters there.
-///
-/// # Errors
-/// [`ArchiveError::NotEmpty`] if there is something in it, [`StoreError`] if it is another store.
-pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
-    let settings = read_settings(home)?;
-    let _lock = Lock::take(home)?;
-    let index = settings.stores.iter().position(|store| store.name == name);
-    let index = index.ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
-    let store = folder_stores(home, &settings).swap_remove(index);
-    match store.check() {
-        Err(StoreError::Unmarked { .. }) => {}
-        // It is what it should be and nothing has to be done, or it is not to be touched.
-        checked => return Ok(checked?),
-    }
-    let place = home.join(&settings.stores[index].path);
-    // The folder is made by hand, not here: it may be missing because a disk isn't mounted.
-    for entry in std::fs::read_dir(&place).map_err(ArchiveError::io(&place))? {
-        if entry.map_err(ArchiveError::io(&place))?.file_name() != "lost+found" {
-            return Err(ArchiveError::NotEmpty { place });
-        }
-    }
-    Ok(store.mark()?)
 }
 
 /// Refuses stores in one place, however that is written. Their folders must be there.

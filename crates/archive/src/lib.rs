@@ -8,6 +8,7 @@ mod as_text;
 mod attach;
 mod chance;
 mod clock;
+mod error;
 mod flush;
 mod ingest;
 pub mod inspect;
@@ -35,6 +36,7 @@ pub mod set_reader;
 pub mod settings;
 pub mod staging;
 pub mod store;
+mod store_changes;
 pub mod unread;
 mod unwritable;
 pub mod volume;
@@ -50,6 +52,7 @@ pub use rebuild::{RebuildReport, UnknownPlatter, UnseenStores, rebuild_catalogue
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport};
 pub use standing::Standing;
+pub use store_changes::{add_store, replace_store};
 pub use unwritable::is_unwritable;
 
 /// A name for a new archive.

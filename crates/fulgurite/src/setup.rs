@@ -129,7 +129,7 @@ pub(crate) fn add_store(session: &Session, add: &StoreAdd) -> Result<Outcome> {
     // The first name of its kind that is free.
     let number = (known.len()..).find(|number| known.iter().all(|store| store.name != format!("d{}", number + 1)));
     let added = store(number.expect("numbers don't end"), &add.store)?;
-    let added = fulgurite_archive::archive::add_store(&home, &added)?;
+    let added = fulgurite_archive::add_store(&home, &added)?;
     if session.json {
         session.answer(&json!({ "store": added.name, "folder": added.path }));
     }
@@ -138,7 +138,7 @@ pub(crate) fn add_store(session: &Session, add: &StoreAdd) -> Result<Outcome> {
 }
 
 pub(crate) fn replace_store(session: &Session, replace: &StoreReplace) -> Result<Outcome> {
-    fulgurite_archive::archive::replace_store(&session.home()?, &replace.name)?;
+    fulgurite_archive::replace_store(&session.home()?, &replace.name)?;
     if session.json {
         session.answer(&json!({ "store": replace.name }));
     }

@@ -1,6 +1,6 @@
 //! A walk through what happens to an archive over the years, in random order: keys lost and brought
-//! back from copies of any age, catalogues lost or replaced by old copies, disks unmounted and
-//! swapped, and work going on meanwhile. After each step every answer and exit status is held
+//! back from copies of any age, catalogues lost or replaced by old copies, disks and staging
+//! unmounted or swapped, and work going on meanwhile. After each step every answer and exit status is held
 //! against what is true.
 //!
 //! `WALK_SEED=N cargo test -p fulgurite --test cli walking` repeats one walk.
@@ -37,6 +37,8 @@ struct Walk {
     catalogues: u64,
     /// Which disk is mounted where: `None` is an empty mount point.
     mounts: [Option<usize>; DISKS],
+    /// Whether the staging folder is there, and not an empty mount point.
+    staging_is_there: bool,
     /// Whether the key store has had every key since it was last complete.
     keys_are_complete: bool,
     /// Whether the catalogue is neither an old copy nor gone, and the last rebuild saw all disks.
@@ -57,6 +59,7 @@ impl Walk {
             exports: Vec::new(),
             catalogues: 0,
             mounts: std::array::from_fn(Some),
+            staging_is_there: true,
             keys_are_complete: true,
             catalogue_is_current: true,
             steps: Vec::new(),
@@ -84,7 +87,7 @@ impl Walk {
 
     fn all_is_in_place(&self) -> bool {
         let mounted = self.mounts.iter().enumerate().all(|(at, disk)| *disk == Some(at));
-        mounted && self.keys_are_complete && self.catalogue_is_current
+        mounted && self.staging_is_there && self.keys_are_complete && self.catalogue_is_current
     }
 
     /// The versions in the catalogue, if it can be listed.
@@ -110,6 +113,22 @@ impl Walk {
         }
         self.mounts = mounts;
         self.steps.push(format!("disks are {mounts:?}"));
+    }
+
+    fn mount_staging(&mut self, is_there: bool) {
+        if is_there == self.staging_is_there {
+            return;
+        }
+        let (folder, shelf) = (self.place.path("a/staging"), self.place.path("staging-disk"));
+        if is_there {
+            fs::remove_dir(&folder).expect("an empty mount point");
+            fs::rename(shelf, folder).expect("mounted");
+        } else {
+            fs::rename(&folder, shelf).expect("unmounted");
+            fs::create_dir(folder).expect("an empty mount point");
+        }
+        self.staging_is_there = is_there;
+        self.steps.push(format!("staging is mounted: {is_there}"));
     }
 
     fn put(&mut self) {
@@ -189,7 +208,7 @@ impl Walk {
     fn rebuild(&mut self, without_unseen: bool) {
         let arguments: &[&str] = if without_unseen { &["catalogue", "rebuild", "--without-unseen"] } else { &["catalogue", "rebuild"] };
         let ran = self.run(arguments);
-        let sees_all = self.mounts.iter().all(Option::is_some);
+        let sees_all = self.mounts.iter().all(Option::is_some) && self.staging_is_there;
         if sees_all && [0, 1].contains(&ran.status) && !ran.err.contains("fulgurite:") {
             self.catalogue_is_current = true;
         } else if ran.status == 0 {
@@ -198,7 +217,7 @@ impl Walk {
     }
 
     fn step(&mut self) {
-        match self.below(15) {
+        match self.below(16) {
             0..=3 => self.put(),
             4 => self.remove(),
             5 => drop(self.run(&["flush"])),
@@ -239,6 +258,7 @@ impl Walk {
             }
             12 => self.rebuild(false),
             13 => drop(self.run(&["scrub"])),
+            14 => self.mount_staging(!self.staging_is_there),
             _ => self.heal(),
         }
     }
@@ -246,6 +266,7 @@ impl Walk {
     /// Everything that is there is put in its place; then nothing may be missing.
     fn heal(&mut self) {
         self.mount(std::array::from_fn(Some));
+        self.mount_staging(true);
         if !self.exports.is_empty() {
             let exports = self.exports.clone();
             let mut arguments = vec!["keys", "import"];
@@ -265,6 +286,8 @@ impl Walk {
         let in_place = self.all_is_in_place();
         if in_place {
             assert_eq!(verified.status, 0, "{}: {verified:?}", self.said("an alarm with all in place"));
+            let status = self.run(&["status"]);
+            assert_eq!(status.status, 0, "{}: {status:?}", self.said("an alarm of `status` with all in place"));
         }
         let Some(rows) = self.listed() else {
             assert!(!in_place, "{}", self.said("no list with all in place"));
