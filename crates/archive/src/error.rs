@@ -197,6 +197,14 @@ pub enum ArchiveError {
         /// The store it was on.
         store: String,
     },
+    /// A set that is not given up.
+    #[error("set {set} was not given up: {why}")]
+    SetKept {
+        /// The set.
+        set: fulgurite_domain::SetId,
+        /// Why.
+        why: String,
+    },
     /// No platter of a set has a readable header.
     #[error("no platter of set {set} has a readable header")]
     NoHeader {

@@ -4,12 +4,13 @@
 //! is gone. (In an archive that stores in the clear it stays readable to whoever has the platter.) A tombstone is staged, so that
 //! a rebuild of the catalogue doesn't bring the version back.
 
-use fulgurite_domain::VersionId;
+use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
+use crate::catalogue::{SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, StagingError};
+use crate::unread::NoPlatter;
 
 impl Archive {
     /// Removes versions, for ever.
@@ -49,6 +50,29 @@ impl Archive {
         let removed = self.keys().destroy(&ids);
         let released = self.release_segments();
         Ok(removed?).and(released)
+    }
+
+    /// Gives up a set that can't be made whole again, and of which nothing is needed. What is left of its platters stays where it is, and
+    /// is not read any more.
+    ///
+    /// # Errors
+    /// [`ArchiveError::SetKept`] says why it is kept.
+    pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
+        let kept = |why: &str| ArchiveError::SetKept { set, why: why.to_owned() };
+        let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
+        let description = row.ok_or_else(|| kept("the catalogue does not know it, or it is being written"))?.description;
+        let found = self.look_for(&description.platters);
+        let missing = found.iter().filter(|found| matches!(found, Err(NoPlatter::Missing { .. }))).count();
+        if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
+            return Err(kept(&format!("not all of its platters can be looked for: {away}")));
+        }
+        if missing <= usize::from(description.shape.redundancy) {
+            return Err(kept("no more of its platters are missing than its redundancy makes good. `fulgurite scrub` repairs it"));
+        }
+        match self.catalogue().forget_set(set)? {
+            true => Ok(()),
+            false => Err(kept("versions are on it. `fulgurite verify` names those that are lost, and `fulgurite rm` removes them")),
+        }
     }
 
     /// Stages tombstones and takes the versions out of the catalogue.

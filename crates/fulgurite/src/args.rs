@@ -276,8 +276,12 @@ pub(crate) enum Catalogue {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
     /// Identifiers as `verify` names them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present = "sets", value_name = "ID")]
     pub(crate) ids: Vec<String>,
+    /// Give up a set of which more platters are missing than its redundancy, and no version is needed; the beginning of its
+    /// identifier will do
+    #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
+    pub(crate) sets: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -226,8 +226,8 @@ fn outcome_of(standing: &Standing) -> Outcome {
 fn say_standing(session: &Session, standing: &Standing) {
     let Standing { unlisted, unseen_stores, unknown_platters, missing_segments, staging } = standing;
     if *unlisted > 0 {
-        let count = count(*unlisted, "version exists", "versions exist");
-        session.say(&format!("unlisted  {count} but can't be listed: `fulgurite verify` says why"));
+        let count = count(*unlisted, "version", "versions");
+        session.say(&format!("unlisted  {count} that can't be listed: `fulgurite verify` says why"));
     }
     if *unknown_platters > 0 {
         session.say(&format!(

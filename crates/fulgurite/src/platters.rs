@@ -235,7 +235,7 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
         session.say(&shared_text(report.shared_numbers));
     }
     if report.unlisted > 0 {
-        session.warn(&format!("{} but can't be listed, named above.", count(report.unlisted, "version exists", "versions exist")));
+        session.warn(&format!("{} can't be listed, named above.", count(report.unlisted, "version", "versions")));
     }
 }
 

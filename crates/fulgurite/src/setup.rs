@@ -8,6 +8,7 @@ use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::{Access, Archive, RebuildReport, UnseenStores, rebuild_catalogue};
+use fulgurite_domain::SetId;
 use serde_json::json;
 
 use crate::args::{Forget, Init, Rebuild, StoreAdd, StoreReplace};
@@ -216,6 +217,9 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
 
 pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
+    if !forget.sets.is_empty() {
+        return forget_sets(session, &archive, &forget.sets);
+    }
     let mut chosen = Vec::new();
     for id in &forget.ids {
         let mut after = None;
@@ -243,6 +247,25 @@ pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
         session.answer(&json!({ "forgotten": chosen.len() }));
     }
     session.say(&format!("Gave up {}, for ever.", count(chosen.len() as u64, "version", "versions")));
+    Ok(Outcome::Good)
+}
+
+fn forget_sets(session: &Session, archive: &Archive, named: &[String]) -> Result<Outcome> {
+    let sets: Vec<SetId> = archive.catalogue().sets()?.iter().map(|set| set.description.id).collect();
+    let mut given_up = 0;
+    for name in named {
+        let mut matching = sets.iter().filter(|set| set.to_string().starts_with(&name.to_lowercase()));
+        match (matching.next(), matching.next()) {
+            (Some(set), None) => archive.give_up_set(*set)?,
+            (Some(_), Some(_)) => bail!("several sets begin with {name}; give more of the identifier"),
+            (None, _) => bail!("no set of this archive begins with {name}; `fulgurite platters` lists them"),
+        }
+        given_up += 1;
+    }
+    if session.json {
+        session.answer(&json!({ "forgotten_sets": given_up }));
+    }
+    session.say(&format!("Gave up {}, for ever.", count(given_up, "set", "sets")));
     Ok(Outcome::Good)
 }
 

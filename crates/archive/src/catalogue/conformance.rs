@@ -49,6 +49,7 @@ macro_rules! conformance {
             segments_are_in_use_while_something_is_staged_in_them
             a_set_is_known_while_it_is_written
             an_abandoned_set_leaves_everything_staged
+            a_set_is_forgotten_when_nothing_is_on_it
             only_a_set_being_written_is_completed_or_abandoned
             a_complete_set_archives_its_versions
             an_extent_on_a_platter_of_another_set_is_refused

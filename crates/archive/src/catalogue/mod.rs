@@ -480,6 +480,9 @@ pub trait Catalogue: Send {
     fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError>;
     /// Forgets a set in state [`SetState::Writing`]. What was to go on it is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
+    /// Forgets a complete set, and leaves its platters out from then on. `false` if a version is on it, or no such set is there: then
+    /// nothing changes.
+    fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError>;
     /// All sets, in order of writing.
     fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError>;
     /// The set of a platter.

@@ -270,7 +270,11 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
-        self.change("forget a set", |connection| sets::abandon(connection, set))
+        self.change("abandon a set", |connection| sets::abandon(connection, set))
+    }
+
+    fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError> {
+        self.change("forget a set", |connection| sets::forget(connection, set))
     }
 
     fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError> {

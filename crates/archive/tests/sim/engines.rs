@@ -100,6 +100,9 @@ impl Catalogue for FaultyCatalogue {
     fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {
         self.change("forget_tombstones", |engine| engine.forget_tombstones(tombstones))
     }
+    fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError> {
+        self.change("forget_set", |engine| engine.forget_set(set))
+    }
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
         self.change("abandon_set", |engine| engine.abandon_set(set))
     }

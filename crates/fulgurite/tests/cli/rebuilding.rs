@@ -310,7 +310,7 @@ fn an_import_counts_versions_that_cannot_be_listed_for_want_of_a_key() {
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     place.run(&["catalogue", "rebuild"]).fails_with(1, "no key");
     let status = place.run(&["status"]);
-    assert!(status.status == 1 && status.text().contains("1 version exists but can't be listed"), "{status:?}");
+    assert!(status.status == 1 && status.text().contains("1 version that can't be listed"), "{status:?}");
     place.run(&["keys", "import", "stale"]).fails_with(1, "1 version that can't be listed");
     let imported = place.good(&["keys", "import", "fresh"]);
     assert!(imported.err.contains("1 version that could not be listed has its key now"), "{imported:?}");
@@ -336,4 +336,33 @@ fn status_tells_of_platters_that_the_catalogue_does_not_know() {
     assert!(status.status == 1 && status.text().contains("that the catalogue doesn't know"), "{status:?}");
     place.good(&["catalogue", "rebuild"]);
     place.good(&["status"]);
+}
+
+#[test]
+fn a_set_that_is_lost_can_be_given_up_when_nothing_on_it_is_needed() {
+    let place = Place::new(3, &[]);
+    place.write("lost", noise(1, 50_000));
+    place.good(&["put", "lost", "--flush"]);
+    let platters = place.platters();
+    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
+    let forget = ["catalogue", "forget", "--set", &set[..8]];
+    place.run(&forget).fails_with(1, "`fulgurite scrub` repairs it");
+    for platter in &platters[..2] {
+        fs::remove_file(&platter.file).expect("removed");
+    }
+    place.run(&["verify"]).fails_with(1, "lost: lost (version 1)");
+    place.run(&forget).fails_with(1, "versions are on it");
+    place.good(&["put", "lost", "--name", "again", "--flush"]);
+    place.good(&["rm", "lost"]);
+    place.good(&["flush"]);
+    assert_eq!(place.run(&["verify"]).status, 1, "platters are missing");
+    assert_eq!(place.run(&["scrub"]).status, 1, "and can't be written anew");
+    place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set of this archive begins with");
+    assert!(place.good(&forget).text().contains("Gave up 1 set"));
+    for _ in 0..2 {
+        place.good(&["verify", "--objects"]);
+        place.good(&["status"]);
+        assert_eq!(place.good(&["get", "again", "-"]).out, noise(1, 50_000));
+        place.good(&["catalogue", "rebuild"]);
+    }
 }

@@ -50,6 +50,30 @@ pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Pla
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
 }
 
+pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Place) {
+    let mut catalogue = place.open();
+    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
+    let key = only(&mut *catalogue, "a").key;
+    complete(&mut *catalogue, 1, &[(key, extent(1, 0, 0, 5))]);
+    complete(&mut *catalogue, 2, &[]);
+    catalogue.begin_set(&set(3, 3)).expect("begun");
+    let forget = |catalogue: &mut dyn Catalogue, seed| catalogue.forget_set(SetId([seed; 16])).expect("looked up");
+    assert!(!forget(&mut *catalogue, 1), "a version is on it");
+    assert!(!forget(&mut *catalogue, 3), "it is being written");
+    assert!(!forget(&mut *catalogue, 9), "there is none");
+    assert_eq!(catalogue.sets().expect("listed").len(), 3);
+    let platters: Vec<_> = set(2, 3).platters.iter().map(|place| place.platter).collect();
+    assert!(forget(&mut *catalogue, 2));
+    assert_eq!(catalogue.sets().expect("listed").len(), 2);
+    for platter in platters {
+        assert!(catalogue.is_left_out(platter).expect("looked up"));
+        assert_eq!(catalogue.set_of(platter).expect("looked up"), None);
+    }
+    catalogue.commit_delete(&[key], &[]).expect("removed");
+    assert!(forget(&mut *catalogue, 1));
+    catalogue.check().expect("sound");
+}
+
 pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Place) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 5), version("c", 1, 3, 5)]).expect("put");

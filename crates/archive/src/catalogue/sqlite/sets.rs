@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::counters::Ledger;
 use super::fault::Fault;
 use super::row::{RowCheck, VersionCells, int, narrow, uint};
-use super::{extents, put};
+use super::{extents, put, unlisted};
 use crate::catalogue::{
     ArchivedExtent, CatalogueError, Health, PlatterPlace, PlatterRow, SetDescription, SetRow, SetState, VersionKey, VersionRow,
 };
@@ -295,9 +295,25 @@ fn archive(connection: &Connection, ledger: &mut Ledger<'_>, mut row: VersionRow
 }
 
 pub(super) fn abandon(connection: &Connection, set: SetId) -> Result<(), Fault> {
-    let cells = writing(connection, set)?;
-    connection.execute("DELETE FROM platter WHERE set_number = ?1", [cells.number])?;
-    connection.execute("DELETE FROM platter_set WHERE number = ?1", [cells.number])?;
+    delete(connection, &writing(connection, set)?)
+}
+
+/// See [`Catalogue::forget_set`](crate::catalogue::Catalogue::forget_set).
+pub(super) fn forget(connection: &Connection, set: SetId) -> Result<bool, Fault> {
+    let Some(cells) = find_set(connection, set)?.filter(|cells| cells.state() == SetState::Complete) else { return Ok(false) };
+    let has_content = "SELECT EXISTS (SELECT 1 FROM extent WHERE platter IN (SELECT number FROM platter WHERE set_number = ?1))";
+    if connection.query_row(has_content, [cells.number], |row| row.get(0))? {
+        return Ok(false);
+    }
+    let platters: Vec<_> = platters_of(connection, cells.number)?.into_iter().map(|platter| platter.place.platter).collect();
+    unlisted::leave_out(connection, &platters)?;
+    delete(connection, &cells)?;
+    Ok(true)
+}
+
+fn delete(connection: &Connection, set: &SetCells) -> Result<(), Fault> {
+    connection.execute("DELETE FROM platter WHERE set_number = ?1", [set.number])?;
+    connection.execute("DELETE FROM platter_set WHERE number = ?1", [set.number])?;
     Ok(())
 }
 
