@@ -42,3 +42,23 @@ def test_what_is_on_absent_disks_is_unavailable_and_not_gone(tmp_path):
             elsewhere.rename(disk)
         for key, body in CONTENT.items():
             assert s3.get_object(Bucket="plain", Key=key)["Body"].read() == body
+
+
+def test_nothing_is_put_into_staging_that_is_not_mounted(tmp_path):
+    own = Own(tmp_path)
+    with own:
+        s3 = connect(own.server, own.account)
+        s3.create_bucket(Bucket="plain")
+    staging, elsewhere = own.archive / "staging", own.archive / "unmounted"
+    with own:
+        s3 = connect(own.server, own.account)
+        staging.rename(elsewhere)
+        staging.mkdir()
+        with pytest.raises(ClientError) as refused:
+            s3.put_object(Bucket="plain", Key="key", Body=b"content")
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] >= 500
+        assert not list(staging.iterdir()), "what is put there is hidden when the disk is mounted"
+        staging.rmdir()
+        elsewhere.rename(staging)
+        s3.put_object(Bucket="plain", Key="key", Body=b"content")
+        assert s3.get_object(Bucket="plain", Key="key")["Body"].read() == b"content"

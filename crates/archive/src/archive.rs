@@ -246,6 +246,9 @@ impl Archive {
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
             return Err(ArchiveError::SegmentMissing { segment });
         }
+        if there.iter().any(|segment| used.binary_search(segment).is_err()) && self.was_staging_unseen()? {
+            return Err(ArchiveError::StagingUnseen);
+        }
         // Before anything goes: the catalogue may be an old copy that never heard of what is staged now.
         self.adopt_staged(&there, &used)?;
         self.mark_staging()?;

@@ -108,6 +108,12 @@ pub enum ArchiveError {
         /// Number of the segment.
         segment: u64,
     },
+    /// Staging is back that the catalogue was rebuilt without.
+    #[error(
+        "staging holds what the catalogue doesn't know, because it was absent when the catalogue was rebuilt. Nothing was changed. \
+         `fulgurite catalogue rebuild` brings the catalogue up to date"
+    )]
+    StagingUnseen,
     /// Staging holds a segment of another archive.
     #[error(
         "staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one"

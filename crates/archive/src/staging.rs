@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fulgurite_codec::checksum::crc64;
@@ -169,6 +169,8 @@ pub struct Staging {
     next: AtomicU64,
     /// Held by whoever removes segments.
     releaser: Mutex<()>,
+    /// Whether the folder had its mark when the archive was opened for writing.
+    marked: AtomicBool,
 }
 
 impl Staging {
@@ -186,6 +188,7 @@ impl Staging {
             writing_from: AtomicU64::new(u64::MAX),
             next: AtomicU64::new(1),
             releaser: Mutex::new(()),
+            marked: AtomicBool::new(false),
         }
     }
 
@@ -645,6 +648,7 @@ impl SegmentWriter<'_> {
                 self.closed.push(SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
                 *open = None;
             }
+            self.staging.check_still_marked()?;
             let number = self.next;
             // A file whose creation failed may be there all the same, so its number is not used again.
             self.next += 1;

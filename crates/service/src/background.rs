@@ -224,6 +224,9 @@ impl Gateway {
             Ok(staged) if self.room_left(&staged) == Some(0) => {
                 Some("staging is full, so puts are refused until a set is written".to_owned())
             }
+            Ok(_) if !matches!(self.archive.staging().is_marked(), Ok(true)) => {
+                Some("staging is absent: its folder has no mark of this archive. Is the disk mounted?".to_owned())
+            }
             Ok(_) => None,
             Err(_) => Some("the catalogue can't be read; the log has the reason".to_owned()),
         };

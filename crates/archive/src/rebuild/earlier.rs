@@ -87,13 +87,17 @@ impl Archive {
                     continue;
                 }
                 let id = row.id;
-                if row.sealed && self.keys().get(id).is_ok_and(|key| key.is_none()) {
+                let has_no_key = row.sealed && self.keys().get(id).is_ok_and(|key| key.is_none());
+                if has_no_key {
                     report.no_key += 1;
                     let why = "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy";
                     watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
                 }
                 match found_version(earlier, row, segments).map_err(Stopped::Earlier)? {
                     Ok(version) => {
+                        if !has_no_key && let FoundVersion::Staged(staged) = &version {
+                            self.note_damaged(staged, report, watcher);
+                        }
                         found.push(version);
                         listed.push(id);
                     }
@@ -106,6 +110,17 @@ impl Archive {
             self.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
         }
         self.carry_unlisted(earlier, tombstones, segments)
+    }
+
+    /// Reports a staged version that the segments should have told of and didn't: something of it is damaged.
+    fn note_damaged(&self, version: &NewVersion, report: &mut RebuildReport, watcher: &dyn Watcher) {
+        let mut payload = Vec::new();
+        let mut places = version.data.iter().map(|data| data.place).chain([version.record_place]);
+        if let Err(error) = places.try_for_each(|place| self.staging().read(place, &mut payload)) {
+            report.incomplete += 1;
+            let (name, version) = (&version.record.name, version.record.version);
+            watcher.trouble(Trouble::Lost { name, version, why: &error.to_string() });
+        }
     }
 
     /// Takes over what the earlier catalogue could not list either and that still isn't found.

@@ -36,6 +36,8 @@ use crate::unread::{AwayStore, Hindrance};
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Watcher};
 
+/// What staging is called among the stores that a rebuild could not look into.
+const STAGING: &str = "staging";
 /// Versions handed to the catalogue in one transaction.
 const BATCH: usize = 1_000;
 
@@ -129,9 +131,11 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
             }
             Err(error) => return Err(error.into()),
         };
-        archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
+        let away = archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
-        let (report, keeps_old) = archive.rebuild_from(earlier, watcher)?;
+        let (mut report, keeps_old) = archive.rebuild_from(earlier, watcher)?;
+        report.unseen.extend(away);
+        archive.note_unseen(&report)?;
         archive.mark_staging()?;
         Ok((report, keeps_old || is_damaged))
     };
@@ -395,11 +399,12 @@ impl Archive {
         unseen: UnseenStores,
         folder: &Path,
         watcher: &dyn Watcher,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<Option<AwayStore>, ArchiveError> {
         let staging = self.staging();
         if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
-            return Ok(());
+            return Ok(None);
         }
+        let mut away = None;
         let had_none = match earlier {
             Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
             None => false,
@@ -409,9 +414,22 @@ impl Archive {
             if unseen == UnseenStores::Refuse {
                 return Err(absent.into());
             }
-            watcher.trouble(Trouble::Note { text: &absent.to_string() });
+            let why = absent.to_string();
+            watcher.trouble(Trouble::Note { text: &why });
+            away = Some(AwayStore { store: STAGING.to_owned(), hindrance: Hindrance::Absent, why });
         }
-        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))
+        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
+        Ok(away)
+    }
+
+    /// Whether the catalogue was rebuilt while staging was absent, and no rebuild has seen it since.
+    pub(crate) fn was_staging_unseen(&self) -> Result<bool, ArchiveError> {
+        let mut was_unseen = false;
+        self.each_unlisted(&mut |version| {
+            let name = version.known_as.as_ref().map(|(name, _)| name.0.as_slice());
+            was_unseen |= version.why == Unlisted::UnseenStore && name == Some(STAGING.as_bytes());
+        })?;
+        Ok(was_unseen)
     }
 
     /// The stores that can't be looked into.

@@ -1,6 +1,9 @@
 //! The mark of the folder of staging. Staging can be a disk of its own, and one that isn't mounted
 //! looks like an empty folder: without a mark, everything staged would be taken for lost.
 
+use std::io;
+use std::sync::atomic::Ordering;
+
 use fulgurite_domain::ArchiveId;
 
 use super::{Staging, StagingError};
@@ -83,6 +86,16 @@ impl Staging {
         write_mark(&*self.volume, MARK, &mark_text(self.archive)).map_err(|source| self.write_error(source))
     }
 
+    /// Fails if the folder lost its mark since the archive was opened: the disk was unmounted, and a
+    /// segment would be hidden when it is mounted again.
+    pub(super) fn check_still_marked(&self) -> io::Result<()> {
+        if self.marked.load(Ordering::Relaxed) && !matches!(self.found_mark(), Ok(Found::Ours)) {
+            let why = "the mark of this archive is not in it any more; is the disk mounted?";
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        Ok(())
+    }
+
     fn foreign(&self, found: String) -> StagingError {
         StagingError::Foreign { place: self.place(), found, expected: on_one_line(&mark_text(self.archive)) }
     }
@@ -112,6 +125,7 @@ impl Archive {
         if !matches!(self.staging().found_mark()?, Found::Ours) {
             self.staging().write_mark()?;
         }
+        self.staging().marked.store(true, Ordering::Relaxed);
         if !self.catalogue().is_staging_marked()? {
             self.catalogue().note_staging_mark()?;
         }

@@ -366,3 +366,20 @@ fn a_set_that_is_lost_can_be_given_up_when_nothing_on_it_is_needed() {
         place.good(&["catalogue", "rebuild"]);
     }
 }
+
+#[test]
+fn a_rebuild_names_what_is_damaged_in_staging() {
+    let place = Place::new(2, &[]);
+    place.write("damaged", noise(1, 100_000));
+    place.write("whole", noise(2, 100_000));
+    place.good(&["put", "damaged"]);
+    place.good(&["put", "whole"]);
+    let segment = place.segments().remove(0);
+    fs::OpenOptions::new().write(true).open(segment).and_then(|file| file.set_len(1_000)).expect("truncated");
+    for arguments in [&["catalogue", "rebuild"][..], &["verify"], &["catalogue", "rebuild"]] {
+        let ran = place.run(arguments);
+        ran.fails_with(1, "lost: damaged (version 1)");
+        assert!(!ran.err.contains("whole"), "{ran:?}");
+    }
+    assert_eq!(place.good(&["get", "whole", "-"]).out, noise(2, 100_000));
+}

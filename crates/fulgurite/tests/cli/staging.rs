@@ -150,6 +150,9 @@ fn staging_that_is_gone_for_good_is_given_up_only_when_told_and_what_was_in_it_i
     // It turns up after all.
     std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
     std::fs::rename(place.path("gone"), place.path("a/staging")).expect("renamed");
+    for arguments in [&["verify"][..], &["put", "next", "--again"], &["flush"]] {
+        place.run(arguments).fails_with(1, "absent when the catalogue was rebuilt. Nothing was changed");
+    }
     place.good(&["catalogue", "rebuild"]);
     place.good(&["verify", "--objects"]);
     for (name, content) in [("archived", &b"on platters"[..]), ("staged", b"in staging"), ("next", b"next")] {
@@ -190,4 +193,30 @@ fn platters_of_a_set_that_was_never_finished_are_not_missing() {
     place.good(&["flush"]);
     assert!(place.good(&["platters", "--json"]).json_lines().iter().all(|row| row["state"] == "sound"));
     assert_eq!(place.good(&["status", "--json"]).json()["sets_being_written"], 0);
+}
+
+#[test]
+fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
+    let place = Place::new(2, &["--clear-text"]);
+    place.write("removed", b"on platters, and removed");
+    place.write("staged", b"in staging");
+    place.good(&["put", "removed", "--flush"]);
+    place.good(&["put", "staged"]);
+    place.good(&["rm", "removed"]);
+    std::fs::rename(place.path("a/staging"), place.path("unmounted")).expect("renamed");
+    std::fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    place.run(&["catalogue", "rebuild"]).fails_with(3, "is absent");
+    place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(3, "is absent");
+    let verified = place.run(&["verify"]);
+    assert!(verified.status == 3 && verified.text().contains("Store staging was not looked into"), "{verified:?}");
+    assert_eq!(place.run(&["status"]).status, 3);
+    std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
+    std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
+    // The tombstone in staging is not swept before it is read.
+    place.run(&["verify"]).fails_with(1, "Nothing was changed");
+    place.good(&["catalogue", "rebuild"]);
+    place.good(&["verify", "--objects"]);
+    place.good(&["status"]);
+    assert_eq!(place.good(&["get", "staged", "-"]).out, b"in staging");
+    place.run(&["get", "removed", "-"]).fails_with(1, "nothing is stored");
 }
