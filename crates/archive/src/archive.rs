@@ -77,7 +77,7 @@ pub struct Archive {
     forgotten: Mutex<Vec<VersionId>>,
     /// Whether nothing can be written to catalogue and keys.
     is_still: bool,
-    /// Held while this process may change the archive, or while nobody may.
+    /// Held while this process may change the archive, or while no process may.
     _lock: Option<Lock>,
 }
 
@@ -86,9 +86,9 @@ pub struct Archive {
 pub enum Access {
     /// Only read.
     Read,
-    /// Change it; nobody else can then. Refused where platters are on the stores that the catalogue doesn't know.
+    /// Change it, while no other process can. Refused where stores have platters that the catalogue doesn't know.
     Write,
-    /// Change what is known of platters and write them anew; nothing is put or removed. Nobody else can change it meanwhile.
+    /// Record what is known of platters and rewrite them, without putting or removing. No other process can change it meanwhile.
     Repair,
 }
 
@@ -416,7 +416,7 @@ fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Data
     Some((databases, lock))
 }
 
-/// Waits for a catalogue that another process is just replacing. `false` if nobody does, or it takes too long.
+/// Waits for a catalogue that another process is replacing. `false` if none is, or if it takes too long.
 fn comes_back(home: &Path, catalogue: &Path) -> bool {
     const PATIENCE: Duration = Duration::from_secs(10);
     const PAUSE: Duration = Duration::from_millis(10);

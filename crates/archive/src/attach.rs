@@ -353,7 +353,7 @@ fn add_absent(settings: &mut Settings) -> Vec<String> {
     names
 }
 
-/// Gives a store the place in the text of settings that one has which was absent; `false` if there is none.
+/// Puts a store in the place of an absent one in the text of the settings. `false` if the settings name none.
 pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> bool {
     let place = |number: u32| {
         let name = format!("{ABSENT}{number}");

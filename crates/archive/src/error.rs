@@ -162,7 +162,7 @@ pub enum ArchiveError {
         /// The platter on it.
         other: fulgurite_domain::PlatterId,
     },
-    /// A folder that should become a store in place of another has something in it.
+    /// The folder that is to replace a store is not empty.
     #[error("{place} is not empty; a store is replaced by an empty folder, on a disk that is mounted")]
     NotEmpty {
         /// The folder.

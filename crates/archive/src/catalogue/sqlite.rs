@@ -101,7 +101,7 @@ impl SqliteCatalogue {
         Ok(reader)
     }
 
-    /// Opens a catalogue for reading that nobody changes while it is open. Nothing is written for that.
+    /// Opens a catalogue for reading, without writing anything. No process may change it while it is open.
     ///
     /// # Errors
     /// As [`SqliteCatalogue::open`].

@@ -249,7 +249,7 @@ impl Archive {
             if let Some(flushing) = flushing {
                 (flushing.committed)();
             }
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = reply.map(|reply| reply.send(()));
         }
         Ok(())

@@ -60,7 +60,7 @@ pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Place) {
     let forget = |catalogue: &mut dyn Catalogue, seed| catalogue.forget_set(SetId([seed; 16])).expect("looked up");
     assert!(!forget(&mut *catalogue, 1), "a version is on it");
     assert!(!forget(&mut *catalogue, 3), "it is being written");
-    assert!(!forget(&mut *catalogue, 9), "there is none");
+    assert!(!forget(&mut *catalogue, 9), "no set has that identifier");
     assert_eq!(catalogue.sets().expect("listed").len(), 3);
     let platters: Vec<_> = set(2, 3).platters.iter().map(|place| place.platter).collect();
     assert!(forget(&mut *catalogue, 2));
