@@ -241,8 +241,12 @@ impl Archive {
     /// that aren't there, and [`ArchiveError::ForeignSegment`] if staging is another archive's: then nothing is changed.
     pub fn settle(&self) -> Result<(), ArchiveError> {
         self.check_staging()?;
-        let there = self.staging.segments()?;
+        let mut there = self.staging.segments()?;
         let used = self.catalogue().segments_in_use()?;
+        self.staging.number_behind(self.catalogue().last_released()?);
+        // Released segments that are there again come with an old copy of staging, and go again below.
+        let old = self.catalogue().old_segments(&there, &used)?;
+        there.retain(|segment| old.binary_search(segment).is_err());
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
             return Err(ArchiveError::SegmentMissing { segment });
         }

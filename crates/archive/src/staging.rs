@@ -357,11 +357,15 @@ impl Staging {
     }
 
     /// Removes the segments that the catalogue has no use for (I1); `used` asks it, and gives their numbers in order. Those of a put in progress
-    /// stay, since what is in them may be acknowledged any moment.
+    /// stay, since what is in them may be acknowledged any moment. `note` has the catalogue remember them first.
     ///
     /// # Errors
-    /// [`StagingError::Write`], or what `used` says.
-    pub fn release<E: From<StagingError>>(&self, used: impl FnOnce() -> Result<Vec<u64>, E>) -> Result<(), E> {
+    /// [`StagingError::Write`], or what `used` or `note` say.
+    pub fn release<E: From<StagingError>>(
+        &self,
+        used: impl FnOnce() -> Result<Vec<u64>, E>,
+        note: impl FnOnce(&[u64]) -> Result<(), E>,
+    ) -> Result<(), E> {
         let _alone = self.releaser.lock().expect("no panic holds this lock");
         // In this order. A put that begins from here on writes to segments that are not on the list; one that goes on protects its own; and one
         // that has ended is in what the catalogue says.
@@ -370,6 +374,11 @@ impl Staging {
         let used = used()?;
         let unused: Vec<u64> =
             there.into_iter().filter(|segment| *segment < writing_from && used.binary_search(segment).is_err()).collect();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        self.number_behind(unused.last().copied());
+        note(&unused)?;
         for &segment in &unused {
             match self.volume.remove(&file_name(segment)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(self.write_error(error).into()),
@@ -377,11 +386,13 @@ impl Staging {
             }
             self.open.lock().expect("no panic holds this lock").remove(&segment);
         }
-        if !unused.is_empty() {
-            // A segment that came back would be taken for what is staged, by a rebuild of the catalogue.
-            self.volume.sync_directory("").map_err(|source| self.write_error(source))?;
-        }
-        Ok(())
+        // A segment that came back would be taken for what is staged, by a rebuild without a catalogue.
+        self.volume.sync_directory("").map_err(|source| self.write_error(source).into())
+    }
+
+    /// Sees to it that no new segment has the number of one that was released, whatever the clock says.
+    pub(crate) fn number_behind(&self, released: Option<u64>) {
+        self.next.fetch_max(released.map_or(0, |last| last + 1), Ordering::SeqCst);
     }
 
     /// Reads the records of a segment, with their payloads if `checks_payloads`. The inner error is of a file that isn't a segment of this

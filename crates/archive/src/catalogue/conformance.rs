@@ -47,6 +47,7 @@ macro_rules! conformance {
             a_deletion_may_be_repeated
             a_key_is_never_used_again
             segments_are_in_use_while_something_is_staged_in_them
+            released_segments_are_remembered_in_ranges
             a_set_is_known_while_it_is_written
             an_abandoned_set_leaves_everything_staged
             a_set_is_forgotten_when_nothing_is_on_it

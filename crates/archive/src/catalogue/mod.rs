@@ -15,6 +15,8 @@
 mod conformance;
 mod sqlite;
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
@@ -464,6 +466,23 @@ pub trait Catalogue: Send {
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError>;
     /// Records where what is acknowledged ends in segments.
     fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError>;
+
+    /// Records segments that are about to be released.
+    fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError>;
+    /// Up to `limit` ranges of released segments that don't end before `from`, ascending.
+    fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError>;
+    /// Which of these segments are old copies of released ones: none that is `used`.
+    fn old_segments(&mut self, there: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
+        let mut old = Vec::new();
+        for segment in there.iter().filter(|segment| used.binary_search(segment).is_err()) {
+            if self.released(*segment, 1)?.iter().any(|range| range.contains(segment)) {
+                old.push(*segment);
+            }
+        }
+        Ok(old)
+    }
+    /// The highest number of a released segment.
+    fn last_released(&mut self) -> Result<Option<u64>, CatalogueError>;
 
     /// Records that a set is about to be written.
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;

@@ -14,6 +14,7 @@ mod extents;
 pub(crate) mod fault;
 mod listing;
 mod put;
+mod released;
 mod row;
 mod schema;
 mod sets;
@@ -22,6 +23,7 @@ mod tests;
 mod unlisted;
 
 use std::fs::{File, OpenOptions};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -255,6 +257,18 @@ impl Catalogue for SqliteCatalogue {
 
     fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
         self.change("record the ends of segments", |connection| counters::record_segment_ends(connection, ends))
+    }
+
+    fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
+        self.change("note released segments", |connection| segments.iter().try_for_each(|range| released::note(connection, range)))
+    }
+
+    fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError> {
+        self.look("list released segments", |connection| released::page(connection, from, limit))
+    }
+
+    fn last_released(&mut self) -> Result<Option<u64>, CatalogueError> {
+        self.look("find the last released segment", released::last)
     }
 
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError> {

@@ -262,7 +262,11 @@ impl Archive {
 
     /// Removes segments that hold nothing staged any more.
     pub(crate) fn release_segments(&self) -> Result<(), ArchiveError> {
-        self.staging().release(|| Ok(self.catalogue().segments_in_use()?))
+        let note = |released: &[u64]| {
+            let released: Vec<_> = released.iter().map(|&segment| segment..=segment).collect();
+            Ok(self.catalogue().note_released(&released)?)
+        };
+        self.staging().release(|| Ok(self.catalogue().segments_in_use()?), note)
     }
 
     /// What a set may be, by settings and memory.

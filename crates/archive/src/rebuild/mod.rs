@@ -10,28 +10,24 @@
 
 mod database;
 mod earlier;
+mod filling;
 mod platters;
 mod staging;
 mod strangers;
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use fulgurite_domain::{ObjectName, ObjectRecord, SetId, VersionId};
-use fulgurite_format::{Frames, Header, decode_record, stored_bytes};
+use fulgurite_domain::{ObjectName, ObjectRecord, VersionId};
+use fulgurite_format::{Frames, Header, decode_record};
 
 use self::database::{copy_database, remove_database, replace_database, with_suffix};
 use self::platters::FoundSet;
 pub use self::strangers::UnknownPlatter;
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};
-use crate::catalogue::{
-    Catalogue, CatalogueError, Extent, FoundVersion, SegmentEnd, SqliteCatalogue, StagedTombstone, Unlisted, UnlistedVersion,
-};
+use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::clock::now_s;
 use crate::lock::Lock;
-use crate::set_reader::SetReader;
-use crate::tables::{TableTrouble, read_table};
 use crate::unread::{AwayStore, Hindrance};
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Watcher};
@@ -164,14 +160,6 @@ fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
     watcher.trouble(Trouble::Note { text: &text });
 }
 
-/// A version of which parts were found on several platters.
-struct Parted {
-    record: ObjectRecord,
-    sealed: bool,
-    object_bytes: u64,
-    extents: Vec<Extent>,
-}
-
 /// What came of opening a record.
 enum OpenedRecord {
     Record(ObjectRecord),
@@ -188,207 +176,6 @@ impl Archive {
     /// [`ArchiveError`] if catalogue, keys or staging fail. What is wrong with platters is reported to `watcher`.
     pub fn rebuild(&self, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
         Ok(self.rebuild_from(None, watcher)?.0)
-    }
-
-    /// Fills an empty catalogue from stores, staging and an earlier catalogue. Returns whether the earlier one has to be kept, because it
-    /// could not be read to its end.
-    ///
-    /// # Errors
-    /// As [`rebuild`](Self::rebuild).
-    pub fn rebuild_from(
-        &self,
-        mut earlier: Option<&mut dyn Catalogue>,
-        watcher: &dyn Watcher,
-    ) -> Result<(RebuildReport, bool), ArchiveError> {
-        let mut report = RebuildReport { unseen: self.unseen_stores(), ..RebuildReport::default() };
-        watcher.stage("reading staging", None);
-        let segments = self.staging().segments()?;
-        let scanned = self.scan_staging(&segments, &|_, _| true, watcher)?;
-        let mut tombstones = scanned.tombstones;
-        let mut keeps_earlier = false;
-        let mut complete = HashSet::new();
-        if let Some(earlier) = &mut earlier {
-            match self.removals_and_sets(*earlier, &segments, &mut tombstones) {
-                Ok(sets) => complete = sets,
-                Err(error) => {
-                    note_unreadable(&error, watcher);
-                    keeps_earlier = true;
-                }
-            }
-        }
-        let staged_tombstones: Vec<StagedTombstone> =
-            tombstones.iter().filter(|(_, segment)| **segment > 0).map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
-        watcher.stage("reading headers", None);
-        let sets = self.find_sets(&complete, &mut report, watcher);
-        let rebuilding = Mutex::new(());
-        let mut reader = SetReader::new(&rebuilding, self.threads());
-        let mut tables = Vec::new();
-        for found in &sets {
-            if !found.is_doubtful() {
-                self.adopt_set(found, &mut report)?;
-            }
-            reader.introduce(Arc::new(self.open_set(&found.description)));
-            tables.extend((0..found.header.shape.information).map(|position| (found, found.header.for_position(position))));
-        }
-        watcher.stage("reading tables", Some(tables.iter().map(|(_, header)| 2 * header.member().table_bytes).sum()));
-        // Tombstones first: one may be on any platter, and outweighs entries everywhere.
-        let mut readable = Vec::new();
-        // Versions that have been found in doubtful sets, and nowhere else so far.
-        let mut wanted: HashSet<VersionId> = HashSet::new();
-        for (found, header) in &tables {
-            match read_table(&mut reader, header, watcher, &mut |entry| {
-                if entry.tombstone {
-                    tombstones.entry(entry.version).or_insert(0);
-                } else if found.is_doubtful() {
-                    wanted.insert(entry.version);
-                }
-                Ok(())
-            }) {
-                Ok(()) => readable.push((*found, header)),
-                Err(TableTrouble::Stopped(error)) => return Err(error),
-                Err(TableTrouble::Unreadable(why)) => self.note_lost_table(header, &why, &mut report, watcher)?,
-            }
-        }
-        let mut batch = Vec::new();
-        for version in scanned.versions {
-            let id = version.id;
-            if tombstones.contains_key(&id) {
-                report.deleted += 1;
-                continue;
-            }
-            report.staged += 1;
-            wanted.remove(&id);
-            batch.push(FoundVersion::Staged(version));
-            self.adopt_full(&mut batch, BATCH)?;
-        }
-        self.adopt_full(&mut batch, 1)?;
-        let mut unlisted: Vec<UnlistedVersion> =
-            scanned.unlisted.into_iter().filter(|version| !tombstones.contains_key(&version.id)).collect();
-        self.adopt_unlisted_full(&mut unlisted, 1)?;
-        let mut parted: HashMap<VersionId, Parted> = HashMap::new();
-        let mut deleted: HashSet<VersionId> = HashSet::new();
-        let mut needed: HashSet<SetId> = HashSet::new();
-        // Sets that can be relied upon come first, so that what is in one of them needs none of the others.
-        for doubtful in [false, true] {
-            for (found, header) in readable.iter().filter(|(found, _)| found.is_doubtful() == doubtful) {
-                let read = read_table(&mut reader, header, watcher, &mut |entry| {
-                    if entry.tombstone || (doubtful && !wanted.contains(&entry.version)) {
-                        return Ok(());
-                    }
-                    if tombstones.contains_key(&entry.version) {
-                        deleted.insert(entry.version);
-                        return Ok(());
-                    }
-                    let (id, stored_bytes_) = (entry.version, entry.shard.object_bytes);
-                    let unlisted_for =
-                        |why, known_as| UnlistedVersion { id, why, stored_bytes: stored_bytes_, known_as, segments: Vec::new() };
-                    let record = match self.open_record(entry.version, entry.sealed, &entry.record, watcher)? {
-                        OpenedRecord::Record(record) => record,
-                        OpenedRecord::NoKey => {
-                            unlisted.push(unlisted_for(Unlisted::NoKey, None));
-                            return self.adopt_unlisted_full(&mut unlisted, BATCH);
-                        }
-                        OpenedRecord::Unreadable => {
-                            unlisted.push(unlisted_for(Unlisted::UnreadableRecord, None));
-                            return self.adopt_unlisted_full(&mut unlisted, BATCH);
-                        }
-                    };
-                    if stored_bytes(record.size) != entry.shard.object_bytes {
-                        unlisted.push(unlisted_for(Unlisted::UnreadableRecord, Some((record.name, record.version))));
-                        return self.adopt_unlisted_full(&mut unlisted, BATCH);
-                    }
-                    let extent = Extent {
-                        shard: entry.shard.index,
-                        object_offset: entry.shard.object_offset,
-                        platter: header.platter,
-                        offset: entry.offset,
-                        bytes: entry.stored_bytes,
-                    };
-                    if entry.stored_bytes == entry.shard.object_bytes {
-                        let (id, sealed, stored_bytes) = (entry.version, entry.sealed, entry.stored_bytes);
-                        wanted.remove(&id);
-                        if doubtful && needed.insert(found.description.id) {
-                            self.adopt_set(found, &mut report)?;
-                        }
-                        batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes, extents: vec![extent] });
-                        report.archived += 1;
-                        return self.adopt_full(&mut batch, BATCH);
-                    }
-                    let parts = parted.entry(entry.version).or_insert_with(|| Parted {
-                        record,
-                        sealed: entry.sealed,
-                        object_bytes: entry.shard.object_bytes,
-                        extents: Vec::new(),
-                    });
-                    parts.extents.push(extent);
-                    Ok(())
-                });
-                match read {
-                    Err(TableTrouble::Stopped(error)) => return Err(error),
-                    Err(TableTrouble::Unreadable(why)) => self.note_lost_table(header, &why, &mut report, watcher)?,
-                    Ok(()) => {}
-                }
-            }
-            self.adopt_unlisted_full(&mut unlisted, 1)?;
-            for (id, parts) in std::mem::take(&mut parted) {
-                if !cover(&parts.extents, parts.object_bytes) {
-                    parted.insert(id, parts);
-                    continue;
-                }
-                for found in sets.iter().filter(|found| doubtful && found.is_doubtful() && found.has_one_of(&parts.extents)) {
-                    if needed.insert(found.description.id) {
-                        self.adopt_set(found, &mut report)?;
-                    }
-                }
-                let Parted { record, sealed, object_bytes, extents } = parts;
-                wanted.remove(&id);
-                report.archived += 1;
-                batch.push(FoundVersion::Archived { id, record, sealed, stored_bytes: object_bytes, extents });
-                self.adopt_full(&mut batch, BATCH)?;
-            }
-            self.adopt_full(&mut batch, 1)?;
-        }
-        for (id, Parted { record, object_bytes, .. }) in parted {
-            // All of it is in staging: a flush was cut short that had put the beginning on platters.
-            if self.catalogue().version(&record.name, id)?.is_some() {
-                continue;
-            }
-            let known_as = Some((record.name, record.version));
-            unlisted.push(UnlistedVersion { id, why: Unlisted::Incomplete, stored_bytes: object_bytes, known_as, segments: Vec::new() });
-        }
-        self.adopt_unlisted_full(&mut unlisted, 1)?;
-        self.catalogue().adopt_tombstones(&staged_tombstones)?;
-        if let Some(earlier) = earlier.filter(|_| !keeps_earlier) {
-            watcher.stage("comparing with the earlier catalogue", None);
-            if let Err(error) = self.carry_over(earlier, &tombstones, &segments, &mut report, watcher)? {
-                note_unreadable(&error, watcher);
-                keeps_earlier = true;
-            }
-        }
-        self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !needed.contains(&found.description.id)), &report, watcher)?;
-        self.note_unseen(&report)?;
-        self.report_unlisted(&mut report, watcher)?;
-        let used = self.catalogue().segments_in_use()?;
-        let end = |segment: u64| Ok(SegmentEnd { segment, bytes: self.staging().length(segment)? });
-        let ends: Vec<SegmentEnd> = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
-        self.catalogue().record_segment_ends(&ends)?;
-        report.deleted += scanned.removed + deleted.len() as u64;
-        self.destroy_keys_of_removed(&tombstones)?;
-        Ok((report, keeps_earlier))
-    }
-
-    /// Destroys keys that were imported while the tombstones of their versions were out of sight.
-    fn destroy_keys_of_removed(&self, tombstones: &HashMap<VersionId, u64>) -> Result<(), ArchiveError> {
-        let mut back = Vec::new();
-        for &id in tombstones.keys() {
-            if self.keys().get(id)?.is_some() {
-                back.push(id);
-            }
-        }
-        if !back.is_empty() {
-            self.keys().destroy(&back)?;
-        }
-        Ok(())
     }
 
     /// Makes sure that the folder of staging is there, or that the operator gave it up. A folder without
@@ -525,35 +312,6 @@ impl Archive {
         }
     }
 
-    fn adopt_unlisted_full(&self, batch: &mut Vec<UnlistedVersion>, full: usize) -> Result<(), ArchiveError> {
-        if batch.len() >= full {
-            self.catalogue().adopt_unlisted(batch)?;
-            batch.clear();
-        }
-        Ok(())
-    }
-
-    fn adopt_set(&self, found: &FoundSet, report: &mut RebuildReport) -> Result<(), ArchiveError> {
-        report.sets += 1;
-        report.missing += found.missing as u64;
-        Ok(self.catalogue().adopt_set(&found.description)?)
-    }
-
-    /// Hands over a batch that has at least `full` versions.
-    fn adopt_full(&self, batch: &mut Vec<FoundVersion>, full: usize) -> Result<(), ArchiveError> {
-        if batch.len() < full {
-            return Ok(());
-        }
-        self.catalogue().adopt_versions(batch)?;
-        // What is on platters may be there in part in staging, whose segments were just being released.
-        if !self.catalogue().unlisted(None, 1)?.is_empty() {
-            let ids: Vec<VersionId> = batch.iter().map(FoundVersion::id).collect();
-            self.catalogue().forget_unlisted(&ids, &[])?;
-        }
-        batch.clear();
-        Ok(())
-    }
-
     /// Opens the record of a version. What can't be read of it is reported.
     fn open_record(&self, id: VersionId, sealed: bool, record: &[u8], watcher: &dyn Watcher) -> Result<OpenedRecord, ArchiveError> {
         let frames = if sealed {
@@ -576,13 +334,4 @@ impl Archive {
             }
         }
     }
-}
-
-/// Whether extents, which may overlap, are all of an object of `bytes`.
-fn cover(extents: &[Extent], bytes: u64) -> bool {
-    let mut sorted: Vec<&Extent> = extents.iter().collect();
-    sorted.sort_by_key(|extent| extent.object_offset);
-    let reach =
-        |end: u64, extent: &&Extent| (extent.object_offset <= end).then(|| end.max(extent.object_offset.saturating_add(extent.bytes)));
-    sorted.iter().try_fold(0, reach) == Some(bytes)
 }

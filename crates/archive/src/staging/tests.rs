@@ -164,6 +164,6 @@ fn a_number_that_was_released_is_not_used_again() {
         last = place.segment;
         reader.read(place, &mut payload).expect("read");
         assert_eq!(payload, content);
-        open().release(|| Ok::<_, StagingError>(Vec::new())).expect("released");
+        open().release(|| Ok::<_, StagingError>(Vec::new()), |_| Ok(())).expect("released");
     }
 }

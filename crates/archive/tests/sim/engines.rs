@@ -3,6 +3,7 @@
 //!
 //! What SQLite does within a transaction is SQLite's to test; here are the real engines on real files.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use fulgurite_archive::catalogue::{
@@ -135,6 +136,15 @@ impl Catalogue for FaultyCatalogue {
     }
     fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError> {
         self.change("record_segment_ends", |engine| engine.record_segment_ends(ends))
+    }
+    fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
+        self.change("note_released", |engine| engine.note_released(segments))
+    }
+    fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError> {
+        self.engine.released(from, limit)
+    }
+    fn last_released(&mut self) -> Result<Option<u64>, CatalogueError> {
+        self.engine.last_released()
     }
     fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError> {
         self.change("adopt_unlisted", |engine| engine.adopt_unlisted(versions))

@@ -220,3 +220,61 @@ fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
     assert_eq!(place.good(&["get", "staged", "-"]).out, b"in staging");
     place.run(&["get", "removed", "-"]).fails_with(1, "nothing is stored");
 }
+
+#[test]
+fn an_old_copy_of_staging_brings_nothing_back_that_was_removed() {
+    for options in [&[][..], &["--clear-text"][..]] {
+        let place = Place::new(2, options);
+        for name in ["kept", "removed"] {
+            place.write(name, name);
+            place.good(&["put", name]);
+        }
+        place.shell("cp -r a/staging old");
+        place.good(&["flush"]);
+        place.good(&["rm", "removed"]);
+        place.write("later", "later");
+        place.good(&["put", "later", "--flush"]);
+        let bring_back = || {
+            place.shell("cp old/*.segment a/staging");
+            assert!(place.segments().len() >= 2);
+        };
+        let is_as_it_was = || {
+            assert_eq!(place.good(&["ls", "--versions"]).text().matches("removed").count(), 0);
+            assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+            place.good(&["verify", "--objects"]);
+            place.good(&["status"]);
+        };
+        bring_back();
+        is_as_it_was();
+        place.good(&["flush"]);
+        assert_eq!(place.segments().len(), 0, "it was released");
+        is_as_it_was();
+        bring_back();
+        place.good(&["catalogue", "rebuild"]);
+        is_as_it_was();
+        place.good(&["flush"]);
+        bring_back();
+        place.good(&["flush"]);
+        assert_eq!(place.segments().len(), 0, "the new catalogue remembers it as well");
+        is_as_it_was();
+        assert!(place.good(&["platters", "--json"]).json_lines().len() <= 4, "nothing was written twice");
+    }
+}
+
+#[test]
+fn an_old_copy_of_staging_brings_back_what_is_on_no_platter_any_more() {
+    let place = Place::new(2, &[]);
+    for name in ["kept", "removed"] {
+        place.write(name, name);
+        place.good(&["put", name]);
+    }
+    place.shell("cp -r a/staging old");
+    place.good(&["flush"]);
+    place.good(&["rm", "removed"]);
+    place.shell("rm d?/platters/*; rm -r a/staging; cp -r old a/staging");
+    place.good(&["catalogue", "rebuild"]);
+    assert_eq!(place.good(&["ls"]).text(), "kept\n");
+    assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+    place.good(&["flush"]);
+    assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+}

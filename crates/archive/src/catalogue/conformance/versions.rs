@@ -309,3 +309,18 @@ pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
     catalogue.check().expect("sound when everything is deleted");
     assert_eq!(catalogue.totals().expect("counted").objects, 0);
 }
+
+pub(crate) fn released_segments_are_remembered_in_ranges(place: &dyn Place) {
+    let mut catalogue = place.open();
+    assert_eq!(catalogue.last_released().expect("looked up"), None);
+    let one = |segment: u64| segment..=segment;
+    catalogue.note_released(&[one(5), one(0), one(7), 20..=24]).expect("noted");
+    assert_eq!(catalogue.released(0, 10).expect("listed"), [0..=0, 5..=5, 7..=7, 20..=24]);
+    catalogue.note_released(&[one(6), one(7), 23..=30, one(1)]).expect("noted");
+    assert_eq!(catalogue.released(0, 10).expect("listed"), [0..=1, 5..=7, 20..=30]);
+    assert_eq!(catalogue.released(2, 1).expect("listed"), [5..=7]);
+    assert_eq!(catalogue.released(31, 10).expect("listed"), []);
+    assert_eq!(catalogue.last_released().expect("looked up"), Some(30));
+    assert_eq!(catalogue.old_segments(&[1, 3, 5, 6, 8, 24], &[6]).expect("looked up"), [1, 5, 24]);
+    catalogue.check().expect("sound");
+}

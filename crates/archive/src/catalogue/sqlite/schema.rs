@@ -25,6 +25,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_attributes.sql"),
     include_str!("../migrations/0003_null.sql"),
     include_str!("../migrations/0004_unlisted.sql"),
+    include_str!("../migrations/0005_released.sql"),
 ];
 
 /// What the index of null versions is made by. The planner takes the index for a query that says the same, word for word.
@@ -45,6 +46,9 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
      CREATE TEMP VIEW left_out AS SELECT NULL AS platter, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW staging_mark AS SELECT NULL AS one WHERE 0; \
      CREATE TEMP VIEW segment_end AS SELECT NULL AS number, NULL AS end_offset, NULL AS row_check WHERE 0;";
+
+/// The same for the table of version 5.
+const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0;";
 
 /// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is
 /// kept in the order of its key only if that is asked for.
@@ -129,6 +133,9 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
         }
         if found < 4 {
             connection.execute_batch(FROM_VERSION_3)?;
+        }
+        if found < 5 {
+            connection.execute_batch(FROM_VERSION_4)?;
         }
     }
     let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;

@@ -1,0 +1,7 @@
+-- Segments that were released: everything in them was on verified platters or removed. One that turns up again is an old copy, and
+-- nothing in it is news. Neighbours share a row: the numbers from first_number to last_number.
+CREATE TABLE released (
+    last_number BIGINT PRIMARY KEY,
+    first_number BIGINT NOT NULL,
+    row_check BIGINT NOT NULL
+);

@@ -1,0 +1,48 @@
+//! Segments that were released, in ranges that neither overlap nor touch.
+
+use std::ops::RangeInclusive;
+
+use rusqlite::{Connection, params};
+
+use super::fault::Fault;
+use super::row::{RowCheck, int, uint};
+
+fn row_check(first: i64, last: i64) -> RowCheck {
+    RowCheck::of("released").numbers([first, last])
+}
+
+/// Adds a range, and joins it with those that it overlaps or touches.
+pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Result<(), Fault> {
+    let (mut first, mut last) = (*range.start(), *range.end());
+    while let Some(near) = page(connection, first.saturating_sub(1), 1)?.pop()
+        && *near.start() <= last.saturating_add(1)
+    {
+        connection.prepare_cached("DELETE FROM released WHERE last_number = ?1")?.execute([int(*near.end())?])?;
+        (first, last) = (first.min(*near.start()), last.max(*near.end()));
+    }
+    let (first, last) = (int(first)?, int(last)?);
+    let mut insert = connection.prepare_cached("INSERT INTO released (last_number, first_number, row_check) VALUES (?1, ?2, ?3)")?;
+    insert.execute(params![last, first, row_check(first, last).sum()])?;
+    Ok(())
+}
+
+/// Up to `limit` ranges that don't end before `from`, ascending.
+pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT first_number, last_number, row_check FROM released WHERE last_number >= ?1 ORDER BY last_number LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![int(from)?, int(limit as u64)?])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (first, last) = (row.get(0)?, row.get(1)?);
+        row_check(first, last).confirm(row.get(2)?, || format!("released segments from {first} on"))?;
+        found.push(uint(first, "a released segment")?..=uint(last, "a released segment")?);
+    }
+    Ok(found)
+}
+
+/// The highest number.
+pub(super) fn last(connection: &Connection) -> Result<Option<u64>, Fault> {
+    let last: Option<i64> = connection.query_row("SELECT max(last_number) FROM released", [], |row| row.get(0))?;
+    last.map(|last| uint(last, "the last released segment")).transpose()
+}
