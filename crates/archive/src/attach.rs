@@ -24,12 +24,13 @@ use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::chance::random;
 use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
-use crate::rebuild::RebuildReport;
+use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};
 use crate::settings::{self, ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use crate::staging::{STAGING_MARK, Staging};
 use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
 use crate::survey::{Mention, Survey, survey_staging};
 use crate::tables::read_header;
+use crate::unread::Hindrance;
 use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
@@ -236,7 +237,8 @@ pub fn attach(
         return Err(AttachError::NoKeys { archive, sealed });
     }
     let mut attempt = Attempt { made: Vec::new(), complete: false };
-    let report = Making { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given }.make(&mut attempt, watcher)?;
+    let report = Making { home, settings: &settings, text: &text, copies: copies.as_ref(), given: &given, unseen: others(&survey) }
+        .make(&mut attempt, watcher)?;
     attempt.complete = true;
     let (mut keyring, rebuild) = report;
     // Of the stores that were not given, and told as that.
@@ -302,6 +304,18 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
         return Err(AttachError::SeveralArchives { places: archives.iter().map(of).collect::<Vec<_>>().join("; ") });
     }
     Ok(given)
+}
+
+/// What the stores given tell of others.
+fn others(survey: &Survey<'_>) -> Option<Unseen> {
+    let why = if survey.platters == 0 {
+        "no platter is on the stores given"
+    } else if survey.sets.iter().any(|set| set.missing() > 0) {
+        "platters of some sets are on none of the stores given"
+    } else {
+        return None;
+    };
+    Some(Unseen { place: UnseenPlace::Others, hindrance: Hindrance::Absent, why: why.to_owned() })
 }
 
 /// The stores for the settings. A store without a mark has the name given, or the first `d1`, `d2` … that is free.
@@ -423,6 +437,8 @@ struct Making<'a> {
     text: &'a str,
     copies: Option<&'a Copies>,
     given: &'a [Given],
+    /// What the stores tell of places that were not given.
+    unseen: Option<Unseen>,
 }
 
 impl Making<'_> {
@@ -484,7 +500,7 @@ impl Making<'_> {
         };
         let archive = Archive::assemble(home, parts);
         archive.check_master_key()?;
-        let report = archive.rebuild(watcher)?;
+        let (report, _) = archive.rebuild_from(None, self.unseen.clone(), watcher)?;
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing it brings everything from its log into the file.
         drop(archive);

@@ -48,7 +48,7 @@ pub use catalogue::NOWHERE;
 pub use flush::FlushReport;
 pub use ingest::{Acknowledge, Intake, IntakeError, NewObject, PutOutcome, PutReport, Skip, Source, Ticket, Upload};
 pub use pool::{Cache, Open, Reading};
-pub use rebuild::{RebuildReport, UnknownPlatter, UnseenStores, rebuild_catalogue};
+pub use rebuild::{RebuildReport, UnknownPlatter, Unseen, UnseenPlace, UnseenStores, rebuild_catalogue};
 pub use restore::{Existing, GetReport, file_name};
 pub use scrub::{ObjectsReport, PlatterFinding, PlatterState, Replace, ScrubReport};
 pub use standing::Standing;

@@ -2,6 +2,7 @@
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
+use crate::rebuild::UnseenPlace;
 use crate::staging::StagingError;
 
 /// What is wrong with an archive beside its stores and platters.
@@ -9,8 +10,8 @@ use crate::staging::StagingError;
 pub struct Standing {
     /// Versions and file tables that exist and can't be listed.
     pub unlisted: u64,
-    /// Stores that the last rebuild of the catalogue could not look into.
-    pub unseen_stores: Vec<String>,
+    /// What the last rebuild of the catalogue could not look into.
+    pub unseen: Vec<UnseenPlace>,
     /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
     pub unknown_platters: u64,
     /// Staging segments that the catalogue needs and that are gone.
@@ -26,11 +27,16 @@ impl Archive {
     /// [`ArchiveError`] if the catalogue fails.
     pub fn standing(&self) -> Result<Standing, ArchiveError> {
         let mut standing = Standing { unknown_platters: self.strangers()?.len() as u64, ..Standing::default() };
-        self.each_unlisted(&mut |version| match (version.why, &version.known_as) {
-            (Unlisted::UnseenStore, Some((name, _))) => standing.unseen_stores.push(name.display()),
-            (Unlisted::UnseenStore, None) => {}
+        let mut without_key = 0;
+        self.each_unlisted(&mut |version| match version.why {
+            Unlisted::UnseenStore => standing.unseen.extend(UnseenPlace::of(version)),
+            Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
             _ => standing.unlisted += 1,
         })?;
+        // They may be whole, or removed, as what was not seen may tell.
+        if standing.unseen.is_empty() {
+            standing.unlisted += without_key;
+        }
         let used = self.catalogue().segments_in_use()?;
         match self.staging_segments()? {
             Err(error) => standing.staging = Some(error),

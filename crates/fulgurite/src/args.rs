@@ -276,12 +276,15 @@ pub(crate) enum Catalogue {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
     /// Identifiers as `verify` names them
-    #[arg(required_unless_present = "sets", value_name = "ID")]
+    #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// Give up a set of which more platters are missing than its redundancy, and no version is needed; the beginning of its
     /// identifier will do
     #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
     pub(crate) sets: Vec<String>,
+    /// Give up what the last rebuild of the catalogue did not see, because there is nothing more or it is gone for good
+    #[arg(long, conflicts_with_all = ["ids", "sets"])]
+    pub(crate) unseen: bool,
 }
 
 #[derive(Debug, clap::Args)]

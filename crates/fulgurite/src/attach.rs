@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use fulgurite_archive::{AttachReport, RebuildReport, Remains, ShapeFrom};
+use fulgurite_archive::{AttachReport, RebuildReport, Remains, ShapeFrom, UnseenPlace};
 use fulgurite_domain::SetShape;
 use serde_json::{Value, json};
 
@@ -53,7 +53,8 @@ fn outcome(report: &AttachReport) -> Outcome {
     if no_key || damaged_copy || (incomplete && !report.is_partial()) || !report.unread.is_empty() {
         return Outcome::Troubled;
     }
-    if report.is_partial() || report.platters == 0 { Outcome::Absent } else { Outcome::Good }
+    let unseen = report.rebuild.as_ref().is_some_and(|rebuild| !rebuild.unseen.is_empty());
+    if report.is_partial() || report.platters == 0 || unseen { Outcome::Absent } else { Outcome::Good }
 }
 
 fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
@@ -68,6 +69,13 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
             count(report.platters, "platter", "platters")
         )),
         None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` makes it anew."),
+    }
+    if let Some(rebuild) = report.rebuild.as_ref().filter(|rebuild| rebuild.surplus_keys > 0) {
+        rebuild
+            .unseen
+            .iter()
+            .filter(|unseen| unseen.place == UnseenPlace::Others)
+            .for_each(|others| trouble(&format!("absent: {}", others.why)));
     }
     if report.platters == 0 {
         trouble(
@@ -122,6 +130,7 @@ fn answer(home: &std::path::Path, report: &AttachReport) -> Value {
         "archive": report.settings.archive.id.to_string(), "folder": home.to_string_lossy(), "set": report.settings.shape().to_string(),
         "encrypt": report.settings.archive.encrypt, "stores": stores, "platters": report.platters, "incomplete_sets": sets,
         "versions": report.rebuild.as_ref().map(|rebuild| rebuild.archived + rebuild.staged), "keys": report_json(&report.keyring),
+        "surplus_keys": report.rebuild.as_ref().map(|rebuild| rebuild.surplus_keys),
         "unread": report.unread,
     })
 }

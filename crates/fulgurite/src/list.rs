@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use fulgurite_archive::catalogue::{After, SetState, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::StoreError;
-use fulgurite_archive::{Access, Archive, Standing};
+use fulgurite_archive::{Access, Archive, Standing, UnseenPlace};
 use fulgurite_domain::{Kind, ObjectName};
 use fulgurite_service::control::Connection;
 use serde_json::{Value, json};
@@ -212,9 +212,11 @@ struct StoreStatus {
 }
 
 fn outcome_of(standing: &Standing) -> Outcome {
-    let Standing { unlisted, unseen_stores, unknown_platters, missing_segments, staging } = standing;
-    let troubled = *unlisted + *unknown_platters + *missing_segments > 0;
-    let absent = if unseen_stores.is_empty() { Outcome::Good } else { Outcome::Absent };
+    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging } = standing;
+    // Of platters that a rebuild could make nothing of, the rest may be where it didn't look.
+    let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
+    let troubled = *unlisted + unknown + *missing_segments > 0;
+    let absent = if unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
     let staging = staging.as_ref().map_or(Outcome::Good, |error| match error.hindrance() {
         None => Outcome::Troubled,
         hindrance => Outcome::hindered(hindrance),
@@ -224,26 +226,20 @@ fn outcome_of(standing: &Standing) -> Outcome {
 
 /// Says what is wrong beside stores and platters.
 fn say_standing(session: &Session, standing: &Standing) {
-    let Standing { unlisted, unseen_stores, unknown_platters, missing_segments, staging } = standing;
+    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging } = standing;
     if *unlisted > 0 {
         let count = count(*unlisted, "version", "versions");
         session.say(&format!("unlisted  {count} that can't be listed: `fulgurite verify` says why"));
     }
     if *unknown_platters > 0 {
         session.say(&format!(
-            "unknown   {} on the stores that the catalogue doesn't know: it is an old copy. `fulgurite catalogue rebuild` \
-             brings it up to date",
-            count(*unknown_platters, "platter is", "platters are")
+            "unknown   {} on the stores that the catalogue doesn't know: {}. `fulgurite catalogue rebuild` brings it up to date",
+            count(*unknown_platters, "platter is", "platters are"),
+            if unseen.is_empty() { "it is an old copy" } else { "the rest of their sets was not seen" }
         ));
     }
-    if !unseen_stores.is_empty() {
-        session.say(&format!(
-            "unseen    {} absent when the catalogue was rebuilt: when back, run `fulgurite catalogue rebuild` again",
-            match unseen_stores.as_slice() {
-                [store] => format!("store {store} was"),
-                stores => format!("stores {} were", stores.join(", ")),
-            }
-        ));
+    if !unseen.is_empty() {
+        session.say(&format!("unseen    {}", unseen_text(unseen)));
     }
     if let Some(error) = staging {
         session.say(&format!("staging   {error}"));
@@ -251,6 +247,19 @@ fn say_standing(session: &Session, standing: &Standing) {
         session
             .say(&format!("staging   {} missing: what was staged there is lost", count(*missing_segments, "segment is", "segments are")));
     }
+}
+
+/// What is said of what the last rebuild did not see.
+pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
+    let advice = match unseen {
+        [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",
+        _ => "when it is back, run `fulgurite catalogue rebuild` again",
+    };
+    format!("not looked into when the catalogue was rebuilt: {}; {advice}", names_of(unseen).join(", "))
+}
+
+pub(crate) fn names_of(unseen: &[UnseenPlace]) -> Vec<String> {
+    unseen.iter().map(ToString::to_string).collect()
 }
 
 pub(crate) fn status(session: &Session) -> Result<Outcome> {
@@ -303,7 +312,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
                 "archive": archive.id().to_string(), "objects": totals.objects, "versions": totals.versions, "content_bytes": totals.content_bytes,
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
                 "sets": sets.len(), "sets_being_written": writing, "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
-                "unlisted": standing.unlisted, "unseen_stores": standing.unseen_stores, "unknown_platters": standing.unknown_platters,
+                "unlisted": standing.unlisted, "unseen": names_of(&standing.unseen), "unknown_platters": standing.unknown_platters,
                 "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
                 "oldest_verified": oldest, "never_verified": never, "stores": stores,
                 "server": server.as_ref().map(|working| json!({ "working": working })),

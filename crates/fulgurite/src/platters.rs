@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::args::{Inspect, Recover, Scrub, Verify};
 use crate::diagnostics;
 use crate::get::{repairs_json, repairs_text};
+use crate::list::{names_of, unseen_text};
 use crate::progress::Progress;
 use crate::setup::shared_text;
 use crate::text::{bytes, count, harmless, time};
@@ -45,7 +46,7 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     let hindrance = report.hindrance().max(objects.and_then(|objects| objects.out_of_reach.hindrance()));
     let troubled = report.unsound.iter().any(is_known_bad)
         || !report.nothing_is_lost()
-        || !report.unknown.is_empty()
+        || has_unknown(&report)
         || objects.is_some_and(|objects| objects.wrong > 0);
     Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
 }
@@ -101,13 +102,19 @@ pub(crate) fn scrub(session: &Session, scrub: &Scrub) -> Result<Outcome> {
     let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
     // Where something wasn't rebuilt for want of absent stores only, that is no damage that is known.
     let troubled = not_rebuilt && (hindrance.is_none() || report.unsound.iter().any(is_known_bad));
-    let troubled = troubled || !report.nothing_is_lost() || !report.unknown.is_empty();
+    let troubled = troubled || !report.nothing_is_lost() || has_unknown(&report);
     Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
+}
+
+/// Whether platters that the catalogue doesn't know are a defect: some are damaged, or it is an old copy.
+fn has_unknown(report: &ScrubReport) -> bool {
+    let is_damaged = |platter: &UnknownPlatter| platter.lost_sectors > 0 || !platter.is_readable;
+    report.unknown.iter().any(|platter| report.unseen.is_empty() || is_damaged(platter))
 }
 
 /// Stores that the last rebuild did not look into may hold what nobody knows.
 fn unseen(report: &ScrubReport) -> Outcome {
-    if report.unseen_stores.is_empty() { Outcome::Good } else { Outcome::Absent }
+    if report.unseen.is_empty() { Outcome::Good } else { Outcome::Absent }
 }
 
 fn unknown_json(unknown: &UnknownPlatter) -> Value {
@@ -135,7 +142,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
             "lost_versions": report.lost_versions, "lost": lost,
             "out_of_reach": { "absent": report.out_of_reach.absent, "unreadable": report.out_of_reach.unreadable },
             "staged_versions": report.staged_versions, "repairs": repairs_json(report.repairs),
-            "unlisted_versions": report.unlisted, "shared_numbers": report.shared_numbers, "unseen_stores": report.unseen_stores,
+            "unlisted_versions": report.unlisted, "shared_numbers": report.shared_numbers, "unseen": names_of(&report.unseen),
             "unknown_platters": report.unknown.iter().map(unknown_json).collect::<Vec<_>>(),
         });
         if let Some(ObjectsReport { versions, wrong, out_of_reach }) = objects {
@@ -221,15 +228,13 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
         let unknown = count(report.unknown.len() as u64, "platter", "platters");
         let damaged = report.unknown.iter().filter(|platter| platter.lost_sectors > 0 || !platter.is_readable).count();
         session.warn(&format!(
-            "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: the catalogue is an old copy. \
-             `fulgurite catalogue rebuild` brings it up to date."
+            "Found {unknown} that the catalogue doesn't know, {damaged} of them damaged: {}. \
+             `fulgurite catalogue rebuild` brings it up to date.",
+            if report.unseen.is_empty() { "the catalogue is an old copy" } else { "the rest of their sets was not seen" }
         ));
     }
-    for store in &report.unseen_stores {
-        session.warn(&format!(
-            "Store {store} was not looked into when the catalogue was rebuilt, so the catalogue may not know everything on it. \
-             When it is back, run `fulgurite catalogue rebuild` again."
-        ));
+    if !report.unseen.is_empty() {
+        session.warn(&format!("The catalogue may not be complete: {}.", unseen_text(&report.unseen)));
     }
     if report.shared_numbers > 0 {
         session.say(&shared_text(report.shared_numbers));
@@ -244,13 +249,13 @@ fn verdict(report: &ScrubReport) -> String {
     if report.lost_versions > 0 {
         return format!("{} lost, named above.", count(report.lost_versions, "version is", "versions are"));
     }
-    if report.unlisted > 0 || !report.unknown.is_empty() {
+    if report.unlisted > 0 || has_unknown(report) {
         return "Not all is well: see above.".to_owned();
     }
     let left = report.unsound.len() as u64 - report.rebuilt;
     let with_state = |state| report.unsound.iter().filter(|finding| finding.state() == state).count() as u64;
     if left == 0 {
-        return match report.unseen_stores.is_empty() {
+        return match report.unseen.is_empty() {
             true => "Nothing is lost.".to_owned(),
             false => "Nothing that the catalogue knows is lost.".to_owned(),
         };

@@ -80,6 +80,7 @@ impl Progress {
             Unlisted::Incomplete => "only some of its bytes are left",
             Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found",
             Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown",
+            Unlisted::OutOfSight => "what was found of it can't be read, and not everything could be looked into",
             Unlisted::UnseenStore => "this store was not looked into when the catalogue was rebuilt",
         };
         let mut value = match &version.known_as {
@@ -92,16 +93,17 @@ impl Progress {
         value["id"] = json!(version.id.to_string());
         value["stored_bytes"] = json!(version.stored_bytes);
         value["why"] = json!(why);
-        if let Some(lost) = &self.lost {
+        let kind = if version.why == Unlisted::OutOfSight { "absent" } else { self.when_lost };
+        if let Some(lost) = self.lost.as_ref().filter(|_| version.why != Unlisted::OutOfSight) {
             lost.lock().expect("no panic holds this lock").push(value.clone());
         }
-        value["kind"] = json!(self.when_lost);
+        value["kind"] = json!(kind);
         let what = match &version.known_as {
             Some((name, number)) => format!("{} (version {number})", name.display()),
             None if version.why == Unlisted::UnreadableTable => format!("platter {}", version.id),
             None => format!("version {} ({})", version.id, text::bytes(version.stored_bytes)),
         };
-        (format!("{}: {what}: {why}", self.when_lost), value)
+        (format!("{kind}: {what}: {why}"), value)
     }
 
     fn bar(&self) -> std::sync::MutexGuard<'_, ProgressBar> {

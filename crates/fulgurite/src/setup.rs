@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::args::{Forget, Init, Rebuild, StoreAdd, StoreReplace};
 use crate::diagnostics;
+use crate::list::names_of;
 use crate::progress::Progress;
 use crate::text::count;
 use crate::{Outcome, Session, open};
@@ -159,7 +160,7 @@ pub(crate) fn rebuild(session: &Session, rebuild: &Rebuild) -> Result<Outcome> {
             "platters": report.platters, "sets": report.sets, "missing_platters": report.missing, "archived": report.archived,
             "staged": report.staged, "deleted": report.deleted, "lost_tables": report.lost_tables, "incomplete": report.incomplete,
             "no_key": report.no_key, "carried_over": report.carried_over, "shared_numbers": shared, "gone": report.gone, "lost": progress.lost(),
-            "unseen_stores": report.unseen.iter().map(|away| &away.store).collect::<Vec<_>>(), "old_catalogue": report.kept,
+            "unseen": report.unseen.iter().map(|unseen| unseen.place.to_string()).collect::<Vec<_>>(), "surplus_keys": report.surplus_keys, "old_catalogue": report.kept,
         }));
     }
     say_rebuilt(session, &report);
@@ -207,8 +208,8 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
     if report.lost_tables > 0 {
         session.say(&format!("Unknown: what is on {} whose file table can't be read.", count(report.lost_tables, "platter", "platters")));
     }
-    for away in &report.unseen {
-        session.say(&format!("Not looked into: {}", away.why));
+    for unseen in &report.unseen {
+        session.say(&format!("Not looked into: {}", unseen.why));
     }
     if let Some(kept) = &report.kept {
         session.say(&format!("The old catalogue could not be read to its end; it is kept as {}.", kept.display()));
@@ -217,6 +218,9 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
 
 pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
+    if forget.unseen {
+        return forget_unseen(session, &archive);
+    }
     if !forget.sets.is_empty() {
         return forget_sets(session, &archive, &forget.sets);
     }
@@ -247,6 +251,18 @@ pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
         session.answer(&json!({ "forgotten": chosen.len() }));
     }
     session.say(&format!("Gave up {}, for ever.", count(chosen.len() as u64, "version", "versions")));
+    Ok(Outcome::Good)
+}
+
+fn forget_unseen(session: &Session, archive: &Archive) -> Result<Outcome> {
+    let places = names_of(&archive.give_up_unseen()?);
+    if session.json {
+        session.answer(&json!({ "forgotten_unseen": places }));
+    }
+    session.say(&match places.is_empty() {
+        true => "There was nothing that the last rebuild did not see.".to_owned(),
+        false => format!("Gave up what the last rebuild did not see: {}.", places.join(", ")),
+    });
     Ok(Outcome::Good)
 }
 

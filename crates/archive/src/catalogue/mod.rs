@@ -276,8 +276,10 @@ pub enum Unlisted {
     /// Not one version: the file table of a platter can't be read, so what is on that platter is unknown. The identifier is the
     /// platter's.
     UnreadableTable,
-    /// Not one version: a store could not be looked into, so what is on it may be unknown. The name is the store's.
+    /// Not one version: a store or another place could not be looked into, so what is there may be unknown. The name is the store's.
     UnseenStore,
+    /// What was found of it can't be read, and the rest may be where nobody could look.
+    OutOfSight,
 }
 
 /// A version that exists but can't be listed. It is never taken for removed, and what is left of it in staging is kept.
@@ -436,6 +438,8 @@ pub trait Catalogue: Send {
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The version of a name with this identifier.
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError>;
+    /// Whether there is a version with this identifier, listed or not, or its tombstone is staged.
+    fn knows(&mut self, id: VersionId) -> Result<bool, CatalogueError>;
     /// The null version of a name: the newest whose attribute [`NULL`] is there, without bytes. It is found at once, however many versions the name has.
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The versions of a name, deletion markers too, newest first.

@@ -196,6 +196,10 @@ impl Catalogue for SqliteCatalogue {
         self.look("look a version up", |connection| listing::version(connection, name, id))
     }
 
+    fn knows(&mut self, id: VersionId) -> Result<bool, CatalogueError> {
+        self.look("look a version up", |connection| listing::knows(connection, id))
+    }
+
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
         self.look("look a null version up", |connection| listing::null_version(connection, name))
     }

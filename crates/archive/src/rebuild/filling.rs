@@ -7,6 +7,7 @@ use fulgurite_domain::{ObjectRecord, PlatterId, SetId, VersionId};
 use fulgurite_format::{Entry, Header, stored_bytes};
 
 use super::platters::FoundSet;
+use super::unseen::{Unseen, UnseenPlace, unseen_places};
 use super::{BATCH, OpenedRecord, RebuildReport, note_unreadable};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{
@@ -14,23 +15,28 @@ use crate::catalogue::{
 };
 use crate::set_reader::SetReader;
 use crate::tables::{TableTrouble, read_table};
+use crate::unread::Hindrance;
 use crate::watch::Watcher;
 
 impl Archive {
     /// Fills an empty catalogue from stores, staging and an earlier catalogue. Returns whether the earlier one has to be kept, because it
-    /// could not be read to its end.
+    /// could not be read to its end. `unseen` is what could not be looked into beside stores.
     ///
     /// # Errors
     /// As [`rebuild`](Self::rebuild).
     pub fn rebuild_from(
         &self,
         mut earlier: Option<&mut dyn Catalogue>,
+        unseen: Option<Unseen>,
         watcher: &dyn Watcher,
     ) -> Result<(RebuildReport, bool), ArchiveError> {
         let mut filling = Filling {
             archive: self,
             watcher,
-            report: RebuildReport { unseen: self.unseen_stores(), ..RebuildReport::default() },
+            report: RebuildReport {
+                unseen: self.unseen_stores().into_iter().map(Unseen::from).chain(unseen).collect(),
+                ..RebuildReport::default()
+            },
             tombstones: HashMap::new(),
             wanted: HashSet::new(),
             needed: HashSet::new(),
@@ -73,6 +79,10 @@ impl Archive {
         }
         self.catalogue().adopt_tombstones(&staged_tombstones)?;
         let Filling { mut report, tombstones, needed, deleted, .. } = filling;
+        let knows_all = match &mut earlier {
+            Some(earlier) if !is_damaged => !unseen_places(*earlier).is_ok_and(|places| places.contains(&UnseenPlace::Others)),
+            _ => false,
+        };
         if let Some(earlier) = earlier.filter(|_| !is_damaged) {
             watcher.stage("comparing with the earlier catalogue", None);
             if let Err(error) = self.carry_over(earlier, &tombstones, &segments, &mut report, watcher)? {
@@ -81,14 +91,18 @@ impl Archive {
             }
         }
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !needed.contains(&found.description.id)), &report, watcher)?;
+        report.deleted += scanned.removed + deleted.len() as u64;
+        self.destroy_keys_of_removed(&tombstones)?;
+        if !knows_all || is_damaged {
+            report.surplus_keys = self.surplus_keys()?;
+            report.unseen.extend(other_places(report.surplus_keys));
+        }
         self.note_unseen(&report)?;
         self.report_unlisted(&mut report, watcher)?;
         let used = self.catalogue().segments_in_use()?;
         let end = |segment: u64| Ok(SegmentEnd { segment, bytes: self.staging().length(segment)? });
         let ends: Vec<SegmentEnd> = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
         self.catalogue().record_segment_ends(&ends)?;
-        report.deleted += scanned.removed + deleted.len() as u64;
-        self.destroy_keys_of_removed(&tombstones)?;
         Ok((report, is_damaged))
     }
 
@@ -121,6 +135,20 @@ impl Archive {
         }
         Ok(())
     }
+}
+
+/// What keys tell that belong to nothing that was found.
+fn other_places(surplus_keys: u64) -> Option<Unseen> {
+    let keys = match surplus_keys {
+        0 => return None,
+        1 => "1 key belongs to a version".to_owned(),
+        keys => format!("{keys} keys belong to versions"),
+    };
+    let why = format!(
+        "{keys} of which nothing was found. Are there other stores, or a staging folder? Puts that a crash cut short leave such keys as \
+         well; if nothing is missing, `fulgurite catalogue forget --unseen`"
+    );
+    Some(Unseen { place: UnseenPlace::Others, hindrance: Hindrance::Absent, why })
 }
 
 /// A version of which parts were found on several platters.
@@ -195,16 +223,16 @@ impl Filling<'_> {
             }
             Ok(())
         });
-        self.or_lost(header, read)
+        self.or_lost(found, header, read)
     }
 
     /// Whether a file table was read; one that can't be is recorded.
-    fn or_lost(&mut self, header: &Header, read: Result<(), TableTrouble<ArchiveError>>) -> Result<bool, ArchiveError> {
+    fn or_lost(&mut self, found: &FoundSet, header: &Header, read: Result<(), TableTrouble<ArchiveError>>) -> Result<bool, ArchiveError> {
         match read {
             Ok(()) => Ok(true),
             Err(TableTrouble::Stopped(error)) => Err(error),
             Err(TableTrouble::Unreadable(why)) => {
-                self.archive.note_lost_table(header, &why, &mut self.report, self.watcher)?;
+                self.archive.note_lost_table(found, header, &why, &mut self.report, self.watcher)?;
                 Ok(false)
             }
         }
@@ -256,7 +284,7 @@ impl Filling<'_> {
             true => Ok(()),
             false => self.adopt_entry(found, header.platter, entry),
         });
-        self.or_lost(header, read)?;
+        self.or_lost(found, header, read)?;
         Ok(())
     }
 
@@ -330,19 +358,14 @@ impl Filling<'_> {
 
     /// Records the versions of which only a part was found.
     fn unlist_parted(&mut self) -> Result<(), ArchiveError> {
+        let why = if self.report.unseen.is_empty() { Unlisted::Incomplete } else { Unlisted::OutOfSight };
         for (id, Parted { record, object_bytes, .. }) in std::mem::take(&mut self.parted) {
             // All of it is in staging: a flush was cut short that had put the beginning on platters.
             if self.archive.catalogue().version(&record.name, id)?.is_some() {
                 continue;
             }
             let known_as = Some((record.name, record.version));
-            self.unlisted.push(UnlistedVersion {
-                id,
-                why: Unlisted::Incomplete,
-                stored_bytes: object_bytes,
-                known_as,
-                segments: Vec::new(),
-            });
+            self.unlisted.push(UnlistedVersion { id, why, stored_bytes: object_bytes, known_as, segments: Vec::new() });
         }
         self.adopt_unlisted_full(1)
     }

@@ -14,26 +14,25 @@ mod filling;
 mod platters;
 mod staging;
 mod strangers;
+mod unseen;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fulgurite_domain::{ObjectName, ObjectRecord, VersionId};
+use fulgurite_domain::{ObjectRecord, VersionId};
 use fulgurite_format::{Frames, Header, decode_record};
 
 use self::database::{copy_database, remove_database, replace_database, with_suffix};
 use self::platters::FoundSet;
 pub use self::strangers::UnknownPlatter;
+pub use self::unseen::{Unseen, UnseenPlace};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};
 use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::clock::now_s;
 use crate::lock::Lock;
-use crate::unread::{AwayStore, Hindrance};
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Watcher};
 
-/// What staging is called among the stores that a rebuild could not look into.
-const STAGING: &str = "staging";
 /// Versions handed to the catalogue in one transaction.
 const BATCH: usize = 1_000;
 
@@ -62,17 +61,20 @@ pub struct RebuildReport {
     pub carried_over: u64,
     /// Versions that only the earlier catalogue knew and of which nothing was found.
     pub gone: u64,
-    /// Stores that could not be looked into.
-    pub unseen: Vec<AwayStore>,
+    /// What could not be looked into.
+    pub unseen: Vec<Unseen>,
+    /// Keys of versions of which nothing was found. Only counted where no earlier catalogue tells what there is.
+    pub surplus_keys: u64,
     /// Where the earlier catalogue is kept, because it could not be read to its end.
     pub kept: Option<PathBuf>,
 }
 
 impl RebuildReport {
-    /// Whether something is lost, or can't be read with the keys that are there.
+    /// Whether something is lost, or can't be read with the keys that are there. A version without a key may have been removed, if not
+    /// everything was seen.
     #[must_use]
     pub fn has_losses(&self) -> bool {
-        self.lost_tables > 0 || self.incomplete > 0 || self.no_key > 0 || self.gone > 0
+        self.lost_tables + self.incomplete + self.gone > 0 || (self.no_key > 0 && self.unseen.is_empty())
     }
 }
 
@@ -129,9 +131,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         };
         let away = archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
-        let (mut report, keeps_old) = archive.rebuild_from(earlier, watcher)?;
-        report.unseen.extend(away);
-        archive.note_unseen(&report)?;
+        let (report, keeps_old) = archive.rebuild_from(earlier, away, watcher)?;
         archive.mark_staging()?;
         Ok((report, keeps_old || is_damaged))
     };
@@ -175,70 +175,24 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`] if catalogue, keys or staging fail. What is wrong with platters is reported to `watcher`.
     pub fn rebuild(&self, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
-        Ok(self.rebuild_from(None, watcher)?.0)
-    }
-
-    /// Makes sure that the folder of staging is there, or that the operator gave it up. A folder without
-    /// a mark is taken for staging if it has segments, or if the earlier catalogue knows of none.
-    fn find_staging(
-        &self,
-        earlier: Option<&mut SqliteCatalogue>,
-        unseen: UnseenStores,
-        folder: &Path,
-        watcher: &dyn Watcher,
-    ) -> Result<Option<AwayStore>, ArchiveError> {
-        let staging = self.staging();
-        if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
-            return Ok(None);
-        }
-        let mut away = None;
-        let had_none = match earlier {
-            Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
-            None => false,
-        };
-        if !had_none {
-            let absent = staging.absent();
-            if unseen == UnseenStores::Refuse {
-                return Err(absent.into());
-            }
-            let why = absent.to_string();
-            watcher.trouble(Trouble::Note { text: &why });
-            away = Some(AwayStore { store: STAGING.to_owned(), hindrance: Hindrance::Absent, why });
-        }
-        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
-        Ok(away)
-    }
-
-    /// Whether the catalogue was rebuilt while staging was absent, and no rebuild has seen it since.
-    pub(crate) fn was_staging_unseen(&self) -> Result<bool, ArchiveError> {
-        let mut was_unseen = false;
-        self.each_unlisted(&mut |version| {
-            let name = version.known_as.as_ref().map(|(name, _)| name.0.as_slice());
-            was_unseen |= version.why == Unlisted::UnseenStore && name == Some(STAGING.as_bytes());
-        })?;
-        Ok(was_unseen)
-    }
-
-    /// The stores that can't be looked into.
-    fn unseen_stores(&self) -> Vec<AwayStore> {
-        let disks = self.disks();
-        let unlisted = disks.there().filter_map(|(name, store)| {
-            let why = store.list().err()?.to_string();
-            Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
-        });
-        disks.all_away().iter().cloned().chain(unlisted).collect()
-    }
-
-    fn refuse_unseen_stores(&self) -> Result<(), ArchiveError> {
-        let unseen = self.unseen_stores();
-        match unseen.is_empty() {
-            true => Ok(()),
-            false => Err(ArchiveError::StoresUnseen { stores: unseen }),
-        }
+        Ok(self.rebuild_from(None, None, watcher)?.0)
     }
 
     /// Records that the file table of a platter can't be read. Even a set that looks as if it was never finished may have lost its platters.
-    fn note_lost_table(&self, header: &Header, why: &str, report: &mut RebuildReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+    /// Nothing is lost for what may lie on something that was not looked into.
+    fn note_lost_table(
+        &self,
+        found: &FoundSet,
+        header: &Header,
+        why: &str,
+        report: &mut RebuildReport,
+        watcher: &dyn Watcher,
+    ) -> Result<(), ArchiveError> {
+        if found.misses_too_many() && !report.unseen.is_empty() {
+            let text = format!("what is on platter {} is not known: {} platters of its set were not found", header.platter, found.missing);
+            watcher.trouble(Trouble::Note { text: &text });
+            return Ok(());
+        }
         let text = format!("the file table of platter {} can't be read, and nothing on it is known: {why}", header.platter);
         watcher.trouble(Trouble::Note { text: &text });
         report.lost_tables += 1;
@@ -275,19 +229,6 @@ impl Archive {
         Ok(())
     }
 
-    /// Records which stores could not be looked into, so that nobody takes the catalogue for complete.
-    fn note_unseen(&self, report: &RebuildReport) -> Result<(), ArchiveError> {
-        let store = |(index, away): (usize, &AwayStore)| UnlistedVersion {
-            id: VersionId([index as u8; 16]),
-            why: Unlisted::UnseenStore,
-            stored_bytes: 0,
-            known_as: Some((ObjectName(away.store.clone().into_bytes()), 0)),
-            segments: Vec::new(),
-        };
-        let stores: Vec<_> = report.unseen.iter().enumerate().map(store).collect();
-        Ok(self.catalogue().adopt_unlisted(&stores)?)
-    }
-
     /// Counts and reports what can't be listed.
     fn report_unlisted(&self, report: &mut RebuildReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         self.each_unlisted(&mut |version| {
@@ -295,6 +236,7 @@ impl Archive {
                 Unlisted::NoKey => report.no_key += 1,
                 Unlisted::UnreadableRecord | Unlisted::Incomplete => report.incomplete += 1,
                 Unlisted::Gone => report.gone += 1,
+                Unlisted::OutOfSight => {}
                 Unlisted::UnreadableTable | Unlisted::UnseenStore => return,
             }
             watcher.trouble(Trouble::Unlisted { version, key_is_back: false });

@@ -23,9 +23,14 @@ pub(super) struct FoundSet {
 }
 
 impl FoundSet {
-    /// Whether more is missing than its redundancy makes good. Then it was never finished, most likely, and what is on it was put on another set later.
+    /// Whether it misses too many platters. Then it was never finished, most likely, and what is on it was put on another set later.
     pub(super) fn is_doubtful(&self) -> bool {
-        !self.was_complete && self.missing > usize::from(self.header.shape.redundancy)
+        !self.was_complete && self.misses_too_many()
+    }
+
+    /// Whether more is missing than its redundancy makes good.
+    pub(super) fn misses_too_many(&self) -> bool {
+        self.missing > usize::from(self.header.shape.redundancy)
     }
 
     pub(super) fn has_one_of(&self, extents: &[Extent]) -> bool {

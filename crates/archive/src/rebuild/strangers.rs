@@ -7,6 +7,7 @@ use fulgurite_format::Header;
 use fulgurite_glass::{ReadDrive, Rebuilt, Track};
 use serde::{Deserialize, Serialize};
 
+use super::UnseenPlace;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{PlatterPlace, Unlisted};
 use crate::scrub::ScrubReport;
@@ -95,16 +96,21 @@ impl Archive {
     pub(crate) fn read_unlisted(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut found = Vec::new();
         self.each_unlisted(&mut |version| match version.why {
-            Unlisted::UnseenStore => report.unseen_stores.extend(version.known_as.as_ref().map(|(name, _)| name.display())),
-            Unlisted::NoKey => found.push(version.clone()),
+            Unlisted::UnseenStore => report.unseen.extend(UnseenPlace::of(version)),
+            Unlisted::OutOfSight | Unlisted::NoKey => found.push(version.clone()),
             _ => {
                 report.unlisted += 1;
                 watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
             }
         })?;
-        for version in found {
-            let key_is_back = self.keys().get(version.id)?.is_some();
-            report.unlisted += 1;
+        for mut version in found {
+            let key_is_back = version.why == Unlisted::NoKey && self.keys().get(version.id)?.is_some();
+            if !key_is_back && !report.unseen.is_empty() {
+                // It may have been removed, by a tombstone that is where nobody looked.
+                version.why = Unlisted::OutOfSight;
+            } else {
+                report.unlisted += 1;
+            }
             watcher.trouble(Trouble::Unlisted { version: &version, key_is_back });
         }
         Ok(())

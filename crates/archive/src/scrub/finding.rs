@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Health, SetDescription, VersionKey};
 use crate::clock::now_s;
-use crate::rebuild::UnknownPlatter;
+use crate::rebuild::{UnknownPlatter, UnseenPlace};
 use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
 use crate::watch::OutOfReach;
@@ -199,8 +199,8 @@ pub struct ScrubReport {
     pub shared_numbers: u64,
     /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
     pub unknown: Vec<UnknownPlatter>,
-    /// Stores that the last rebuild of the catalogue could not look into, so that what is on them may be unknown.
-    pub unseen_stores: Vec<String>,
+    /// What the last rebuild of the catalogue could not look into, so that what is there may be unknown.
+    pub unseen: Vec<UnseenPlace>,
     /// What repair it took.
     pub repairs: Repairs,
     /// Those of the lost versions that are on several sets, each of which may have lost something of them.

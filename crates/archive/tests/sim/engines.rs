@@ -59,6 +59,9 @@ impl Catalogue for FaultyCatalogue {
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {
         self.engine.version(name, id)
     }
+    fn knows(&mut self, id: VersionId) -> Result<bool, CatalogueError> {
+        self.engine.knows(id)
+    }
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
         self.engine.null_version(name)
     }

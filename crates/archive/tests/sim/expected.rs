@@ -107,10 +107,9 @@ impl Expected {
         self.check_keys(archive)?;
         // No key was ever lost, so none may be missed. What a crash tore, a rebuild can't tell from what was damaged later.
         let unlisted = archive.catalogue().unlisted(None, 1_000).map_err(|error| error.to_string())?;
-        if let Some(wrong) = unlisted
-            .iter()
-            .find(|version| !matches!(version.why, Unlisted::Incomplete | Unlisted::UnreadableTable) || is_listed(archive, version))
-        {
+        if let Some(wrong) = unlisted.iter().find(|version| {
+            !matches!(version.why, Unlisted::Incomplete | Unlisted::OutOfSight | Unlisted::UnreadableTable) || is_listed(archive, version)
+        }) {
             return Err(format!("{wrong:?} is said to exist and not to be readable"));
         }
         Ok(seen.found)

@@ -114,6 +114,10 @@ fn with_more_stores_absent_than_a_set_can_do_without_nothing_is_called_lost() {
     let ran = place.run(&attach(&["d2"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
     assert_eq!(ran.status, 3, "{ran:?}");
     assert!(ran.err.contains("absent: 2 of the 3 platters of set") && ran.err.contains("until their stores are back"), "{ran:?}");
+    for command in ["status", "verify"] {
+        let ran = place.run(&["-A", "b", command]);
+        assert!(ran.status == 3 && !ran.err.contains("lost: "), "{ran:?}");
+    }
     for store in ["d1", "d3"] {
         place.good(&["-A", "b", "store", "add", store]);
     }
@@ -230,4 +234,62 @@ fn a_store_that_lost_its_mark_is_known_by_its_platters() {
     fs::remove_dir_all(place.path("b")).expect("removed");
     place.write("d2/fulgurite-store", b"fulgurite stor");
     place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "its mark can't be read");
+}
+
+/// Two sets, each on two stores of its own, and a copy of the keys.
+fn on_two_pairs() -> Place {
+    let place = Place::new(2, &["--set=1+1"]);
+    place.write("passphrase", b"correct horse\n");
+    place.write("one", b"one");
+    place.write("two", b"two");
+    place.good(&["put", "one", "--flush"]);
+    place.good(&["store", "add", "d3"]);
+    place.good(&["store", "add", "d4"]);
+    for store in ["d1", "d2"] {
+        fs::rename(place.path(store), place.path(format!("away-{store}"))).expect("renamed");
+    }
+    place.good(&["put", "two", "--flush"]);
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    place
+}
+
+#[test]
+fn stores_that_were_not_given_are_told_by_the_keys_of_what_is_on_them() {
+    let place = on_two_pairs();
+    let ran = place.run(&attach(&["d3", "d4"], &COPY));
+    ran.fails_with(3, "absent: 1 key belongs to a version of which nothing was found");
+    for command in [&["status"][..], &["verify"], &["catalogue", "rebuild"], &["status"]] {
+        assert_eq!(place.run(&[&["-A", "b"], command].concat()).status, 3, "{command:?}");
+    }
+    for store in ["away-d1", "away-d2"] {
+        place.good(&["-A", "b", "store", "add", store]);
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    for command in ["status", "verify"] {
+        place.good(&["-A", "b", command]);
+    }
+    assert_eq!(place.good(&["-A", "b", "get", "one", "-"]).out, b"one");
+}
+
+#[test]
+fn what_keys_tell_of_can_be_given_up() {
+    let place = on_two_pairs();
+    assert_eq!(place.run(&attach(&["d3", "d4"], &COPY)).status, 3);
+    let ran = place.good(&["-A", "b", "catalogue", "forget", "--unseen"]);
+    assert!(ran.text().contains("Gave up"), "{ran:?}");
+    for command in [&["status"][..], &["verify"], &["catalogue", "rebuild"], &["catalogue", "forget", "--unseen"], &["status"]] {
+        place.good(&[&["-A", "b"], command].concat());
+    }
+}
+
+#[test]
+fn stores_without_a_platter_leave_a_doubt_until_a_rebuild() {
+    let place = Place::new(2, &["--clear-text"]);
+    let ran = place.run(&attach(&["d1", "d2"], &[]));
+    ran.fails_with(3, "absent: any platter");
+    for command in ["status", "verify"] {
+        assert_eq!(place.run(&["-A", "b", command]).status, 3, "{command}");
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "status"]);
 }

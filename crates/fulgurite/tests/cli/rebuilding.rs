@@ -383,3 +383,21 @@ fn a_rebuild_names_what_is_damaged_in_staging() {
     }
     assert_eq!(place.good(&["get", "whole", "-"]).out, noise(2, 100_000));
 }
+
+#[test]
+fn a_set_that_is_gone_with_the_catalogue_is_told_by_its_keys() {
+    let place = Place::new(2, &[]);
+    place.write("kept", b"kept");
+    place.good(&["put", "kept", "--flush"]);
+    let kept: Vec<_> = place.platters().into_iter().map(|platter| platter.id).collect();
+    place.write("gone", b"gone");
+    place.good(&["put", "gone", "--flush"]);
+    for platter in place.platters().into_iter().filter(|platter| !kept.contains(&platter.id)) {
+        std::fs::remove_file(platter.file).expect("removed");
+    }
+    std::fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    let ran = place.run(&["catalogue", "rebuild"]);
+    assert!(ran.status == 3 && ran.text().contains("1 key belongs to a version of which nothing was found"), "{ran:?}");
+    assert_eq!(place.run(&["verify"]).status, 3);
+    assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+}

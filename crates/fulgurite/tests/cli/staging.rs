@@ -208,7 +208,10 @@ fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
     place.run(&["catalogue", "rebuild"]).fails_with(3, "is absent");
     place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(3, "is absent");
     let verified = place.run(&["verify"]);
-    assert!(verified.status == 3 && verified.text().contains("Store staging was not looked into"), "{verified:?}");
+    assert!(
+        verified.status == 3 && verified.text().contains("not looked into when the catalogue was rebuilt: the staging folder"),
+        "{verified:?}"
+    );
     assert_eq!(place.run(&["status"]).status, 3);
     std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
     std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");

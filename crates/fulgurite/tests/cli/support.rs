@@ -12,11 +12,17 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// What a run of the program came to.
-#[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: i32,
     pub(crate) out: Vec<u8>,
     pub(crate) err: String,
+}
+
+impl std::fmt::Debug for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let out = String::from_utf8_lossy(&self.out);
+        write!(f, "status {}, said on standard output:\n{out}\nand on standard error:\n{}", self.status, self.err)
+    }
 }
 
 impl Ran {

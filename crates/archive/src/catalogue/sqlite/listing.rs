@@ -298,3 +298,11 @@ pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, l
 fn number_of(after: &After) -> i64 {
     i64::try_from(after.version).unwrap_or(i64::MAX)
 }
+
+pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM version WHERE id = ?1) OR EXISTS (SELECT 1 FROM unlisted WHERE id = ?1) \
+         OR EXISTS (SELECT 1 FROM tombstone WHERE id = ?1)",
+    )?;
+    Ok(select.query_row([id.0], |row| row.get(0))?)
+}

@@ -35,6 +35,7 @@ fn why_cell(why: Unlisted) -> i64 {
         Unlisted::Gone => 3,
         Unlisted::UnreadableTable => 4,
         Unlisted::UnseenStore => 5,
+        Unlisted::OutOfSight => 6,
     }
 }
 
@@ -46,6 +47,7 @@ fn why_of(cell: i64) -> Result<Unlisted, Fault> {
         3 => Unlisted::Gone,
         4 => Unlisted::UnreadableTable,
         5 => Unlisted::UnseenStore,
+        6 => Unlisted::OutOfSight,
         other => return Err(Fault::Damaged(format!("a version is unlisted for reason {other}"))),
     })
 }

@@ -1,0 +1,187 @@
+//! What a rebuild could not look into. The catalogue remembers it, so that nobody takes it for complete.
+
+use std::fmt;
+use std::path::Path;
+
+use fulgurite_domain::{ObjectName, VersionId};
+use serde::{Deserialize, Serialize};
+
+use super::{BATCH, RebuildReport, UnseenStores};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::unread::{AwayStore, Hindrance};
+use crate::watch::{Trouble, Watcher};
+
+/// What a rebuild did not see.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum UnseenPlace {
+    /// A store of the settings.
+    Store(String),
+    /// The folder of staging.
+    Staging,
+    /// Places that nobody named: something tells that there is, or was, more than was found.
+    Others,
+}
+
+/// Stands for staging and for [`UnseenPlace::Others`] where an unlisted version has its number. Stores have 0.
+const STAGING_NUMBER: u64 = 1;
+const OTHERS_NUMBER: u64 = 2;
+
+impl UnseenPlace {
+    fn to_record(&self) -> (ObjectName, u64) {
+        let (name, number) = match self {
+            Self::Store(name) => (name.as_str(), 0),
+            Self::Staging => ("staging", STAGING_NUMBER),
+            Self::Others => ("others", OTHERS_NUMBER),
+        };
+        (ObjectName(name.as_bytes().to_vec()), number)
+    }
+
+    /// The place that an unlisted version stands for.
+    pub(crate) fn of(version: &UnlistedVersion) -> Option<Self> {
+        let (name, number) = version.known_as.as_ref().filter(|_| version.why == Unlisted::UnseenStore)?;
+        Some(match *number {
+            STAGING_NUMBER => Self::Staging,
+            OTHERS_NUMBER => Self::Others,
+            _ => Self::Store(name.display()),
+        })
+    }
+}
+
+impl fmt::Display for UnseenPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(name) => write!(f, "store {name}"),
+            Self::Staging => f.write_str("the staging folder"),
+            Self::Others => f.write_str("places that nobody named"),
+        }
+    }
+}
+
+/// What a rebuild did not see, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unseen {
+    /// What.
+    pub place: UnseenPlace,
+    /// What kept it from being read.
+    pub hindrance: Hindrance,
+    /// What was found, or what the system says.
+    pub why: String,
+}
+
+impl From<AwayStore> for Unseen {
+    fn from(AwayStore { store, hindrance, why }: AwayStore) -> Self {
+        Self { place: UnseenPlace::Store(store), hindrance, why }
+    }
+}
+
+impl Archive {
+    /// Makes sure that the folder of staging is there, or that the operator gave it up. A folder without
+    /// a mark is taken for staging if it has segments, or if the earlier catalogue knows of none.
+    pub(super) fn find_staging(
+        &self,
+        earlier: Option<&mut SqliteCatalogue>,
+        unseen: UnseenStores,
+        folder: &Path,
+        watcher: &dyn Watcher,
+    ) -> Result<Option<Unseen>, ArchiveError> {
+        let staging = self.staging();
+        if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
+            return Ok(None);
+        }
+        let mut away = None;
+        let had_none = match earlier {
+            Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
+            None => false,
+        };
+        if !had_none {
+            let absent = staging.absent();
+            if unseen == UnseenStores::Refuse {
+                return Err(absent.into());
+            }
+            let why = absent.to_string();
+            watcher.trouble(Trouble::Note { text: &why });
+            away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
+        }
+        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
+        Ok(away)
+    }
+
+    /// Whether the catalogue was rebuilt while staging was absent, and no rebuild has seen it since.
+    pub(crate) fn was_staging_unseen(&self) -> Result<bool, ArchiveError> {
+        Ok(unseen_places(&mut **self.catalogue())?.contains(&UnseenPlace::Staging))
+    }
+
+    /// The stores that can't be looked into.
+    pub(super) fn unseen_stores(&self) -> Vec<AwayStore> {
+        let disks = self.disks();
+        let unlisted = disks.there().filter_map(|(name, store)| {
+            let why = store.list().err()?.to_string();
+            Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
+        });
+        disks.all_away().iter().cloned().chain(unlisted).collect()
+    }
+
+    pub(super) fn refuse_unseen_stores(&self) -> Result<(), ArchiveError> {
+        let unseen = self.unseen_stores();
+        match unseen.is_empty() {
+            true => Ok(()),
+            false => Err(ArchiveError::StoresUnseen { stores: unseen }),
+        }
+    }
+
+    /// Records what could not be looked into.
+    pub(crate) fn note_unseen(&self, report: &RebuildReport) -> Result<(), ArchiveError> {
+        let place = |(index, unseen): (usize, &Unseen)| UnlistedVersion {
+            id: VersionId((index as u128).to_be_bytes()),
+            why: Unlisted::UnseenStore,
+            stored_bytes: 0,
+            known_as: Some(unseen.place.to_record()),
+            segments: Vec::new(),
+        };
+        let places: Vec<_> = report.unseen.iter().enumerate().map(place).collect();
+        Ok(self.catalogue().adopt_unlisted(&places)?)
+    }
+
+    /// Forgets what the last rebuild did not see: it is gone for good. Returns what that was.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails.
+    pub fn give_up_unseen(&self) -> Result<Vec<UnseenPlace>, ArchiveError> {
+        let mut ids = Vec::new();
+        let mut places = Vec::new();
+        self.each_unlisted(&mut |version| {
+            if let Some(place) = UnseenPlace::of(version) {
+                ids.push(version.id);
+                places.push(place);
+            }
+        })?;
+        self.catalogue().forget_unlisted(&ids, &[])?;
+        Ok(places)
+    }
+
+    /// Keys of versions that are neither listed nor unlisted nor removed. All keys are looked at.
+    pub(super) fn surplus_keys(&self) -> Result<u64, ArchiveError> {
+        let (mut surplus, mut after) = (0, None);
+        loop {
+            let page = self.keys().page(after, BATCH)?;
+            let Some((last, _)) = page.last() else { return Ok(surplus) };
+            after = Some(*last);
+            let mut catalogue = self.catalogue();
+            for (id, _) in &page {
+                surplus += u64::from(!catalogue.knows(*id)?);
+            }
+        }
+    }
+}
+
+/// What a catalogue says was not seen when it was made.
+pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
+    let (mut places, mut after) = (Vec::new(), None);
+    loop {
+        let page = catalogue.unlisted(after, BATCH)?;
+        let Some(last) = page.last() else { return Ok(places) };
+        after = Some(last.id);
+        places.extend(page.iter().filter_map(UnseenPlace::of));
+    }
+}
