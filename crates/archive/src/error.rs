@@ -10,7 +10,7 @@ use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
 use crate::store::StoreError;
-use crate::unread::Unread;
+use crate::unread::{AwayStore, Hindrance, Unread};
 
 /// What can go wrong with an archive.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +168,12 @@ pub enum ArchiveError {
         /// The folder.
         place: PathBuf,
     },
+    /// A file or a dangling link is in the place of staging.
+    #[error("{path} is no folder, and is where the settings have staging: move it away, or change staging.path")]
+    NotAFolder {
+        /// What is there.
+        path: PathBuf,
+    },
     /// Stores that a rebuild can't look into.
     #[error(
         "the catalogue is left as it is, because what is on these stores would be missing from a new one: {}. Mount them and try again. \
@@ -176,7 +182,7 @@ pub enum ArchiveError {
     )]
     StoresUnseen {
         /// The stores.
-        stores: Vec<crate::unread::AwayStore>,
+        stores: Vec<AwayStore>,
     },
     /// The stores have platters that the catalogue should know.
     #[error(
@@ -208,6 +214,8 @@ pub enum ArchiveError {
     SetKept {
         /// The set.
         set: fulgurite_domain::SetId,
+        /// What keeps anybody from knowing whether it is lost.
+        hindrance: Option<Hindrance>,
         /// Why.
         why: String,
     },
@@ -246,6 +254,18 @@ impl From<Unread> for ArchiveError {
 }
 
 impl ArchiveError {
+    /// What kept the answer from being known, where nothing is known to be lost or damaged.
+    #[must_use]
+    pub fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
+            Self::Staging(error) => error.hindrance(),
+            Self::StoresUnseen { stores } => stores.iter().map(|away| away.hindrance).max(),
+            Self::SetKept { hindrance, .. } => *hindrance,
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }

@@ -8,7 +8,7 @@ use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
+use crate::catalogue::{PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, StagingError};
 use crate::unread::NoPlatter;
 
@@ -58,16 +58,25 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::SetKept`] says why it is kept.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
-        let kept = |why: &str| ArchiveError::SetKept { set, why: why.to_owned() };
+        let kept = |why: &str| ArchiveError::SetKept { set, hindrance: None, why: why.to_owned() };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
         let description = row.ok_or_else(|| kept("the catalogue does not know it, or it is being written"))?.description;
         let found = self.look_for(&description.platters);
-        let missing = found.iter().filter(|found| matches!(found, Err(NoPlatter::Missing { .. }))).count();
         if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            return Err(kept(&format!("not all of its platters can be looked for: {away}")));
+            let why = format!("not all of its platters can be looked for: {away}");
+            return Err(ArchiveError::SetKept { set, hindrance: away.hindrance(), why });
         }
-        if missing <= usize::from(description.shape.redundancy) {
-            return Err(kept("no more of its platters are missing than its redundancy makes good. `fulgurite scrub` repairs it"));
+        let rows = self.catalogue().platters()?;
+        let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_sectors > 0);
+        let is_gone = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
+            matches!(found, Err(NoPlatter::Missing { .. })) || is_damaged(place.platter)
+        };
+        let gone = description.platters.iter().zip(&found).filter(is_gone).count();
+        if gone <= usize::from(description.shape.redundancy) {
+            return Err(kept(
+                "no more of its platters are missing, or were damaged when last read, than its redundancy makes good. \
+                 `fulgurite scrub` repairs it",
+            ));
         }
         match self.catalogue().forget_set(set)? {
             true => Ok(()),

@@ -286,7 +286,7 @@ impl Staging {
             return Ok(file.clone());
         }
         let file = self.volume.open(&file_name(segment)).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound if matches!(self.is_marked(), Ok(false)) => self.absent(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory if matches!(self.is_marked(), Ok(false)) => self.absent(),
             _ => self.read_error(segment, source),
         })?;
         let file: Arc<dyn VolumeFile> = Arc::from(file);
@@ -441,10 +441,10 @@ impl Staging {
         StagingError::Write { place: self.place(), source }
     }
 
-    /// Why `needed` bytes can't be staged.
-    pub(crate) fn full(&self, needed: u64) -> StagingError {
-        let (free, bound) = self.bounded_room();
-        StagingError::Full { place: self.place(), needed, free, bound }
+    /// Why `needed` bytes can't be staged beside those that are reserved.
+    pub(crate) fn full(&self, needed: u64, reserved: u64) -> StagingError {
+        let (room, bound) = self.bounded_room();
+        StagingError::Full { place: self.place(), needed, free: room.saturating_sub(reserved), bound }
     }
 
     /// Why `needed` bytes could not be appended.

@@ -1,8 +1,12 @@
 //! How an archive stands, as far as a look without reading content tells.
 
+use std::collections::HashSet;
+
+use fulgurite_domain::PlatterId;
+
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
-use crate::rebuild::UnseenPlace;
+use crate::rebuild::{Compared, UnseenPlace};
 use crate::staging::StagingError;
 
 /// What is wrong with an archive beside its stores and platters.
@@ -14,6 +18,8 @@ pub struct Standing {
     pub unseen: Vec<UnseenPlace>,
     /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
     pub unknown_platters: u64,
+    /// Platters that are not on their stores, which are there.
+    pub missing_platters: HashSet<PlatterId>,
     /// Staging segments that the catalogue needs and that are gone.
     pub missing_segments: u64,
     /// Why staging can't be used.
@@ -26,7 +32,8 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
     pub fn standing(&self) -> Result<Standing, ArchiveError> {
-        let mut standing = Standing { unknown_platters: self.strangers()?.len() as u64, ..Standing::default() };
+        let Compared { strangers, missing } = self.compare_stores()?;
+        let mut standing = Standing { unknown_platters: strangers.len() as u64, missing_platters: missing, ..Standing::default() };
         let mut without_key = 0;
         self.each_unlisted(&mut |version| match version.why {
             Unlisted::UnseenStore => standing.unseen.extend(UnseenPlace::of(version)),
@@ -55,11 +62,10 @@ impl Archive {
 
     /// The segments in staging, or why it can't be used.
     fn staging_segments(&self) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
-        let is_known = self.catalogue().is_staging_marked()?;
-        Ok(match self.staging().is_marked() {
-            Ok(false) if is_known => Err(self.staging().absent()),
-            Ok(_) => self.staging().segments(),
+        match self.check_staging() {
+            Ok(()) => Ok(self.staging().segments()),
+            Err(ArchiveError::Staging(error)) => Ok(Err(error)),
             Err(error) => Err(error),
-        })
+        }
     }
 }

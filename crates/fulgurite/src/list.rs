@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, anyhow, bail};
-use fulgurite_archive::catalogue::{After, SetState, VersionRow, Versions};
+use fulgurite_archive::catalogue::{After, PlatterRow, SetState, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::StoreError;
 use fulgurite_archive::{Access, Archive, Standing, UnseenPlace};
@@ -212,7 +212,7 @@ struct StoreStatus {
 }
 
 fn outcome_of(standing: &Standing) -> Outcome {
-    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging } = standing;
+    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
     // Of platters that a rebuild could make nothing of, the rest may be where it didn't look.
     let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
     let troubled = *unlisted + unknown + *missing_segments > 0;
@@ -226,7 +226,7 @@ fn outcome_of(standing: &Standing) -> Outcome {
 
 /// Says what is wrong beside stores and platters.
 fn say_standing(session: &Session, standing: &Standing) {
-    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging } = standing;
+    let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
     if *unlisted > 0 {
         let count = count(*unlisted, "version", "versions");
         session.say(&format!("unlisted  {count} that can't be listed: `fulgurite verify` says why"));
@@ -273,7 +273,6 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
     platters.retain(|platter| platter.state == SetState::Complete);
     let writing = (all_sets - sets.len()) as u64;
     let on_disk: u64 = sets.iter().map(|set| set.description.geometry.file_bytes() * set.description.platters.len() as u64).sum();
-    let unsound = platters.iter().filter(|platter| platter.health.missing || platter.health.lost_sectors > 0).count() as u64;
     let stores: Vec<StoreStatus> = archive
         .stores()
         .iter()
@@ -286,6 +285,9 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         })
         .collect();
     let standing = archive.standing()?;
+    let is_unsound =
+        |row: &&PlatterRow| row.health.missing || row.health.lost_sectors > 0 || standing.missing_platters.contains(&row.place.platter);
+    let unsound = platters.iter().filter(is_unsound).count() as u64;
     let outcome = stores
         .iter()
         .filter_map(|store| store.trouble.as_ref())
@@ -313,7 +315,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
                 "staged": { "versions": totals.staged.versions, "stored_bytes": totals.staged.stored_bytes, "tombstones": totals.staged.tombstones, "oldest_ms": totals.staged.oldest_ms },
                 "sets": sets.len(), "sets_being_written": writing, "platters": platters.len(), "platter_bytes": on_disk, "unsound_platters": unsound,
                 "unlisted": standing.unlisted, "unseen": names_of(&standing.unseen), "unknown_platters": standing.unknown_platters,
-                "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
+                "missing_platters": standing.missing_platters.len(), "missing_segments": standing.missing_segments, "staging_trouble": standing.staging.as_ref().map(ToString::to_string),
                 "oldest_verified": oldest, "never_verified": never, "stores": stores,
                 "server": server.as_ref().map(|working| json!({ "working": working })),
             })
@@ -342,7 +344,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         count(sets.len() as u64, "set", "sets"),
         bytes(on_disk),
         if writing > 0 { format!("; {} being written", count(writing, "set is", "sets are")) } else { String::new() },
-        if unsound > 0 { format!("; {unsound} damaged or missing when last read: `fulgurite scrub`") } else { String::new() }
+        if unsound > 0 { format!("; {unsound} damaged or missing: `fulgurite scrub`") } else { String::new() }
     ));
     if !platters.is_empty() {
         let oldest = oldest.map(|at| format!("the longest unverified platter was read {} UTC", time(at as i64)));

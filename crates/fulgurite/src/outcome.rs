@@ -43,11 +43,8 @@ impl Outcome {
             if let Some(error) = cause.downcast_ref::<ReadError>() {
                 return error.hindrance();
             }
-            match cause.downcast_ref::<ArchiveError>() {
-                Some(ArchiveError::Unreachable(unreachable)) => return Some(unreachable.hindrance()),
-                Some(ArchiveError::Staging(error)) => return error.hindrance(),
-                Some(_) => return None,
-                None => {}
+            if let Some(error) = cause.downcast_ref::<ArchiveError>() {
+                return error.hindrance();
             }
             match cause.downcast_ref::<InspectError>() {
                 Some(InspectError::Io { source, .. })

@@ -56,6 +56,8 @@ pub(super) struct PieceReservation<'a> {
 /// Staging has no room for an object, with nothing else under way.
 pub(super) struct NoRoom {
     pub(super) needed: u64,
+    /// Room that other objects have reserved.
+    pub(super) reserved: u64,
 }
 
 impl<'a> Room<'a> {
@@ -79,7 +81,7 @@ impl<'a> Room<'a> {
                 if !made || !self.fits(&state, needed) {
                     state.draining = false;
                     self.changed.notify_all();
-                    return Err(NoRoom { needed });
+                    return Err(NoRoom { needed, reserved: state.reserved });
                 }
             }
             state.draining = false;
@@ -97,7 +99,7 @@ impl<'a> Room<'a> {
         let needed = bytes.next_multiple_of(HEAD_BYTES as u64) + 2 * HEAD_BYTES as u64;
         let mut state = self.wait_while(self.lock(), |state| state.pieces > 0 && !self.fits(state, needed));
         if !self.fits(&state, needed) {
-            return Err(NoRoom { needed });
+            return Err(NoRoom { needed, reserved: state.reserved });
         }
         state.reserved += needed;
         state.pieces += 1;

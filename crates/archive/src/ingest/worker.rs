@@ -267,8 +267,8 @@ impl<'a> Worker<'a> {
     }
 
     /// Why an object has no room, where room was `made` for it or not.
-    fn no_room(&self, NoRoom { needed }: NoRoom, made: bool) -> Interrupted {
-        let full = self.archive.staging().full(needed);
+    fn no_room(&self, NoRoom { needed, reserved }: NoRoom, made: bool) -> Interrupted {
+        let full = self.archive.staging().full(needed, reserved);
         if made {
             // The others may be smaller.
             let free = self.archive.staging().room();

@@ -24,6 +24,7 @@ use fulgurite_format::{Frames, Header, decode_record};
 
 use self::database::{copy_database, remove_database, replace_database, with_suffix};
 use self::platters::FoundSet;
+pub(crate) use self::strangers::Compared;
 pub use self::strangers::UnknownPlatter;
 pub use self::unseen::{Unseen, UnseenPlace};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::UnseenPlace;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{PlatterPlace, Unlisted};
+use crate::catalogue::{PlatterPlace, PlatterRow, SetState, Unlisted};
 use crate::scrub::ScrubReport;
 use crate::tables::read_header;
 use crate::watch::{Trouble, Watcher};
@@ -37,16 +37,39 @@ pub(crate) struct Stranger {
     pub(crate) header: Option<Header>,
 }
 
+/// How the stores differ from the catalogue.
+pub(crate) struct Compared {
+    /// Platters that only stores know.
+    pub(crate) strangers: Vec<Stranger>,
+    /// Platters of complete sets that only the catalogue knows, where all stores they may be on could be listed.
+    pub(crate) missing: HashSet<PlatterId>,
+}
+
 impl Archive {
     /// Platters on the stores that the catalogue doesn't know, those of other archives and those that a rebuild left out aside. Stores that are
     /// absent or can't be listed are not looked into.
     pub(crate) fn strangers(&self) -> Result<Vec<Stranger>, ArchiveError> {
+        Ok(self.compare_stores()?.strangers)
+    }
+
+    /// Lists the stores, and compares them with the catalogue.
+    pub(crate) fn compare_stores(&self) -> Result<Compared, ArchiveError> {
         let disks = self.disks();
-        // In this order: a set that is begun between the two is in the catalogue before its platters are on stores.
-        let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list().unwrap_or_default())).collect();
+        // In this order: a set that is begun between the two is in the catalogue before its platters are on stores, and one that is complete is on
+        // them before the catalogue says so.
+        let complete: Vec<PlatterRow> = self.catalogue().platters()?.into_iter().filter(|row| row.state == SetState::Complete).collect();
+        let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list())).collect();
         let known: HashSet<PlatterId> = self.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
+        let there: HashSet<PlatterId> = found.iter().flat_map(|(_, _, listed)| listed.iter().flatten().copied()).collect();
+        let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
+        let all_listed = disks.all_away().is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
+        let is_missing = |row: &PlatterRow| {
+            !there.contains(&row.place.platter) && known.contains(&row.place.platter) && (all_listed || is_listed(&row.place.store))
+        };
+        let missing = complete.iter().filter(|row| is_missing(row)).map(|row| row.place.platter).collect();
         let mut strangers = Vec::new();
         for (name, store, listed) in found {
+            let listed = listed.unwrap_or_default();
             for platter in listed {
                 if known.contains(&platter) || self.catalogue().is_left_out(platter)? {
                     continue;
@@ -57,7 +80,7 @@ impl Archive {
                 }
             }
         }
-        Ok(strangers)
+        Ok(Compared { strangers, missing })
     }
 
     /// Refuses to go on with a catalogue that doesn't know all platters: what is put next would take numbers that other versions have.

@@ -103,6 +103,9 @@ impl Archive {
             watcher.trouble(Trouble::Note { text: &why });
             away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
         }
+        if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+            return Err(ArchiveError::NotAFolder { path: folder.to_owned() });
+        }
         std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
         Ok(away)
     }

@@ -119,7 +119,7 @@ fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
             fs::create_dir(place.path(disk)).expect("an empty mount point");
         }
         let before = place.fingerprint(&["a"]);
-        place.run(&["catalogue", "rebuild"]).fails_with(1, "Mount them and try again");
+        place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount them and try again");
         let after = place.fingerprint(&["a"]);
         assert_eq!(after.get(std::path::Path::new("a/catalogue.db")), before.get(std::path::Path::new("a/catalogue.db")));
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
@@ -400,4 +400,46 @@ fn a_set_that_is_gone_with_the_catalogue_is_told_by_its_keys() {
     assert!(ran.status == 3 && ran.text().contains("1 key belongs to a version of which nothing was found"), "{ran:?}");
     assert_eq!(place.run(&["verify"]).status, 3);
     assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
+}
+
+#[test]
+fn status_sees_platters_that_are_gone_from_stores_that_are_there() {
+    let place = Place::new(3, &[]);
+    place.write("file", noise(1, 50_000));
+    place.good(&["put", "file", "--flush"]);
+    place.good(&["status"]);
+    fs::remove_file(&place.platters()[0].file).expect("removed");
+    let status = place.run(&["status"]);
+    assert!(status.status == 1 && status.text().contains("1 damaged or missing"), "{status:?}");
+    assert_eq!(place.run(&["status", "--json"]).json()["missing_platters"], 1);
+    place.good(&["scrub"]);
+    place.good(&["status"]);
+}
+
+#[test]
+fn a_set_that_is_damaged_beyond_repair_can_be_given_up_too() {
+    let place = Place::new(3, &[]);
+    place.write("lost", noise(1, 50_000));
+    place.good(&["put", "lost", "--flush"]);
+    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
+    for platter in &place.platters()[..2] {
+        let length = fs::metadata(&platter.file).expect("there").len();
+        fs::write(&platter.file, vec![0; length as usize]).expect("written");
+    }
+    place.good(&["rm", "lost"]);
+    assert_eq!(place.run(&["scrub"]).status, 1);
+    place.good(&["catalogue", "forget", "--set", &set]);
+    place.good(&["status"]);
+    place.good(&["verify"]);
+}
+
+#[test]
+fn what_is_refused_for_an_absent_store_ends_with_status_3() {
+    let place = Place::new(3, &[]);
+    place.write("file", noise(1, 50_000));
+    place.good(&["put", "file", "--flush"]);
+    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
+    fs::rename(place.path("d1"), place.path("away")).expect("renamed");
+    place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount them and try again");
+    place.run(&["catalogue", "forget", "--set", &set]).fails_with(3, "was not given up");
 }

@@ -281,3 +281,35 @@ fn an_old_copy_of_staging_brings_back_what_is_on_no_platter_any_more() {
     place.good(&["flush"]);
     assert_eq!(place.good(&["get", "kept", "-"]).out, b"kept");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_file_or_a_dangling_link_in_the_place_of_staging_is_no_staging() {
+    let place = with_both();
+    std::fs::rename(place.path("a/staging"), place.path("unmounted")).expect("renamed");
+    for is_link in [false, true] {
+        match is_link {
+            true => std::os::unix::fs::symlink("nowhere", place.path("a/staging")).expect("linked"),
+            false => place.write("a/staging", b"a file"),
+        }
+        for command in [&["status"][..], &["verify"], &["get", "staged", "-"], &["put", "staged", "--again"], &["flush"]] {
+            place.run(command).fails_with(3, "");
+        }
+        place.run(&["catalogue", "rebuild"]).fails_with(3, "is absent");
+        place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(1, "is no folder");
+        std::fs::remove_file(place.path("a/staging")).expect("removed");
+    }
+    std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
+    place.good(&["verify", "--objects"]);
+}
+
+#[test]
+fn a_damaged_mark_is_no_reason_for_one_command_to_fail_and_another_to_succeed() {
+    let place = with_both();
+    let mark = place.read("a/staging/fulgurite-staging");
+    place.write("a/staging/fulgurite-staging", b"garbage");
+    for command in [&["status"][..], &["get", "staged", "-"], &["verify"], &["put", "staged", "--again"]] {
+        place.good(command);
+    }
+    assert_eq!(place.read("a/staging/fulgurite-staging"), mark, "it is written anew");
+}
