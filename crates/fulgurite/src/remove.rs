@@ -8,7 +8,7 @@ use fulgurite_archive::catalogue::{VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::ObjectName;
-use fulgurite_service::locks::{Hold, Lock};
+use fulgurite_service::object_lock::{Hold, Lock};
 use fulgurite_service::state::{Retention, RetentionMode, Said};
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
 use fulgurite_archive::{Access, Archive, settings};
-use fulgurite_service::folders::without_bucket;
+use fulgurite_service::unclaimed_folders::without_bucket;
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;

@@ -7,19 +7,19 @@ use fulgurite_format::{decode_record, stored_bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use s3s::dto::{CopySource, ETagCondition, Tag, Timestamp, TimestampFormat};
 
-use crate::between::{mend_range, pass_over, unsigned};
-use crate::checksums::{Claims, Trailing};
-use crate::policy::{Answer, Facts, Network, Origin, Policy, Question, like};
-use crate::receive::length_of;
+use crate::auth::policy::{Answer, Facts, Network, Origin, Policy, Question, like};
+use crate::auth::signatures::{Signing, check, is_form, is_of_signature};
+use crate::s3::bulk_get;
+use crate::s3::bulk_get::tar::{self, BLOCK_BYTES, Entry};
 use crate::s3::copy::parse_range;
+use crate::s3::normalize::{mend_range, pass_over, unsigned};
 use crate::s3::pages::{decode_token, encode_token};
-use crate::s3::retrieve;
+use crate::s3::tags;
+use crate::s3::version::{Version, http_date, ms_of};
 use crate::settings::Settings;
-use crate::signatures::{Signing, check, is_form, is_of_signature};
 use crate::state::Account;
-use crate::tags;
-use crate::tar::{self, BLOCK_BYTES, Entry};
-use crate::version::{Version, http_date, ms_of};
+use crate::transfer::checksums::{Claims, Trailing};
+use crate::transfer::upload::length_of;
 
 mod operations;
 mod requests;
@@ -144,7 +144,7 @@ fn headers_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
 
 /// The list of a batch. Each object has an entry whose name is safe and its own, and whose headers read back.
 pub fn list(body: &[u8]) {
-    let Ok(wanted) = retrieve::parse(body) else { return };
+    let Ok(wanted) = bulk_get::parse(body) else { return };
     let mut names = std::collections::BTreeMap::new();
     for wanted in wanted.into_iter().take(100) {
         // Others than those of versions are no versions that there are.
@@ -152,7 +152,7 @@ pub fn list(body: &[u8]) {
         if !is_version {
             continue;
         }
-        let name = retrieve::entry_name(&wanted);
+        let name = bulk_get::entry_name(&wanted);
         assert!(
             name.split('/').all(|part| !matches!(part, "." | "..")) && !name.starts_with('/') && !name.contains(['\0', '\n', '\\']),
             "{name}"
@@ -209,7 +209,7 @@ pub fn record(data: &[u8]) {
     if let Some(sizes) = version.parts() {
         let _ = retrieve_part(&version, sizes.len());
     }
-    let _ = tags::parse(&version.text(crate::version::attribute::TAGS).unwrap_or_default());
+    let _ = tags::parse(&version.text(crate::s3::version::attribute::TAGS).unwrap_or_default());
 }
 
 fn retrieve_part(version: &Version, parts: usize) -> usize {

@@ -10,22 +10,22 @@ use fulgurite_domain::{ObjectName, VersionId};
 use s3s::{S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
-use crate::buffers::Buffers;
-use crate::caller::Caller;
+use crate::auth::caller::Caller;
 use crate::control::Turns;
-use crate::errors::more;
-use crate::failures::{catalogue_failed, no_such_bucket, state_failed};
-use crate::hashing::Md5s;
-use crate::liveness::{self, Liveness};
+use crate::health::liveness::{self, Liveness};
+use crate::health::readiness::Readiness;
+use crate::health::stores::Looked;
+use crate::jobs::scrubbing::Scrubbed;
 use crate::memory::{Budget, Memory};
-use crate::names::{Buckets, Names, object_name};
-use crate::parts::Parts;
-use crate::readiness::Readiness;
-use crate::room::Room;
-use crate::scrubbing::Scrubbed;
+use crate::s3::errors::answers::more;
+use crate::s3::errors::{catalogue_failed, no_such_bucket, state_failed};
+use crate::s3::key_locks::{Buckets, Names, object_name};
+use crate::s3::version::Version;
 use crate::state::{Account, Bucket, Quota, State, now_ms};
-use crate::stores::Looked;
-use crate::version::Version;
+use crate::transfer::buffers::Buffers;
+use crate::transfer::md5::Md5s;
+use crate::transfer::parts::Parts;
+use crate::transfer::staging_room::Room;
 
 /// Objects and uploads that are read to be put anew at once. Each has a thread, which waits while what it read is put.
 const REREADS: usize = 16;
@@ -248,7 +248,7 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
     if let Ok(id) = http::HeaderValue::from_str(&version.id()) {
         headers.insert("x-amz-version-id", id);
     }
-    if let Some(modified) = crate::version::http_date(&version.modified()) {
+    if let Some(modified) = crate::s3::version::http_date(&version.modified()) {
         headers.insert("last-modified", modified);
     }
     headers

@@ -1,66 +1,36 @@
-//! The archive over S3: what today's clients speak, on the framework `s3s`.
+//! The archive over S3, on the framework `s3s`.
 //!
 //! ```text
-//! client -> server -> signatures -> s3s: signatures, XML -> between -> access -> s3::* -> Gateway --> Intake (staging, catalogue)
-//!                                    '-> routes: s3::retrieve ---------------------------^  |  |
-//!                                                                                           |  '--> State: buckets, accounts, uploads in parts, restores
-//!                                                                                           '-----> ObjectReader (staging or platters)
-//! a browser's form: server -> signatures -> forms: fields, signature, policy -> access -> s3::put
-//! background: restores, expiry, sweeping, copies of State into the archive, flushing to platters
+//! client -> server -> http::router -> auth::signatures -> s3s (signatures, XML) -> s3::normalize
+//!                                                               |
+//!        s3::* (an operation each) <---- auth::access <---------'
+//!          |
+//!          '--> Gateway --> transfer::upload   --> Intake (staging, catalogue)
+//!                       --> transfer::download <-- ObjectReader (staging or platters)
+//!                       --> State: buckets, accounts, multipart uploads, restores
+//!
+//! browser forms: server -> http::router -> s3::post_object -> auth::access -> s3::put
+//! bulk get:      s3::routes -> s3::bulk_get
+//! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
 //! ```
 
-mod access;
-mod address;
-mod background;
-mod between;
-mod buffers;
-mod caller;
-mod checksums;
-mod chunks;
-mod conditions;
-mod connections;
+mod auth;
 pub mod control;
-mod copying;
-mod cors;
-mod encryption;
-mod errors;
-mod failures;
-mod flushing;
-pub mod folders;
-mod forms;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod gateway;
-mod hashing;
-mod lingering;
-mod liveness;
-pub mod locks;
+mod health;
+mod http;
+mod jobs;
 pub mod memory;
-mod metrics;
-mod names;
-mod outgoing;
-mod parts;
-mod patience;
-mod policy;
-mod readiness;
-mod receive;
-mod room;
-mod router;
-mod routes;
+pub mod object_lock;
 mod s3;
 #[cfg(test)]
 mod sample;
-mod scrubbing;
 pub mod server;
 pub mod settings;
-mod signatures;
 pub mod state;
-mod stores;
-mod tags;
-mod tar;
-pub mod tls;
-mod unsigned;
-mod version;
-mod watched;
+mod transfer;
+pub mod unclaimed_folders;
 
 pub use gateway::Gateway;

@@ -18,23 +18,23 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::access::{Gate, Signatures};
-use crate::address::Domain;
-use crate::background;
-use crate::caller::Peer;
-use crate::connections::{Connections, Lasting};
+use crate::auth::access::{Gate, Signatures};
+use crate::auth::caller::Peer;
 use crate::control::Channel;
-use crate::errors::XML_BYTES_MAX;
 use crate::gateway::Gateway;
+use crate::http::addressing::Domain;
+use crate::http::connections::{Connections, Lasting};
+use crate::http::router::Router;
+use crate::http::tls::{self, TlsError};
+use crate::http::write_timeout::Patient;
+use crate::jobs;
+use crate::jobs::scrubbing;
 use crate::memory::{Budget, TooLittle};
-use crate::names::BucketNames;
-use crate::patience::Patient;
-use crate::router::Router;
 use crate::s3::Operations;
-use crate::scrubbing;
+use crate::s3::errors::answers::XML_BYTES_MAX;
+use crate::s3::key_locks::BucketNames;
 use crate::settings::Settings;
 use crate::state::{State, StateError};
-use crate::tls::{self, TlsError};
 
 /// How long a client may take for the head of a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -150,7 +150,7 @@ impl Server {
             }
         };
         let scrubbing = tokio::spawn(scrubbing::scrub(gateway.clone(), self.settings.scrub.clone(), told.clone()));
-        let background = tokio::spawn(background::work(gateway.clone(), self.settings.background.clone(), told));
+        let background = tokio::spawn(jobs::work(gateway.clone(), self.settings.background.clone(), told));
         let graceful = GracefulShutdown::new();
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(HEAD_BYTES_MAX);

@@ -405,7 +405,7 @@ pub(super) fn draw(data: &[u8]) -> Vec<u8> {
     let mut head = format!("{caller}{method} {target}");
     for _ in 0..draws.below(4) {
         let joint = if head.contains('?') { '&' } else { '?' };
-        let _ = write!(head, "{joint}{}={}", draws.of(PARAMETERS), crate::tags::encode_text(&draws.value()));
+        let _ = write!(head, "{joint}{}={}", draws.of(PARAMETERS), crate::s3::tags::encode_text(&draws.value()));
     }
     let mut lines = String::new();
     if is_form {

@@ -13,9 +13,9 @@ use http_body_util::{BodyExt, Full};
 use super::headers_of;
 use super::operations::draw;
 use super::signing::sign;
-use crate::caller::Peer;
+use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
-use crate::router::Router;
+use crate::http::router::Router;
 use crate::settings::Settings;
 use crate::state::{NewKey, State};
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use aws_lc_rs::{digest, hmac};
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
 
+use crate::s3::tags::{decode, encode_text};
 use crate::state::{NewKey, hex};
-use crate::tags::{decode, encode_text};
 
 const REGION: &str = "us-east-1";
 

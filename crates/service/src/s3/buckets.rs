@@ -18,15 +18,15 @@ use s3s::dto::{
 use s3s::xml::{DeResult, Deserialize, Deserializer};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::between::{Seen, Skipped};
-use crate::failures::{catalogue_failed, custom, no_such_bucket, not_readable, state_failed};
+use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
-use crate::names::object_name;
-use crate::policy::Policy;
+use crate::s3::errors::{catalogue_failed, custom, no_such_bucket, not_readable, state_failed};
+use crate::s3::key_locks::object_name;
+use crate::s3::normalize::{Seen, Skipped};
 use crate::s3::put::refuse_acl;
+use crate::s3::tags;
+use crate::s3::version::timestamp;
 use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
-use crate::tags;
-use crate::version::timestamp;
 
 /// AWS's first region, which keeps two habits of the time when there was no other.
 const OLDEST_REGION: &str = "us-east-1";

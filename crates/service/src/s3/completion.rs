@@ -6,9 +6,9 @@ use s3s::dto::CompletedPart;
 use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
 use s3s::{S3Result, s3_error};
 
-use crate::between::Skipped;
-use crate::checksums::{Algorithm, Sum};
+use crate::s3::normalize::Skipped;
 use crate::state::{Part, hex};
+use crate::transfer::checksums::{Algorithm, Sum};
 
 /// The smallest part but for the last.
 const PART_BYTES_MIN: u64 = 5 << 20;

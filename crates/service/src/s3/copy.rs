@@ -13,22 +13,22 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::access::{EXPECTED_SOURCE_OWNER, check_owner};
-use crate::between::original;
-use crate::caller::Caller;
-use crate::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum, unsupported};
-use crate::conditions::{Conditions, ETags};
-use crate::encryption::{CustomerKey, asked, customer_key};
-use crate::failures::{failed, not_read};
+use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
+use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::receive::PUT_BYTES_MAX;
-use crate::s3::locks::shown_id;
+use crate::s3::conditions::{Conditions, ETags};
+use crate::s3::encryption::{CustomerKey, asked, customer_key};
+use crate::s3::errors::{failed, not_read};
 use crate::s3::multipart::number_of;
+use crate::s3::normalize::original;
+use crate::s3::object_lock::shown_id;
 use crate::s3::put::{Described, check_key, put_sum, refuse_acl};
+use crate::s3::tags;
+use crate::s3::version::{Version, attribute, timestamp};
 use crate::state::hex;
-use crate::tags;
-use crate::version::{Version, attribute, timestamp};
+use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum, unsupported};
+use crate::transfer::upload::PUT_BYTES_MAX;
 
 /// The key of a customer that the source is sealed by.
 macro_rules! source_key {

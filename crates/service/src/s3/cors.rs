@@ -1,4 +1,4 @@
-//! The rules for pages of other sites, put, told and removed. What they do is in [`crate::cors`].
+//! The rules for pages of other sites, put, told and removed. What they do is in [`crate::http::cors`].
 
 use s3s::dto::{
     CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput, GetBucketCorsOutput, PutBucketCorsInput,
@@ -6,9 +6,9 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_noting};
-use crate::failures::{custom, not_readable};
 use crate::gateway::Gateway;
+use crate::http::cors::{RULES_BYTES_MAX, RULES_MAX, Rule, encode, parse_noting};
+use crate::s3::errors::{custom, not_readable};
 
 impl Gateway {
     pub(crate) fn get_cors(&self, request: S3Request<GetBucketCorsInput>) -> S3Result<S3Response<GetBucketCorsOutput>> {

@@ -8,15 +8,15 @@ use fulgurite_domain::{Attributes, Kind, VersionId};
 use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error, ObjectIdentifier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::Rights;
-use crate::between::original;
-use crate::caller::Caller;
-use crate::conditions::{ETags, failed as condition_failed};
-use crate::failures::{failed, not_acknowledged};
+use crate::auth::access::Rights;
+use crate::auth::caller::Caller;
 use crate::gateway::{Gateway, acknowledgement};
-use crate::names::{Held, object_name};
+use crate::s3::conditions::{ETags, failed as condition_failed};
+use crate::s3::errors::{failed, not_acknowledged};
+use crate::s3::key_locks::{Held, object_name};
+use crate::s3::normalize::original;
+use crate::s3::version::{Version, attribute, ms_of};
 use crate::state::{Bucket, Versioning, now_ms};
-use crate::version::{Version, attribute, ms_of};
 
 /// The most keys of one request.
 const KEYS_MAX: usize = 1_000;

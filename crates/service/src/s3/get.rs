@@ -15,18 +15,18 @@ use s3s::stream::{ByteStream, RemainingLength};
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
 
-use crate::between::{WantedExpires, original};
-use crate::caller::Caller;
-use crate::checksums::{Named, Sum, set_sum};
-use crate::conditions::{Conditions, ETags, range_holds};
-use crate::encryption::{customer_key, refuse_headers_of_writes, said};
-use crate::errors::{Status, more, written};
-use crate::failures::{catalogue_failed, custom, not_read, state_failed};
+use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::outgoing;
+use crate::s3::conditions::{Conditions, ETags, range_holds};
+use crate::s3::encryption::{customer_key, refuse_headers_of_writes, said};
+use crate::s3::errors::answers::{Status, more, written};
+use crate::s3::errors::{catalogue_failed, custom, not_read, state_failed};
+use crate::s3::normalize::{WantedExpires, original};
+use crate::s3::version::{Version, timestamp};
 use crate::state::{Restore, Retention, Versioning};
-use crate::version::{Version, timestamp};
+use crate::transfer::checksums::{Named, Sum, set_sum};
+use crate::transfer::download;
 
 /// Objects and parts up to this size are read in one go, on the thread that asks.
 const SMALL: u64 = 256 << 10;
@@ -276,7 +276,7 @@ impl Gateway {
         }
         // From here on it can be read to its end, whatever becomes of it.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
-        let mut rest = outgoing::stream(self, opened, range).boxed();
+        let mut rest = download::stream(self, opened, range).boxed();
         if !version.row.archived {
             return Ok(Sized::blob(rest, length));
         }

@@ -12,8 +12,8 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use crate::failures::custom;
 use crate::gateway::Gateway;
+use crate::s3::errors::custom;
 
 impl Gateway {
     /// S3 calls AES-256 with keys that the server keeps `AES256`; an archive in clear text has none of it.

@@ -10,14 +10,14 @@ use s3s::dto::{
 use s3s::xml::SerializeContent;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::errors::written;
-use crate::failures::{catalogue_failed, state_failed};
 use crate::gateway::Gateway;
-use crate::names::object_name;
+use crate::s3::errors::answers::written;
+use crate::s3::errors::{catalogue_failed, state_failed};
+use crate::s3::key_locks::object_name;
 use crate::s3::pages::{Entry, PASSED_MAX, Token, Wanted, behind_key, decode_token, encode_token};
+use crate::s3::tags::encode_text;
+use crate::s3::version::{Version, timestamp};
 use crate::state::Bucket;
-use crate::tags::encode_text;
-use crate::version::{Version, timestamp};
 
 /// The most entries of a page.
 const PAGE_MAX: usize = 1_000;

@@ -1,21 +1,31 @@
-//! The operations of S3, each in the module of its ground. What isn't here is answered with `NotImplemented`; docs/s3.md has the list.
+//! The operations of S3, one module per group. Operations that are missing here are answered with
+//! `NotImplemented`; docs/s3.md lists them.
 
 mod buckets;
+pub(crate) mod bulk_get;
 mod completion;
+pub(crate) mod conditions;
 pub(crate) mod copy;
 mod cors;
 mod delete;
+pub(crate) mod encryption;
+pub(crate) mod errors;
 pub(crate) mod get;
 mod given;
+pub(crate) mod key_locks;
 pub(crate) mod list;
-mod locks;
 mod multipart;
 mod multipart_lists;
+pub(crate) mod normalize;
+mod object_lock;
 pub(crate) mod pages;
+pub(crate) mod post_object;
 mod public_access;
 pub(crate) mod put;
 mod restore;
-pub(crate) mod retrieve;
+pub(crate) mod routes;
+pub(crate) mod tags;
+pub(crate) mod version;
 
 use std::sync::Arc;
 

@@ -9,21 +9,21 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
 
-use crate::address::url_of;
-use crate::between::{Seen, original};
-use crate::caller::Peer;
-use crate::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
-use crate::conditions::{ETags, may_replace};
-use crate::encryption::{asked, customer_key, said};
-use crate::errors::Late;
-use crate::failures::{failed, no_such_bucket, state_failed};
+use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
+use crate::http::addressing::url_of;
 use crate::memory::Holder;
-use crate::receive::length_of;
 use crate::s3::completion::{NamedSums, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
+use crate::s3::conditions::{ETags, may_replace};
+use crate::s3::encryption::{asked, customer_key, said};
+use crate::s3::errors::answers::Late;
+use crate::s3::errors::{failed, no_such_bucket, state_failed};
+use crate::s3::normalize::{Seen, original};
 use crate::s3::put::{Described, RESERVED_BYTES, Stored, check_key, put_sum, refuse_acl};
+use crate::s3::version::{attribute, encode_sizes};
 use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
-use crate::version::{attribute, encode_sizes};
+use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
+use crate::transfer::upload::length_of;
 
 /// The most parts.
 const PARTS_MAX: u32 = 10_000;
@@ -39,7 +39,7 @@ impl Gateway {
         &self,
         request: S3Request<CreateMultipartUploadInput>,
     ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
-        let account = request.extensions.get::<crate::caller::Caller>().and_then(|caller| caller.account.clone());
+        let account = request.extensions.get::<crate::auth::caller::Caller>().and_then(|caller| caller.account.clone());
         let original = original(&request.headers, &request.extensions);
         let input = request.input;
         check_key(&input.key)?;
@@ -142,7 +142,7 @@ impl Gateway {
         &self,
         upload: &MultipartUpload,
         number: u32,
-        writer: crate::parts::PartWriter,
+        writer: crate::transfer::parts::PartWriter,
         summed: Summed,
     ) -> S3Result<Part> {
         let stored =

@@ -6,12 +6,12 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::checksums::{Algorithm, Named, set_sum};
-use crate::failures::state_failed;
 use crate::gateway::Gateway;
+use crate::s3::errors::state_failed;
 use crate::s3::list::Encoding;
+use crate::s3::version::{attribute, timestamp};
 use crate::state::{Bucket, MultipartUpload, Part, hex};
-use crate::version::{attribute, timestamp};
+use crate::transfer::checksums::{Algorithm, Named, set_sum};
 
 impl Gateway {
     pub(crate) fn list_parts(&self, request: S3Request<ListPartsInput>) -> S3Result<S3Response<ListPartsOutput>> {

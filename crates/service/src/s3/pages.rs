@@ -6,9 +6,9 @@ use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_domain::VersionId;
 use s3s::S3Result;
 
-use crate::failures::catalogue_failed;
 use crate::gateway::Gateway;
-use crate::names::{key_of, object_name, unreadable_start};
+use crate::s3::errors::catalogue_failed;
+use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 
 /// Rows asked of the catalogue at once where many of them may be drawn together.
 const ROWS: usize = 64;

@@ -6,8 +6,8 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result};
 
-use crate::failures::custom;
 use crate::gateway::Gateway;
+use crate::s3::errors::custom;
 use crate::state::PublicAccess;
 
 impl Gateway {

@@ -9,17 +9,17 @@ use http::{HeaderValue, header};
 use s3s::dto::{ETag, Metadata, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput, StorageClass, Timestamp};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::between::original;
-use crate::checksums::{Algorithm, Claims, Sum, Trailing};
-use crate::conditions::{ETags, may_replace};
-use crate::encryption::asked;
-use crate::failures::{catalogue_failed, failed, not_acknowledged, not_readable};
 use crate::gateway::{Gateway, acknowledgement};
-use crate::names::object_name;
-use crate::receive::{UpTo, length_of};
+use crate::s3::conditions::{ETags, may_replace};
+use crate::s3::encryption::asked;
+use crate::s3::errors::{catalogue_failed, failed, not_acknowledged, not_readable};
+use crate::s3::key_locks::object_name;
+use crate::s3::normalize::original;
+use crate::s3::tags;
+use crate::s3::version::{attribute, ms_of};
 use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
-use crate::tags;
-use crate::version::{attribute, ms_of};
+use crate::transfer::checksums::{Algorithm, Claims, Sum, Trailing};
+use crate::transfer::upload::{UpTo, length_of};
 
 /// The most user metadata of an object: names and values.
 const METADATA_BYTES_MAX: usize = 2 << 10;

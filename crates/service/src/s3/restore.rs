@@ -7,11 +7,11 @@ use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::errors::Status;
-use crate::failures::{busy, state_failed};
 use crate::gateway::Gateway;
+use crate::s3::errors::answers::Status;
+use crate::s3::errors::{busy, state_failed};
+use crate::s3::version::Version;
 use crate::state::{Begun, Restore, now_ms};
-use crate::version::Version;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -102,7 +102,7 @@ impl Gateway {
             }
         };
         self.turn.lock().expect("no panic holds this lock").clone_from(&restore.account);
-        let name = crate::names::object_name(&restore.bucket, &restore.key);
+        let name = crate::s3::key_locks::object_name(&restore.bucket, &restore.key);
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,
             Err(error) => {

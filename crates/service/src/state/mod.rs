@@ -8,8 +8,8 @@
 //! engine's data version tells, and is asked at most once a second.
 
 mod accounts;
+mod backup;
 mod buckets;
-mod copy;
 mod file;
 mod quotas;
 mod recovery;
@@ -31,9 +31,9 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::{Connection, ErrorCode};
 
 pub use accounts::{Account, AccountKey, NewKey};
+pub(crate) use backup::copy_name;
+pub use backup::{COPY_NAME, CopyError, Counts};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
-pub(crate) use copy::copy_name;
-pub use copy::{COPY_NAME, CopyError, Counts};
 pub use quotas::{Begun, OwnQuota, Quota};
 pub(crate) use recovery::copies;
 pub use recovery::{Found, Recovered, begin_without_copy, find, recover};

@@ -9,7 +9,7 @@ use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::object::{ObjectReader, ReadError};
 use rusqlite::Connection;
 
-use super::copy::{Counts, Reader, copy_name};
+use super::backup::{Counts, Reader, copy_name};
 use super::{FILE, StateError, file};
 
 /// What there is of a service's state before it is opened.

@@ -1,0 +1,438 @@
+//! Who may do what: signatures belong to accounts, buckets to those that made them, and policies let others in.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{HeaderMap, HeaderValue};
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::dto::{PostObjectInput, PutObjectTaggingInput, Tag};
+use s3s::path::S3Path;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
+
+use crate::auth::caller::{Caller, Peer, Signed, origin};
+use crate::auth::policy::{Answer, Facts, Policy, Question, parameter};
+use crate::gateway::Gateway;
+use crate::s3::errors::{no_such_bucket, state_failed};
+use crate::s3::tags;
+use crate::state::{Bucket, State, now_ms};
+
+/// Whose the bucket of a request is, as far as the client knows.
+pub(crate) const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
+/// Whose the bucket is that is copied from.
+pub(crate) const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
+/// Headers of an answer that a reader may choose.
+const OVERRIDES: [&str; 6] = [
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+];
+
+/// Finds the secrets that requests are signed with.
+#[derive(Clone)]
+pub(crate) struct Signatures(pub(crate) Arc<State>);
+
+#[async_trait]
+impl S3Auth for Signatures {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        match self.0.key(access_key).map_err(state_failed)? {
+            Some(key) => Ok(SecretKey::from(key.secret.as_str())),
+            None => Err(s3_error!(InvalidAccessKeyId, "The AWS Access Key Id you provided does not exist in our records.")),
+        }
+    }
+}
+
+/// Decides before an operation is read.
+#[derive(Clone)]
+pub(crate) struct Gate(pub(crate) Arc<Gateway>);
+
+#[async_trait]
+impl S3Access for Gate {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let state = &self.0.state;
+        let signed = context.extensions_mut().get::<Signed>().cloned();
+        let key = match signed {
+            Some(Signed(key)) => key,
+            None => context.credentials().map(|credentials| credentials.access_key.clone()),
+        };
+        let account = match key {
+            Some(key) => Some(state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
+            None => None,
+        };
+        let peer = context.extensions_mut().get::<Peer>().copied();
+        let caller = Caller { account, origin: origin(peer, context.headers()) };
+        let operation = context.s3_op().name();
+        let (bucket, key) = match context.s3_path() {
+            S3Path::Root => (None, None),
+            S3Path::Bucket { bucket } => (Some(bucket.clone()), None),
+            S3Path::Object { bucket, key } => (Some(bucket.clone()), Some(key.clone())),
+        };
+        match (&bucket, operation) {
+            // Whoever has an account may list and make buckets; that there is one of another's, the operation itself says.
+            (None, _) | (_, "CreateBucket") => {
+                if caller.account.is_none() {
+                    return Err(s3_error!(AccessDenied));
+                }
+            }
+            (Some(name), _) => {
+                let found = state.bucket(name).map_err(state_failed)?;
+                match found {
+                    Some(bucket) => {
+                        check_owner(state, &bucket, context.headers(), EXPECTED_OWNER)?;
+                        // Of these, the keys are not known yet; they are asked for one by one.
+                        if operation != "DeleteObjects" {
+                            self.check_policy(&bucket, &caller, key.as_deref(), context)?;
+                        }
+                    }
+                    // Strangers are not told what there is.
+                    None if caller.account.is_none() => return Err(s3_error!(AccessDenied)),
+                    None => return Err(no_such_bucket()),
+                }
+            }
+        }
+        if matches!(operation, "GetObject" | "HeadObject") {
+            check_overrides(context.uri().query(), caller.account.is_none())?;
+        }
+        if takes_grants(operation) && context.headers().keys().any(|name| name.as_str().starts_with("x-amz-grant-")) {
+            return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
+        }
+        context.extensions_mut().insert(caller);
+        Ok(())
+    }
+
+    /// Forms are taken before the framework, which reads them otherwise; what gets past is none.
+    async fn post_object(&self, _: &mut S3Request<PostObjectInput>) -> S3Result<()> {
+        Err(s3_error!(MethodNotAllowed))
+    }
+
+    /// The tags stand in the body.
+    async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
+        let input = &request.input;
+        let bucket = self.0.bucket(&input.bucket)?;
+        let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
+        let rights = Rights::new(&self.0, &bucket, &caller);
+        if !rights.asks_new_tags() {
+            return Ok(());
+        }
+        let facts = Facts {
+            headers: Some(&request.headers),
+            version_id: input.version_id.as_deref(),
+            new_tags: &input.tagging.tag_set,
+            ..Facts::of(&caller.origin, now_ms())
+        };
+        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), facts)
+    }
+}
+
+impl Gate {
+    /// Whether a request may do what stands in its first line and headers.
+    fn check_policy(&self, bucket: &Bucket, caller: &Caller, key: Option<&str>, context: &S3AccessContext<'_>) -> S3Result<()> {
+        let (operation, headers, query) = (context.s3_op().name(), context.headers(), context.uri().query());
+        let rights = Rights::new(&self.0, bucket, caller);
+        // It is asked when its body is known.
+        if operation == "PutObjectTagging" && rights.asks_new_tags() {
+            return Ok(());
+        }
+        let version_id = parameter(query, "versionId");
+        let new_tags = if rights.asks_new_tags() { new_tags(operation, headers) } else { Vec::new() };
+        let facts = Facts {
+            query,
+            headers: Some(headers),
+            version_id: version_id.as_deref(),
+            goes_on: matches!(operation, "UploadPart" | "UploadPartCopy" | "CompleteMultipartUpload"),
+            new_tags: &new_tags,
+            ..Facts::of(&caller.origin, now_ms())
+        };
+        let further = further_actions(operation, version_id.is_some(), headers);
+        std::iter::once(action_of(operation, version_id.is_some())).chain(further).try_for_each(|action| rights.ask(action, key, facts))
+    }
+}
+
+/// Whether the headers that a reader wants in the answer can be ones. A stranger gets none: what he reads can't be made to look like something else.
+fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
+    for pair in query.unwrap_or_default().split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let Some(name) = tags::decode(name).filter(|name| OVERRIDES.contains(&name.as_str())) else { continue };
+        if is_anonymous {
+            return Err(s3_error!(InvalidRequest, "Request specific response headers cannot be used for anonymous GET requests."));
+        }
+        if tags::decode(value).is_none_or(|value| HeaderValue::from_str(&value).is_err()) {
+            return Err(s3_error!(InvalidArgument, "The value of {name} can't be that of a header."));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a bucket is of who the client says it is, in this header.
+pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap, header: &str) -> S3Result<()> {
+    let Some(expected) = headers.get(header) else { return Ok(()) };
+    let owner = state.account(&bucket.owner).map_err(state_failed)?;
+    let is_owner = owner.is_some_and(|owner| expected == owner.id.as_str() || expected == owner.name.as_str());
+    if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
+}
+
+/// Tags that an object gets by a header. A copy that keeps its tags passes them over.
+fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if operation == "CopyObject" && text("x-amz-tagging-directive") != Some("REPLACE") {
+        return Vec::new();
+    }
+    text("x-amz-tagging").and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default()
+}
+
+/// What else an operation does than what it is called by: each is a right of its own.
+fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
+    let makes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
+    let says = |names: &[&str]| makes && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
+    let attributes = if of_version { "s3:GetObjectVersionAttributes" } else { "s3:GetObjectAttributes" };
+    let further = [
+        (operation == "GetObjectAttributes", attributes),
+        (says(&["x-amz-tagging"]), "s3:PutObjectTagging"),
+        (says(&["x-amz-object-lock-mode", "x-amz-object-lock-retain-until-date"]), "s3:PutObjectRetention"),
+        (says(&["x-amz-object-lock-legal-hold"]), "s3:PutObjectLegalHold"),
+    ];
+    further.into_iter().filter_map(|(does, action)| does.then_some(action))
+}
+
+/// Whether an operation would give rights away by `x-amz-grant-*`.
+fn takes_grants(operation: &str) -> bool {
+    matches!(operation, "CreateBucket" | "PutBucketAcl" | "PutObjectAcl" | "PutObject" | "CopyObject" | "CreateMultipartUpload")
+}
+
+/// What somebody may do in a bucket, with its policy read once for many questions.
+pub(crate) struct Rights<'a> {
+    gateway: &'a Gateway,
+    bucket: &'a Bucket,
+    caller: &'a Caller,
+    policy: Stored,
+}
+
+/// The policy that a bucket has.
+enum Stored {
+    None,
+    Read(Policy),
+    /// It may deny anything to anybody, so it denies everything to everybody.
+    Unreadable,
+}
+
+impl Stored {
+    fn policy(&self) -> Option<&Policy> {
+        if let Self::Read(policy) = self { Some(policy) } else { None }
+    }
+}
+
+impl<'a> Rights<'a> {
+    pub(crate) fn new(gateway: &'a Gateway, bucket: &'a Bucket, caller: &'a Caller) -> Self {
+        let policy = match bucket.policy.as_deref().map(Policy::parse) {
+            None => Stored::None,
+            Some(Ok(policy)) => Stored::Read(policy),
+            // It was checked when it was put: the file was damaged, or another version of the program understood more.
+            Some(Err(why)) => {
+                gateway.state.note_unreadable(&bucket.name, "policy", &why);
+                Stored::Unreadable
+            }
+        };
+        Self { gateway, bucket, caller, policy }
+    }
+
+    /// Whether an answer may depend on the tags that an object gets.
+    fn asks_new_tags(&self) -> bool {
+        self.policy.policy().is_some_and(Policy::asks_new_tags)
+    }
+
+    /// Whether something is allowed that a request does elsewhere than in its first line, or with another key.
+    pub(crate) fn may(&self, action: &str, key: Option<&str>, version_id: Option<&str>) -> S3Result<()> {
+        self.ask(action, key, Facts { version_id, ..Facts::of(&self.caller.origin, now_ms()) })
+    }
+
+    fn ask(&self, action: &str, key: Option<&str>, facts: Facts<'_>) -> S3Result<()> {
+        let (bucket, account) = (self.bucket, self.caller.account.as_deref());
+        let answer = match &self.policy {
+            Stored::None => Answer::Silent,
+            Stored::Unreadable => Answer::Denied,
+            Stored::Read(policy) => {
+                let tags = match key {
+                    Some(key) if policy.asks_tags(action) => self.gateway.tags_at(&bucket.name, key, facts.version_id)?,
+                    _ => Vec::new(),
+                };
+                let facts = Facts { tags: &tags, ..facts };
+                policy.answer(&Question { account, action, bucket: &bucket.name, key, facts })
+            }
+        };
+        let owns = account.is_some_and(|account| account.admin || account.name == bucket.owner);
+        let is_restricted = !owns && bucket.public_access.is_some_and(|access| access.restrict_buckets);
+        if is_restricted && self.policy.policy().is_some_and(Policy::is_public) {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
+        // An owner can always mend a policy that shuts everybody out, or that can't be read.
+        let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
+        match answer {
+            Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
+            Answer::Silent if !owns => Err(s3_error!(AccessDenied, "Access Denied")),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    pub(crate) fn hidden(&self, error: S3Error) -> S3Error {
+        if !matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion) {
+            return error;
+        }
+        self.may("s3:ListBucket", None, None).err().unwrap_or(error)
+    }
+}
+
+impl Gateway {
+    /// Tags of a version, or of the newest; none where there is none.
+    fn tags_at(&self, bucket: &str, key: &str, version_id: Option<&str>) -> S3Result<Vec<Tag>> {
+        let found = match version_id {
+            None => self.newest(bucket, key)?,
+            Some(id) => match self.by_id(bucket, key, id) {
+                // It names none; the operation says so, to whom it may.
+                Err(error) if matches!(error.code(), S3ErrorCode::InvalidArgument) => None,
+                found => found?,
+            },
+        };
+        found.map_or(Ok(Vec::new()), |version| self.tags_of(&version))
+    }
+
+    /// Whether who made a request may do something else than stands in its first line, or with another key.
+    pub(crate) fn may(
+        &self,
+        bucket: &Bucket,
+        caller: Option<&Caller>,
+        action: &str,
+        key: Option<&str>,
+        version_id: Option<&str>,
+    ) -> S3Result<()> {
+        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).may(action, key, version_id)
+    }
+
+    /// Whether a copy may put the tags that go along with it.
+    pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
+        let nobody = Caller::default();
+        let caller = caller.unwrap_or(&nobody);
+        let facts = Facts { headers: Some(headers), ..Facts::of(&caller.origin, now_ms()) };
+        Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), facts)
+    }
+
+    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
+        Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hidden(error)
+    }
+
+    /// Whether a caller may read an object that it copies from.
+    pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, version_id: Option<&str>) -> S3Result<()> {
+        let action = if version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
+        self.may(bucket, caller, action, Some(key), version_id)
+    }
+}
+
+/// The action of a policy that an operation is.
+fn action_of(operation: &str, of_version: bool) -> &'static str {
+    match operation {
+        "GetObject" | "HeadObject" | "GetObjectAttributes" | "SelectObjectContent" if of_version => "s3:GetObjectVersion",
+        "GetObject" | "HeadObject" | "GetObjectAttributes" | "SelectObjectContent" => "s3:GetObject",
+        "PutObject"
+        | "PostObject"
+        | "CopyObject"
+        | "CreateMultipartUpload"
+        | "UploadPart"
+        | "UploadPartCopy"
+        | "CompleteMultipartUpload" => "s3:PutObject",
+        "AbortMultipartUpload" => "s3:AbortMultipartUpload",
+        "ListParts" => "s3:ListMultipartUploadParts",
+        "ListMultipartUploads" => "s3:ListBucketMultipartUploads",
+        "DeleteObject" if of_version => "s3:DeleteObjectVersion",
+        "DeleteObject" | "DeleteObjects" => "s3:DeleteObject",
+        "ListObjects" | "ListObjectsV2" | "HeadBucket" => "s3:ListBucket",
+        "ListObjectVersions" => "s3:ListBucketVersions",
+        "GetBucketLocation" => "s3:GetBucketLocation",
+        "GetObjectTagging" if of_version => "s3:GetObjectVersionTagging",
+        "GetObjectTagging" => "s3:GetObjectTagging",
+        "PutObjectTagging" if of_version => "s3:PutObjectVersionTagging",
+        "PutObjectTagging" => "s3:PutObjectTagging",
+        "DeleteObjectTagging" if of_version => "s3:DeleteObjectVersionTagging",
+        "DeleteObjectTagging" => "s3:DeleteObjectTagging",
+        "GetObjectAcl" if of_version => "s3:GetObjectVersionAcl",
+        "GetObjectAcl" => "s3:GetObjectAcl",
+        "PutObjectAcl" if of_version => "s3:PutObjectVersionAcl",
+        "PutObjectAcl" => "s3:PutObjectAcl",
+        "GetObjectRetention" => "s3:GetObjectRetention",
+        "PutObjectRetention" => "s3:PutObjectRetention",
+        "GetObjectLegalHold" => "s3:GetObjectLegalHold",
+        "PutObjectLegalHold" => "s3:PutObjectLegalHold",
+        "RestoreObject" => "s3:RestoreObject",
+        "GetBucketPolicyStatus" => "s3:GetBucketPolicyStatus",
+        "GetBucketPolicy" => "s3:GetBucketPolicy",
+        "PutBucketPolicy" => "s3:PutBucketPolicy",
+        "DeleteBucketPolicy" => "s3:DeleteBucketPolicy",
+        "GetBucketVersioning" => "s3:GetBucketVersioning",
+        "PutBucketVersioning" => "s3:PutBucketVersioning",
+        "GetBucketTagging" => "s3:GetBucketTagging",
+        "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
+        "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
+        "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
+        "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetBucketCors" => "s3:GetBucketCORS",
+        "PutBucketCors" | "DeleteBucketCors" => "s3:PutBucketCORS",
+        "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
+        "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        "GetBucketLogging" => "s3:GetBucketLogging",
+        "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
+        "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
+        "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "GetBucketReplication" => "s3:GetReplicationConfiguration",
+        "GetBucketWebsite" => "s3:GetBucketWebsite",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" | "DeleteBucketOwnershipControls" => "s3:PutBucketOwnershipControls",
+        "GetBucketAcl" => "s3:GetBucketAcl",
+        "PutBucketAcl" => "s3:PutBucketAcl",
+        "DeleteBucket" => "s3:DeleteBucket",
+        // Whatever else there is, only the owner may, or whom a policy lets do everything.
+        _ => "s3:Other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn a_policy_that_can_not_be_read_denies_everything_but_mending_it() {
+        let sample = Sample::new();
+        let gateway = &sample.gateway;
+        gateway.state.add_account("bob", false).expect("an account");
+        let caller = |name: &str| Caller { account: gateway.state.account(name).expect("looked up"), ..Caller::default() };
+        let (owner, other, stranger) = (caller("ada"), caller("bob"), Caller::default());
+        let all =
+            r#"{"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::photos/*", "Unless": 1}}"#;
+        for unreadable in [all, "", "{"] {
+            gateway.state.change_bucket("photos", |bucket| bucket.policy = Some(unreadable.to_owned())).expect("changed");
+            let bucket = sample.bucket();
+            let may =
+                |caller: &Caller, action: &str, key: Option<&str>| Rights::new(gateway, &bucket, caller).may(action, key, None).is_ok();
+            for caller in [&owner, &other, &stranger] {
+                for (action, key) in
+                    [("s3:GetObject", Some("k")), ("s3:PutObject", Some("k")), ("s3:ListBucket", None), ("s3:DeleteBucket", None)]
+                {
+                    assert!(!may(caller, action, key), "{unreadable:?}: {action} is allowed");
+                }
+            }
+            for action in ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"] {
+                assert!(may(&owner, action, None), "{unreadable:?}: the owner can't mend it by {action}");
+                assert!(!may(&other, action, None) && !may(&stranger, action, None));
+            }
+            assert_eq!(gateway.state.unreadable(), 1, "it is noted once");
+        }
+        gateway.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
+        assert!(Rights::new(gateway, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());
+        assert_eq!(gateway.state.unreadable(), 0);
+    }
+}

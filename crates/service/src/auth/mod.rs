@@ -1,0 +1,7 @@
+//! Who sent a request and what it may do: signatures, accounts, bucket policies.
+
+pub(crate) mod access;
+pub(crate) mod caller;
+pub(crate) mod policy;
+pub(crate) mod signatures;
+pub(crate) mod unsigned;

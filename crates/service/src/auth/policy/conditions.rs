@@ -1,0 +1,248 @@
+//! Conditions of statements. Each is an operator on a key; what AWS has beyond those that are here is not understood, and refused.
+//!
+//! ```text
+//! "Condition": { operator: { key: value or values } }
+//!     operator   what the key's value has to be: one of the values, or none of them (Not)
+//!     ...IfExists  holds too where the request says nothing of the key
+//!     Null       whether the request says nothing of it
+//! ```
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use s3s::dto::{CopySource, Timestamp, TimestampFormat};
+
+use super::facts::{Facts, listed, parameter, tag};
+use super::patterns::{Network, like};
+use crate::s3::version::ms_of;
+
+/// A condition that was understood.
+#[derive(Debug)]
+pub(super) struct Condition {
+    key: Key,
+    test: Test,
+    /// Whether none of the values may fit, instead of one.
+    negated: bool,
+    /// Whether it holds where the request says nothing of the key.
+    if_exists: bool,
+}
+
+/// What is asked about.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    SourceIp,
+    SecureTransport,
+    Referer,
+    UserAgent,
+    CurrentTime,
+    EpochTime,
+    VersionId,
+    /// A parameter of lists.
+    Parameter(&'static str),
+    /// A header of this request alone.
+    Header(&'static str),
+    /// A header that says something of the object that is made.
+    ObjectHeader(&'static str),
+    CopySource,
+    ExistingTag(String),
+    NewTag(String),
+}
+
+/// What its value has to be.
+#[derive(Debug)]
+enum Test {
+    Absent(bool),
+    Text { values: Vec<String>, fits: fn(&str, &str) -> bool },
+    Truth(Vec<bool>),
+    Number { values: Vec<f64>, fits: fn(f64, f64) -> bool },
+    Date { values: Vec<i64>, fits: fn(i64, i64) -> bool },
+    Address(Vec<Network>),
+}
+
+/// Headers by the names of their keys. The grants are refused wherever they stand, but policies that deny them are understood.
+const OBJECT_HEADERS: [&str; 12] = [
+    "x-amz-acl",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+    "x-amz-metadata-directive",
+    "x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+];
+
+impl Key {
+    /// As with AWS, letters of keys may be large or small, but not those of tags.
+    fn parse(text: &str) -> Option<Self> {
+        if let Some((kind, name)) = text.split_once('/') {
+            return match kind.to_ascii_lowercase().as_str() {
+                "s3:existingobjecttag" if !name.is_empty() => Some(Self::ExistingTag(name.to_owned())),
+                "s3:requestobjecttag" if !name.is_empty() => Some(Self::NewTag(name.to_owned())),
+                _ => None,
+            };
+        }
+        let name = text.to_ascii_lowercase();
+        if let Some(header) = name.strip_prefix("s3:").and_then(|name| OBJECT_HEADERS.into_iter().find(|header| *header == name)) {
+            return Some(Self::ObjectHeader(header));
+        }
+        Some(match name.as_str() {
+            "aws:sourceip" => Self::SourceIp,
+            "aws:securetransport" => Self::SecureTransport,
+            "aws:referer" => Self::Referer,
+            "aws:useragent" => Self::UserAgent,
+            "aws:currenttime" => Self::CurrentTime,
+            "aws:epochtime" => Self::EpochTime,
+            "s3:versionid" => Self::VersionId,
+            "s3:prefix" => Self::Parameter("prefix"),
+            "s3:delimiter" => Self::Parameter("delimiter"),
+            "s3:max-keys" => Self::Parameter("max-keys"),
+            "s3:if-match" => Self::Header("if-match"),
+            "s3:if-none-match" => Self::Header("if-none-match"),
+            "s3:x-amz-content-sha256" => Self::Header("x-amz-content-sha256"),
+            "s3:x-amz-copy-source" => Self::CopySource,
+            _ => return None,
+        })
+    }
+
+    /// What a request says of it.
+    fn value<'a>(&self, facts: &Facts<'a>) -> Option<Cow<'a, str>> {
+        let header = |name: &str| listed(facts.headers?, name).map(Cow::Owned);
+        match self {
+            Self::SourceIp => facts.origin.peer.map(|peer| peer.to_canonical().to_string().into()),
+            Self::SecureTransport => Some(if facts.origin.is_tls { "true" } else { "false" }.into()),
+            Self::Referer => facts.origin.referer(),
+            Self::UserAgent => facts.origin.user_agent(),
+            Self::CurrentTime | Self::EpochTime => Some((facts.now_ms / 1_000).to_string().into()),
+            Self::VersionId => facts.version_id.map(Cow::Borrowed),
+            Self::Parameter(name) => parameter(facts.query, name).map(Cow::Owned),
+            Self::Header(name) | Self::ObjectHeader(name) => header(name),
+            // As `bucket/key`, however the client has written it. What can't be read is refused by the copy.
+            Self::CopySource => {
+                let source: Cow<'_, str> = header("x-amz-copy-source")?;
+                match CopySource::parse(&source) {
+                    Ok(CopySource::Bucket { bucket, key, .. }) => Some(format!("{bucket}/{key}").into()),
+                    _ => Some(source.into_owned().into()),
+                }
+            }
+            Self::ExistingTag(name) => tag(facts.tags, name).map(Cow::Owned),
+            Self::NewTag(name) => tag(facts.new_tags, name).map(Cow::Owned),
+        }
+    }
+
+    /// Whether it is said when an upload in parts is begun, and not with its parts.
+    fn is_of_beginning(&self) -> bool {
+        matches!(self, Self::ObjectHeader(_) | Self::NewTag(_))
+    }
+}
+
+impl Condition {
+    /// A condition; none if it isn't understood.
+    pub(super) fn parse(operator: &str, key: &str, values: &[&str]) -> Option<Self> {
+        let key = Key::parse(key)?;
+        let (name, if_exists) = operator.strip_suffix("IfExists").map_or((operator, false), |name| (name, true));
+        let negated = name.contains("Not");
+        let number = |fits| Some(Test::Number { values: all(values, |value| value.parse().ok())?, fits });
+        let date = |fits| Some(Test::Date { values: all(values, date_ms)?, fits });
+        // A source may be written with a slash in front.
+        let plain =
+            |value: &str| if key == Key::CopySource { value.strip_prefix('/').unwrap_or(value).to_owned() } else { value.to_owned() };
+        let text = |fits| Some(Test::Text { values: all(values, |value| Some(plain(value)))?, fits });
+        let test = match (name, &key) {
+            ("Null", _) if if_exists => None,
+            ("Null", _) => match values {
+                [one] => truth(one).map(Test::Absent),
+                _ => None,
+            },
+            ("IpAddress" | "NotIpAddress", Key::SourceIp) => all(values, Network::parse).map(Test::Address),
+            // Text is no way to compare addresses and times.
+            (_, Key::SourceIp) => None,
+            ("DateEquals" | "DateNotEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own == wanted),
+            ("DateLessThan", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own < wanted),
+            ("DateLessThanEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own <= wanted),
+            ("DateGreaterThan", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own > wanted),
+            ("DateGreaterThanEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own >= wanted),
+            (_, Key::CurrentTime) => None,
+            ("NumericEquals" | "NumericNotEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own == wanted),
+            ("NumericLessThan", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own < wanted),
+            ("NumericLessThanEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own <= wanted),
+            ("NumericGreaterThan", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own > wanted),
+            ("NumericGreaterThanEquals", Key::EpochTime | Key::Parameter("max-keys")) => number(|own, wanted| own >= wanted),
+            (_, Key::EpochTime) => None,
+            ("Bool", Key::SecureTransport) => all(values, truth).map(Test::Truth),
+            ("StringEquals" | "StringNotEquals", _) => text(|own, wanted| own == wanted),
+            ("StringEqualsIgnoreCase" | "StringNotEqualsIgnoreCase", _) => text(|own, wanted| own.to_lowercase() == wanted.to_lowercase()),
+            ("StringLike" | "StringNotLike", _) => text(|own, wanted| like(wanted, own)),
+            _ => None,
+        }?;
+        Some(Self { key, test, negated, if_exists })
+    }
+
+    /// Whether it asks about tags that objects have.
+    pub(super) fn asks_tags(&self) -> bool {
+        matches!(self.key, Key::ExistingTag(_))
+    }
+
+    /// Whether it asks about tags that objects get.
+    pub(super) fn asks_new_tags(&self) -> bool {
+        matches!(self.key, Key::NewTag(_))
+    }
+
+    /// Whether it keeps a statement for everybody from letting in everybody, as AWS counts it: by a network that is not too large.
+    pub(super) fn is_narrow(&self) -> bool {
+        let Test::Address(networks) = &self.test else { return false };
+        !self.negated && !self.if_exists && networks.iter().all(|network| !network.is_broad())
+    }
+
+    /// Whether it holds, in a statement that allows or in one that denies.
+    pub(super) fn holds(&self, facts: &Facts<'_>, allows: bool) -> bool {
+        if facts.goes_on && self.key.is_of_beginning() {
+            return allows;
+        }
+        let value = self.key.value(facts);
+        if let Test::Absent(wanted) = self.test {
+            return value.is_none() == wanted;
+        }
+        match value {
+            // What a request doesn't say is equal to nothing.
+            None => self.if_exists || self.negated,
+            Some(value) => self.test.fits(&value) != self.negated,
+        }
+    }
+}
+
+impl Test {
+    fn fits(&self, value: &str) -> bool {
+        match self {
+            Self::Absent(_) => false,
+            Self::Text { values, fits } => values.iter().any(|wanted| fits(value, wanted)),
+            Self::Truth(values) => truth(value).is_some_and(|value| values.contains(&value)),
+            Self::Number { values, fits } => value.parse().is_ok_and(|number: f64| values.iter().any(|wanted| fits(number, *wanted))),
+            Self::Date { values, fits } => date_ms(value).is_some_and(|date| values.iter().any(|wanted| fits(date, *wanted))),
+            Self::Address(networks) => value.parse().is_ok_and(|peer: IpAddr| networks.iter().any(|network| network.holds(peer))),
+        }
+    }
+}
+
+fn all<'a, T>(values: &[&'a str], read: impl Fn(&'a str) -> Option<T>) -> Option<Vec<T>> {
+    if values.is_empty() {
+        return None;
+    }
+    values.iter().map(|value| read(value)).collect()
+}
+
+fn truth(text: &str) -> Option<bool> {
+    [true, false].into_iter().find(|truth| text.eq_ignore_ascii_case(if *truth { "true" } else { "false" }))
+}
+
+/// A time of ISO 8601, a day, or seconds since 1970, in milliseconds.
+fn date_ms(text: &str) -> Option<i64> {
+    if let Ok(seconds) = text.parse::<i64>() {
+        return seconds.checked_mul(1_000);
+    }
+    let text = if text.len() == "2026-01-01".len() { format!("{text}T00:00:00Z") } else { text.to_owned() };
+    Timestamp::parse(TimestampFormat::DateTime, &text).ok().map(|time| ms_of(&time))
+}

@@ -1,0 +1,325 @@
+//! Bodies of unsigned requests. The framework checks a digest, and takes chunks apart, only where it
+//! checks a signature. Without one it would store a body that isn't what its digest says, and chunks
+//! with their framing.
+//!
+//! ```text
+//! socket -> Watched -> Unsigned: chunks, trailers, digest -> the framework
+//! ```
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use aws_lc_rs::digest::{self, SHA256};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use s3s::{Body, S3Error, S3Result, StdError, s3_error};
+
+use crate::auth::signatures::{DECODED_LENGTH, PAYLOAD, UNSIGNED_CHUNKS};
+use crate::s3::errors::custom;
+use crate::state::hex;
+
+/// The longest line with the size of a chunk.
+const SIZE_BYTES_MAX: usize = 18;
+/// The most that may come behind the last chunk.
+const TRAILERS_BYTES_MAX: usize = 4 << 10;
+
+/// In a request: headers that came behind its content, once all of it was read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trailers(Arc<Mutex<HeaderMap>>);
+
+impl Trailers {
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        let headers = self.0.lock().expect("no panic holds this lock");
+        headers.get(name)?.to_str().ok().map(str::to_owned)
+    }
+}
+
+/// The body of an unsigned request as the operations should see it.
+///
+/// # Errors
+/// What the headers say of the body and can't be.
+pub(crate) fn body<B>(head: &mut Parts, body: B) -> S3Result<Body>
+where
+    B: HttpBody<Data = Bytes, Error = StdError> + Unpin + Send + Sync + 'static,
+{
+    if !matches!(head.method, Method::PUT | Method::POST) {
+        return Ok(Body::http_body(body));
+    }
+    let payload = head.headers.get(PAYLOAD).and_then(|value| value.to_str().ok());
+    let digest = payload.filter(|payload| payload.len() == 64).map(|expected| (digest::Context::new(&SHA256), expected.to_owned()));
+    // SDKs without credentials announce chunks by their encoding alone.
+    let is_chunked = payload == Some(UNSIGNED_CHUNKS) || (head.headers.contains_key(DECODED_LENGTH) && is_encoded(&head.headers));
+    if !is_chunked && digest.is_none() {
+        return Ok(Body::http_body(body));
+    }
+    let mut chunks = None;
+    if is_chunked {
+        let length: Option<u64> = head.headers.get(DECODED_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let length = length.ok_or_else(|| {
+            s3_error!(MissingContentLength, "Content in chunks needs its length in the header x-amz-decoded-content-length.")
+        })?;
+        head.headers.insert(header::CONTENT_LENGTH, length.into());
+        let trailers = Trailers::default();
+        head.extensions.insert(trailers.clone());
+        chunks = Some(Chunks { at: At::Size(Vec::new()), trailers });
+    }
+    Ok(Body::http_body(Unsigned { body, digest, chunks, waiting: VecDeque::new() }))
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|encoding| encoding.trim().eq_ignore_ascii_case("aws-chunked"))
+}
+
+/// A body that is checked on its way.
+struct Unsigned<B> {
+    body: B,
+    /// What the SHA-256 is so far, and has to be.
+    digest: Option<(digest::Context, String)>,
+    /// Where the content comes in chunks.
+    chunks: Option<Chunks>,
+    /// Content that has come and goes on next.
+    waiting: VecDeque<Bytes>,
+}
+
+impl<B> Unsigned<B> {
+    /// Takes the next piece of the body.
+    fn take(&mut self, piece: Bytes) -> S3Result<()> {
+        if let Some((digest, _)) = &mut self.digest {
+            digest.update(&piece);
+        }
+        match &mut self.chunks {
+            Some(chunks) => chunks.take(piece, &mut self.waiting),
+            None => {
+                self.waiting.push_back(piece);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&mut self) -> S3Result<()> {
+        if self.chunks.as_ref().is_some_and(|chunks| !matches!(chunks.at, At::Behind)) {
+            return Err(s3_error!(IncompleteBody, "The request body ends before its last chunk."));
+        }
+        let Some((digest, expected)) = self.digest.take() else { return Ok(()) };
+        if hex(digest.finish().as_ref()) == expected {
+            return Ok(());
+        }
+        Err(custom(
+            "XAmzContentSHA256Mismatch",
+            StatusCode::BAD_REQUEST,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        ))
+    }
+}
+
+impl<B: HttpBody<Data = Bytes, Error = StdError> + Unpin> HttpBody for Unsigned<B> {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        loop {
+            if let Some(bytes) = self.waiting.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let checked = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| self.take(bytes)),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => match self.end() {
+                    Ok(()) => return Poll::Ready(None),
+                    Err(error) => Err(error),
+                },
+            };
+            if let Err(error) = checked {
+                return Poll::Ready(Some(Err(error.into())));
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.chunks.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+/// Where in the chunks a body is.
+#[derive(Debug)]
+enum At {
+    /// In the line with a chunk's size, of which so much has come.
+    Size(Vec<u8>),
+    /// In a chunk's content, of which so much is left.
+    Content(u64),
+    /// In the end of the line behind it.
+    End(usize),
+    /// In what comes behind the last chunk.
+    Trailers(Vec<u8>),
+    /// Behind all of it.
+    Behind,
+}
+
+/// Takes chunks apart: `SIZE\r\n CONTENT\r\n … 0\r\n NAME:VALUE\r\n … \r\n`. Nothing but this form is accepted.
+#[derive(Debug)]
+struct Chunks {
+    at: At,
+    trailers: Trailers,
+}
+
+impl Chunks {
+    /// Takes the next piece of the body, and adds the content in it to `out`.
+    fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> S3Result<()> {
+        while !piece.is_empty() {
+            match &mut self.at {
+                At::Size(line) => {
+                    line.extend_from_slice(&piece.split_to(line_end(&piece)));
+                    if line.ends_with(b"\n") || line.len() > SIZE_BYTES_MAX {
+                        let size = size_of(line).ok_or_else(malformed)?;
+                        self.at = if size > 0 { At::Content(size) } else { At::Trailers(Vec::new()) };
+                    }
+                }
+                At::Content(left) => {
+                    let now = piece.split_to((*left).min(piece.len() as u64) as usize);
+                    *left -= now.len() as u64;
+                    if *left == 0 {
+                        self.at = At::End(2);
+                    }
+                    out.push_back(now);
+                }
+                At::End(left) => {
+                    let now = piece.split_to((*left).min(piece.len()));
+                    if now[..] != b"\r\n"[2 - *left..][..now.len()] {
+                        return Err(malformed());
+                    }
+                    *left -= now.len();
+                    if *left == 0 {
+                        self.at = At::Size(Vec::new());
+                    }
+                }
+                At::Trailers(lines) => {
+                    lines.extend_from_slice(&piece.split_to(line_end(&piece)));
+                    if lines.len() > TRAILERS_BYTES_MAX {
+                        return Err(malformed_trailer());
+                    }
+                    if lines == b"\r\n" || lines.ends_with(b"\r\n\r\n") {
+                        *self.trailers.0.lock().expect("no panic holds this lock") = read(lines).ok_or_else(malformed_trailer)?;
+                        self.at = At::Behind;
+                    }
+                }
+                At::Behind => return Err(malformed()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How much of a piece belongs to the line that it begins in.
+fn line_end(piece: &[u8]) -> usize {
+    piece.iter().position(|byte| *byte == b'\n').map_or(piece.len(), |at| at + 1)
+}
+
+fn size_of(line: &[u8]) -> Option<u64> {
+    let digits = line.strip_suffix(b"\r\n")?;
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    if !is_number {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Lines `name:value`, each once.
+fn read(lines: &[u8]) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for line in std::str::from_utf8(lines).ok()?.split("\r\n").filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':')?;
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        if headers.insert(name, HeaderValue::from_str(value.trim()).ok()?).is_some() {
+            return None;
+        }
+    }
+    Some(headers)
+}
+
+fn malformed() -> S3Error {
+    s3_error!(InvalidRequest, "The chunks of the request body are malformed.")
+}
+
+fn malformed_trailer() -> S3Error {
+    custom("MalformedTrailerError", StatusCode::BAD_REQUEST, "The request contained trailing data that was not well-formed.")
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    /// What the operations see of a body that comes in pieces of `step` bytes.
+    async fn through(headers: &[(&'static str, &str)], content: &[u8], step: usize) -> Result<(Vec<u8>, Parts), String> {
+        let mut request = http::Request::put("/b/k");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (mut head, ()) = request.body(()).expect("a request").into_parts();
+        let pieces: Vec<Result<_, StdError>> = content.chunks(step).map(|piece| Ok(Frame::data(Bytes::copy_from_slice(piece)))).collect();
+        let seen =
+            body(&mut head, StreamBody::new(futures_util::stream::iter(pieces))).map_err(|error| error.code().as_str().to_owned())?;
+        let content = seen.collect().await.map_err(|error| match error.downcast::<S3Error>() {
+            Ok(error) => error.code().as_str().to_owned(),
+            Err(error) => error.to_string(),
+        })?;
+        Ok((content.to_bytes().to_vec(), head))
+    }
+
+    const CHUNKED: [(&str, &str); 2] = [("x-amz-content-sha256", UNSIGNED_CHUNKS), ("x-amz-decoded-content-length", "9")];
+
+    #[tokio::test]
+    async fn chunks_are_taken_apart_wherever_they_are_cut() {
+        let framed = b"4\r\nsome\r\n5\r\n body\r\n0\r\nX-Amz-Checksum-Crc32: AAAAAA==\r\n\r\n";
+        let by_encoding = [("content-encoding", "gzip, aws-chunked"), ("x-amz-decoded-content-length", "9")];
+        for headers in [CHUNKED, by_encoding] {
+            for step in 1..=framed.len() {
+                let (content, head) = through(&headers, framed, step).await.expect("a body");
+                assert_eq!(content, b"some body");
+                assert_eq!(head.headers[header::CONTENT_LENGTH], "9");
+                let trailers = head.extensions.get::<Trailers>().expect("trailers");
+                assert_eq!(trailers.get("x-amz-checksum-crc32").as_deref(), Some("AAAAAA=="));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn chunks_of_any_other_form_are_refused() {
+        for (framed, code) in [
+            (&b"some body"[..], "IncompleteBody"),
+            (b"4\r\nsome", "IncompleteBody"),
+            (b"4\r\nsome\r\n", "IncompleteBody"),
+            (b"4\r\nsomeXX0\r\n\r\n", "InvalidRequest"),
+            (b"4;chunk-signature=0\r\nsome\r\n0\r\n\r\n", "InvalidRequest"),
+            (b"+4\r\nsome\r\n0\r\n\r\n", "InvalidRequest"),
+            (b"4\nsome\r\n0\r\n\r\n", "InvalidRequest"),
+            (b"11111111111111111111\r\n", "InvalidRequest"),
+            (b"0\r\n", "IncompleteBody"),
+            (b"0\r\n\r\nmore", "InvalidRequest"),
+            (b"0\r\nno header\r\n\r\n", "MalformedTrailerError"),
+            (b"0\r\na:1\r\na:2\r\n\r\n", "MalformedTrailerError"),
+        ] {
+            for step in [1, 1_000] {
+                let error = through(&CHUNKED, framed, step).await.expect_err("refused");
+                assert_eq!(error, code, "{}", String::from_utf8_lossy(framed));
+            }
+        }
+        let error = through(&CHUNKED[..1], b"0\r\n\r\n", 9).await.expect_err("no length");
+        assert_eq!(error, "MissingContentLength");
+    }
+
+    #[tokio::test]
+    async fn a_body_is_what_its_digest_says() {
+        let right = hex(digest::digest(&SHA256, b"body").as_ref());
+        let with = async |digest: &str| through(&[("x-amz-content-sha256", digest)], b"body", 3).await.map(|(content, _)| content);
+        assert_eq!(with(&right).await, Ok(b"body".to_vec()));
+        assert_eq!(with("UNSIGNED-PAYLOAD").await, Ok(b"body".to_vec()));
+        assert_eq!(with(&"0".repeat(64)).await, Err("XAmzContentSHA256Mismatch".to_owned()));
+    }
+}

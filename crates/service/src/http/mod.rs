@@ -1,0 +1,10 @@
+//! HTTP below S3: connections, TLS, deadlines of reads and writes, and the path of a request.
+
+pub(crate) mod addressing;
+pub(crate) mod connections;
+pub(crate) mod cors;
+pub(crate) mod drain;
+pub(crate) mod request_body;
+pub(crate) mod router;
+pub(crate) mod tls;
+pub(crate) mod write_timeout;

@@ -1,0 +1,240 @@
+//! Bodies of requests on their way from the socket to the framework.
+//!
+//! A request may be answered before its body was read. The connection can't be used again then, and the client has to be told, or its next
+//! request fails. And content in signed chunks ends with an empty chunk, which the framework takes for granted. [`chunks`](crate::transfer::aws_chunked) sees to their size.
+//!
+//! A client has to send its body at some pace, whatever the body is for. What the framework gathers whole, XML or a signed chunk, takes of a memory that
+//! all requests share ([`memory`](crate::memory)): by what has come, and for as long as the request lasts.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use hyper::body::{Body, Frame, SizeHint};
+use s3s::{S3Error, StdError, s3_error};
+use tokio::time::Instant;
+
+use crate::http::write_timeout::Pace;
+use crate::memory::Share;
+use crate::s3::errors::busy;
+use crate::transfer::aws_chunked::Chunks;
+
+/// How long a client may be waited for, over what it sends in that time: 1 KiB a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LEAST: u64 = 64 << 10;
+/// The same for one that holds memory of others: 17 KiB a second.
+const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
+const LEAST_OF_OTHERS: u64 = 512 << 10;
+/// How long a body may take from when it first has to wait for memory until it has all that it needs. Meanwhile it keeps what it has, so it is short.
+const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
+/// What parsing makes of a byte of XML, at most about.
+const PARSED: usize = 8;
+/// Bytes that a body may hold without taking of the shared memory.
+const OWN: usize = 128 << 10;
+
+/// How the empty chunk begins.
+const LAST_CHUNK: &[u8] = b"\r\n0;chunk-signature=";
+/// Bytes of the empty chunk with its signature and all ends of lines.
+const LAST_CHUNK_BYTES: usize = LAST_CHUNK.len() + 64 + 4;
+
+/// What is known of a body to whoever answers the request, beyond the life of the body.
+#[derive(Debug)]
+pub(crate) struct Course {
+    /// Whether it was read to its end.
+    ended: AtomicBool,
+    /// Memory for what was gathered of it.
+    share: Mutex<Share>,
+    /// Why the rest of it was not taken.
+    refused: Mutex<Option<S3Error>>,
+    /// When the last of it came.
+    moved: Mutex<Instant>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each is set whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Course {
+    pub(crate) fn new(share: Share) -> Arc<Self> {
+        let (refused, moved) = (Mutex::default(), Mutex::new(Instant::now()));
+        Arc::new(Self { ended: AtomicBool::new(false), share: Mutex::new(share), refused, moved })
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Why the rest of the body was not taken. The framework forgets it on the way.
+    pub(crate) fn refused(&self) -> Option<S3Error> {
+        lock(&self.refused).take()
+    }
+
+    /// When the last of the body came, or the request.
+    pub(crate) fn moved(&self) -> Instant {
+        *lock(&self.moved)
+    }
+
+    fn refuse(&self, error: S3Error) -> StdError {
+        let told = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
+        *lock(&self.refused) = Some(error);
+        told.into()
+    }
+}
+
+/// A body that says when it ends.
+pub(crate) struct Watched<B> {
+    body: B,
+    course: Arc<Course>,
+    pace: Pace,
+    /// When it gives up waiting for memory, if it ever had to.
+    waits: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Whether the framework gathers all of it.
+    is_gathered: bool,
+    received: usize,
+    /// The last bytes of content in signed chunks.
+    tail: Option<Vec<u8>>,
+    /// Where it comes in chunks.
+    chunks: Option<Chunks>,
+    /// What has come of them and goes on next.
+    waiting: VecDeque<Bytes>,
+}
+
+impl<B: Body> Watched<B> {
+    /// Watches a body, of which the framework gathers all or only signed chunks.
+    pub(crate) fn new(body: B, headers: &HeaderMap, is_gathered: bool, course: Arc<Course>) -> Self {
+        course.ended.store(body.is_end_stream(), Ordering::Release);
+        let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+        let kind = headers.get("x-amz-content-sha256").map(|value| value.as_bytes()).filter(|kind| kind.starts_with(b"STREAMING-"));
+        Self {
+            body,
+            course,
+            pace: Pace::new(PATIENCE, LEAST),
+            waits: None,
+            is_gathered,
+            received: 0,
+            tail: kind.is_some_and(is_signed).then(Vec::new),
+            chunks: kind.map(|_| Chunks::new()),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes of the shared memory what the framework holds of the body by now; waits where there is too little.
+    fn poll_memory(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
+        let held =
+            if self.is_gathered { PARSED * self.received } else { self.chunks.as_ref().map_or(0, |chunks| chunks.gathered() as usize) };
+        let needed = held.saturating_sub(OWN);
+        let mut share = lock(&self.course.share);
+        if needed == share.bytes() || share.resize(needed) {
+            if needed > 0 {
+                self.pace.demand(PATIENCE_OF_OTHERS, LEAST_OF_OTHERS);
+            } else {
+                self.pace.demand(PATIENCE, LEAST);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        share.wait(context);
+        drop(share);
+        let waits = self.waits.get_or_insert_with(|| Box::pin(tokio::time::sleep(MEMORY_PATIENCE)));
+        ready!(waits.as_mut().poll(context));
+        Poll::Ready(Err(self.course.refuse(busy("Too much is being sent at once. Please reduce your request rate.", 5))))
+    }
+}
+
+/// Keeps the last bytes of what comes in pieces.
+fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
+    if piece.len() >= LAST_CHUNK_BYTES {
+        tail.clear();
+        tail.extend_from_slice(&piece[piece.len() - LAST_CHUNK_BYTES..]);
+    } else {
+        let over = (tail.len() + piece.len()).saturating_sub(LAST_CHUNK_BYTES);
+        tail.drain(..over);
+        tail.extend_from_slice(piece);
+    }
+}
+
+/// Whether content ends with the empty chunk. Where that is all of it, no end of a line stands before.
+fn has_last_chunk(tail: &[u8]) -> bool {
+    tail.starts_with(&LAST_CHUNK[2..]) || tail.windows(LAST_CHUNK.len()).any(|window| window == LAST_CHUNK)
+}
+
+impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for Watched<B> {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        loop {
+            if let Some(bytes) = self.waiting.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            if let Err(error) = ready!(self.poll_memory(context)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                ready!(self.pace.poll_late(context));
+                let late = "Your socket connection to the server was not read from or written to within the timeout period.";
+                return Poll::Ready(Some(Err(self.course.refuse(s3_error!(RequestTimeout, "{late}")))));
+            };
+            if let Some(Ok(frame)) = &frame {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.received += bytes;
+                self.pace.moved(bytes as u64);
+                *lock(&self.course.moved) = Instant::now();
+            }
+            if frame.is_none() || self.body.is_end_stream() {
+                self.course.ended.store(true, Ordering::Release);
+            }
+            match (&frame, &mut self.tail) {
+                (Some(Ok(frame)), Some(tail)) => frame.data_ref().into_iter().for_each(|bytes| keep(tail, bytes)),
+                (None, Some(tail)) if !has_last_chunk(tail) => return Poll::Ready(Some(Err("the last chunk is missing".into()))),
+                _ => {}
+            }
+            let this = &mut *self;
+            match (frame, &mut this.chunks) {
+                (Some(Ok(frame)), Some(chunks)) => match frame.into_data() {
+                    Ok(bytes) => chunks.take(bytes, &mut this.waiting).map_err(|error| -> StdError { error.into() })?,
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                (None, Some(chunks)) => match chunks.end() {
+                    Some(bytes) => this.waiting.push_back(bytes),
+                    None => return Poll::Ready(None),
+                },
+                (frame, _) => return Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream() && self.tail.is_none() && self.chunks.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // Chunks that are cut up have more heads.
+        if self.chunks.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_chunk_is_found_however_content_is_cut() {
+        let last = format!("0;chunk-signature={}\r\n\r\n", "a".repeat(64));
+        let content = format!("5;chunk-signature={}\r\nhello\r\n{last}", "b".repeat(64));
+        for length in [1, 7, 89, content.len()] {
+            let mut tail = Vec::new();
+            content.as_bytes().chunks(length).for_each(|piece| keep(&mut tail, piece));
+            assert!(has_last_chunk(&tail), "pieces of {length}");
+        }
+        assert!(has_last_chunk(last.as_bytes()));
+        let mut tail = Vec::new();
+        keep(&mut tail, &content.as_bytes()[..content.len() - last.len()]);
+        assert!(!has_last_chunk(&tail));
+    }
+}

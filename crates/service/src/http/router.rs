@@ -1,0 +1,338 @@
+//! What becomes of a request: the server's own paths, CORS, signatures, forms, operations, and the answer as the client gets it. The connections
+//! are the business of [`server`](crate::server).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Body;
+use s3s::service::S3Service;
+use s3s::{S3Error, S3Result, StdError, s3_error};
+
+use crate::auth::caller::Peer;
+use crate::auth::policy::has_parameter;
+use crate::auth::signatures::{self, Signing, is_form};
+use crate::auth::unsigned;
+use crate::gateway::Gateway;
+use crate::health::metrics::Metrics;
+use crate::http::addressing::{Addresses, is_local};
+use crate::http::cors::Cors;
+use crate::http::drain::Lingering;
+use crate::http::request_body::{Course, Watched};
+use crate::memory::{Holder, Share};
+use crate::s3::bulk_get::Retrieve;
+use crate::s3::errors::answers::{Asked, complete};
+use crate::s3::errors::{busy, internal};
+use crate::s3::normalize::{Between, has_body};
+use crate::s3::post_object::Forms;
+use crate::s3::routes::Routes;
+use crate::server::{ServeError, host, operations};
+use crate::settings::Settings;
+use crate::state::{State, hex, random};
+
+/// The most parameters of a request. Each takes far more memory than its bytes.
+const PARAMETERS_MAX: usize = 128;
+/// How long a request may take when all of it has come. A copy of 5 GiB takes minutes on a slow disk.
+const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
+/// Answers up to this size are among what each connection may take.
+const OWN_ANSWER: usize = 64 << 10;
+
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// Answers requests: what all connections share.
+pub(crate) struct Router {
+    pub(crate) gateway: Arc<Gateway>,
+    service: S3Service,
+    forms: Forms,
+    cors: Cors,
+    addresses: Arc<Addresses>,
+    region: String,
+    metrics: Metrics,
+    metrics_token: Option<String>,
+}
+
+impl Router {
+    /// A router to the operations of a gateway.
+    ///
+    /// # Errors
+    /// [`ServeError::Domain`] if the domain of the settings is none.
+    pub(crate) fn new(gateway: Arc<Gateway>, state: Arc<State>, settings: &Settings) -> Result<Self, ServeError> {
+        let checked = operations(&gateway, &state, settings)?.build();
+        let addresses = Arc::new(Addresses::new(host(settings)?));
+        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
+        let mut service = operations(&gateway, &state, settings)?;
+        service.set_route(Routes { retrieve, between: Between { operations: checked.clone(), addresses: addresses.clone() } });
+        let forms = Forms { operations: checked, state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
+        Ok(Self {
+            gateway,
+            service: service.build(),
+            forms,
+            cors: Cors { state, addresses: addresses.clone() },
+            addresses,
+            region: settings.region.clone(),
+            metrics: Metrics::default(),
+            metrics_token: settings.metrics_token.clone(),
+        })
+    }
+
+    /// Figures, for whoever has the token; without one, for this machine only, and not through a proxy on it.
+    fn metrics(&self, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
+        let given = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let may = match &self.metrics_token {
+            // In constant time: whoever guesses must not learn how far the guess is right.
+            Some(token) => {
+                given.is_some_and(|given| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), given.as_bytes()).is_ok())
+            }
+            None => peer.to_canonical().is_loopback() && is_local(headers),
+        };
+        if !may {
+            let mut response = Response::new(s3s::Body::from("metrics need the token of the settings\n".to_owned()));
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            return response;
+        }
+        let mut response = Response::new(s3s::Body::from(self.gateway.figures(&self.metrics)));
+        response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4"));
+        response
+    }
+
+    /// Whether the server can go on: 503 with the reason if not.
+    fn health(&self) -> Response<s3s::Body> {
+        let Some(reason) = self.gateway.liveness.reason() else { return Response::new(s3s::Body::from("ok\n".to_owned())) };
+        let mut response = Response::new(s3s::Body::from(format!("{reason}\n")));
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        response
+    }
+
+    /// Whether what clients put can reach platters: 503 with the reasons if not.
+    fn ready(&self) -> Response<s3s::Body> {
+        if self.gateway.liveness.reason().is_some() { self.health() } else { self.gateway.readiness.response() }
+    }
+
+    /// Whether the framework gathers the whole body of a request before it looks at it: all but content, forms and lists of batches.
+    fn is_gathered(&self, head: &Parts) -> bool {
+        let is_content = || {
+            head.method == Method::PUT
+                && !has_body(&head.uri)
+                && self.addresses.find(&head.uri, &head.headers).is_some_and(|(_, key)| !key.is_empty())
+        };
+        let is_list = || head.method == Method::POST && has_parameter(head.uri.query(), "retrieve");
+        !(is_content() || is_form(&head.method, &head.headers) || is_list())
+    }
+
+    /// An answer that is whole in memory takes of that until its client has it: clients may be slow.
+    fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &Asked<'_>) -> Response<s3s::Body> {
+        let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > OWN_ANSWER) else { return response };
+        match self.gateway.answers.take(holder, bytes.len()) {
+            Some(share) => {
+                *response.body_mut() = s3s::Body::from(Bytes::from_owner(Counted { bytes, _share: share }));
+                response
+            }
+            None => {
+                let mut response = written(busy("Too many long answers wait for their clients. Please reduce your request rate.", 5));
+                complete(&mut response, asked);
+                response
+            }
+        }
+    }
+
+    /// The answer of S3 to a request, or what is wrong with the request; the inner error is the framework failing.
+    async fn answered<B>(&self, mut head: Parts, body: Watched<B>) -> S3Result<Result<Response<s3s::Body>, String>>
+    where
+        B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
+    {
+        if head.uri.query().is_some_and(|query| query.bytes().filter(|byte| *byte == b'&').count() >= PARAMETERS_MAX) {
+            return Err(s3_error!(InvalidArgument, "The request has more than {PARAMETERS_MAX} parameters."));
+        }
+        self.gateway.scrubbed.request();
+        // Browsers sign nothing when they ask what they may.
+        if head.method == Method::OPTIONS {
+            return self.cors.before(&head.uri, &head.headers).map(Ok);
+        }
+        let signing = signatures::check(&head.uri, &head.headers, &self.region)?;
+        signatures::date(&mut head.headers);
+        let form = self.forms.find(&head.method, &head.uri, &head.headers)?;
+        let body = match signing {
+            Signing::Nobody if form.is_none() => unsigned::body(&mut head, body)?,
+            _ => s3s::Body::http_body(body),
+        };
+        let request = Request::from_parts(head, body);
+        match form {
+            Some(bucket) => self.forms.call(&bucket, request).await.map(Ok),
+            None => Ok(self.service.call(request).await.map_err(|error| format!("{error:?}"))),
+        }
+    }
+
+    /// The answer to a request. A panic takes no more with it than the request, which is answered with 500.
+    pub(crate) async fn answer<B>(&self, request: Request<B>, peer: Peer) -> Response<s3s::Body>
+    where
+        B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
+    {
+        let begun = Instant::now();
+        let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let query = request.uri().query().map(str::to_owned);
+        let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let asked = Asked { path: &path, query: query.as_deref(), length, id: &id };
+        let answering = std::panic::AssertUnwindSafe(self.answer_asked(request, peer, &asked)).catch_unwind();
+        let mut response = answering.await.unwrap_or_else(|panic| {
+            self.gateway.panicked("a request", &*panic);
+            let mut response = written(internal());
+            complete(&mut response, &asked);
+            // What is left of the body can't be told from a next request.
+            response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        });
+        let headers = response.headers_mut();
+        headers.insert("server", HeaderValue::from_static("fulgurite"));
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            headers.insert("x-amz-request-id", id);
+        }
+        self.metrics.count(&method, response.status(), begun.elapsed(), length.unwrap_or(0));
+        // Queries may hold signatures, and stay out of the log.
+        tracing::info!(id, %method, path, status = response.status().as_u16(), us = begun.elapsed().as_micros() as u64, "request");
+        response
+    }
+
+    async fn answer_asked<B>(&self, mut request: Request<B>, peer: Peer, asked: &Asked<'_>) -> Response<s3s::Body>
+    where
+        B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
+    {
+        let method = request.method().clone();
+        let expects = request.headers().contains_key(http::header::EXPECT);
+        request.extensions_mut().insert(peer);
+        let (mut head, body) = request.into_parts();
+        let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
+        let holder = Holder::of(&head.headers, peer.address);
+        head.extensions.insert(holder.clone());
+        let course = Course::new(self.gateway.gathered.share(&holder));
+        let body = Watched::new(Lingering::new(body, expects), &head.headers, self.is_gathered(&head), course.clone());
+        let is_own = || self.cors.addresses.is_own(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
+        let mut response = match (&method, asked.path) {
+            (&Method::GET, "/-/health") if is_own() => self.health(),
+            (&Method::GET, "/-/ready") if is_own() => self.ready(),
+            (&Method::GET, "/-/metrics") if is_own() => self.metrics(&head.headers, peer.address),
+            _ => match in_time(self.answered(head, body), &course).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => {
+                    tracing::error!(error, id = asked.id, "the framework failed");
+                    written(internal())
+                }
+                Err(refused) => written(refused),
+            },
+        };
+        if let Some(refused) = course.refused() {
+            response = written(refused);
+        }
+        complete(&mut response, asked);
+        let mut response = self.counted(response, &holder, asked);
+        if let Some((uri, headers)) = of_site
+            && method != Method::OPTIONS
+        {
+            self.cors.after(&method, &uri, &headers, &mut response);
+        }
+        // What is left of the body can't be told from a next request.
+        // The library asks for no body that is empty, and so never says 100; a client that waits for it takes the next status for this one's.
+        if !course.is_ended() || (expects && asked.length == Some(0)) {
+            response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// What becomes of a request in the time that it may take, from when the last of its body came.
+async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, course: &Course) -> S3Result<T> {
+    let mut answering = std::pin::pin!(answering);
+    loop {
+        let end = course.moved() + PROCESSING_MAX;
+        match tokio::time::timeout_at(end, &mut answering).await {
+            Ok(answered) => return answered,
+            Err(_) if course.moved() + PROCESSING_MAX > end => {}
+            Err(_) => return Err(busy("The request took too long and was given up. Try again when the archive has less to do.", 60)),
+        }
+    }
+}
+
+/// Bytes with a share of a memory.
+struct Counted {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// An error as an answer; nothing but the status if it can't be written.
+fn written(error: S3Error) -> Response<s3s::Body> {
+    error.to_http_response().unwrap_or_else(|_| {
+        let mut response = Response::new(s3s::Body::empty());
+        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+    use crate::sample::{Sample, soon};
+
+    async fn ask(router: &Router, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Full::new(Bytes::new())).expect("a request");
+        let (head, body) = soon(router.answer(request, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await.into_parts();
+        let body = body.collect().await.expect("a whole answer").to_bytes();
+        (head.status, String::from_utf8(body.to_vec()).expect("text"))
+    }
+
+    /// A body that panics when it is read.
+    struct Panicking;
+
+    impl Body for Panicking {
+        type Data = Bytes;
+        type Error = StdError;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, StdError>>> {
+            panic!("for a test")
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_that_panics_is_answered_and_takes_nothing_with_it() {
+        let sample = Sample::new();
+        let gateway = sample.gateway.clone();
+        let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
+        let form = Request::post("/photos").header("content-type", "multipart/form-data; boundary=x").body(Panicking).expect("a request");
+        let response = soon(router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let (headers, body) = (response.headers().clone(), response.into_body().collect().await.expect("an answer").to_bytes());
+        assert!(headers.contains_key("x-amz-request-id") && headers[http::header::CONNECTION] == "close");
+        assert!(String::from_utf8_lossy(&body).contains("<Code>InternalError</Code>"), "{body:?}");
+        assert_eq!(ask(&router, "/-/health").await, (StatusCode::OK, "ok\n".to_owned()));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_panic_that_leaves_a_lock_behind_is_reported() {
+        let sample = Sample::new();
+        let gateway = sample.gateway.clone();
+        let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
+        assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
+        gateway.panicked("a request", &String::from("no panic holds this lock: PoisonError { .. }"));
+        for path in ["/-/health", "/-/ready"] {
+            let (status, body) = ask(&router, path).await;
+            assert!(status == StatusCode::SERVICE_UNAVAILABLE && body.contains("poisoned"), "{status} {body}");
+        }
+        let (status, body) = ask(&router, "/photos/k").await;
+        assert_eq!((status, body.contains("<Code>AccessDenied</Code>")), (StatusCode::FORBIDDEN, true), "{body}");
+    }
+}

@@ -1,0 +1,250 @@
+//! Retrieving many objects with one request, which S3 has no operation for: `POST /bucket?retrieve` with a list of keys is answered with a tar archive.
+//!
+//! ```text
+//! list -> find: rights, version, place -> in the order of places: read, check -> tar -> client
+//!                                  '--- what can't be had ---> result.json, the last entry
+//! ```
+//!
+//! A batch reads one object after another, and takes for each a place among those that all clients read at once. So many short batches go on beside a
+//! long one as if it were one client more.
+
+mod asked;
+mod batch;
+mod result;
+pub(crate) mod tar;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use fulgurite_digest::Md5;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use s3s::dto::StreamingBlob;
+use s3s::validation::NameValidation;
+use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+pub(crate) use asked::parse;
+use asked::{AskedError, OBJECTS_MAX};
+#[cfg(feature = "fuzzing")]
+pub(crate) use result::entry_name;
+
+use batch::{AHEAD, Batch, Item, Out, Outcome};
+
+use crate::auth::access::{EXPECTED_OWNER, check_owner};
+use crate::auth::caller::{Caller, Peer, origin};
+use crate::auth::policy::has_parameter;
+use crate::auth::signatures::is_form;
+use crate::gateway::Gateway;
+use crate::http::addressing::Addresses;
+use crate::s3::errors::{busy, custom, state_failed};
+use crate::s3::key_locks::BucketNames;
+use crate::transfer::checksums::{Claims, Trailing};
+use crate::transfer::upload::length_of;
+
+/// The longest list: 100,000 keys of 160 bytes.
+const LIST_BYTES_MAX: u64 = 16 << 20;
+/// What a batch holds beside its list: an object, pieces on their way to the client, and what its reader has read ahead.
+const READING_KIB: u32 = 3 << 10;
+/// What is held for each object beside its key: where it lies, and what became of it.
+const OBJECT_BYTES: u64 = 320;
+/// The shortest entry of a list: two quotation marks and a comma.
+const ENTRY_BYTES_MIN: u64 = 3;
+
+/// What a list of so many bytes holds: itself, its keys, and what is known of each.
+fn list_kib(length: u64) -> u32 {
+    let objects = (length / ENTRY_BYTES_MIN).min(OBJECTS_MAX as u64);
+    (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32
+}
+
+/// A list on its way in, with its share of the memory of all batches. The share grows with what has come: what is only announced takes nothing.
+struct List {
+    bytes: Vec<u8>,
+    length: usize,
+    memory: Arc<Semaphore>,
+    share: OwnedSemaphorePermit,
+}
+
+impl List {
+    /// A list that is said to be so long.
+    fn new(length: u64, memory: Arc<Semaphore>) -> S3Result<Self> {
+        let share = take(&memory, 0)?;
+        Ok(Self { bytes: Vec::new(), length: length as usize, memory, share })
+    }
+
+    /// Takes a piece; no more come than were announced.
+    fn push(&mut self, piece: &[u8]) -> S3Result<()> {
+        let (had, has) = (self.bytes.len(), self.bytes.len() + piece.len());
+        self.share.merge(take(&self.memory, list_kib(has as u64) - list_kib(had as u64))?);
+        if self.bytes.capacity() < has {
+            // Twice as much each time, but no more than will come.
+            self.bytes.reserve_exact((2 * has).min(self.length).max(has) - had);
+        }
+        self.bytes.extend_from_slice(piece);
+        Ok(())
+    }
+}
+
+/// A share of the memory of all batches. To wait for it would let a long list hold up the short ones behind it.
+fn take(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
+    let share = memory.clone().try_acquire_many_owned(kib);
+    share.map_err(|_| too_many())
+}
+
+fn too_many() -> S3Error {
+    busy("Too many batches are under way. Try again when some of them have ended.", 5)
+}
+
+/// Answers batches.
+pub(crate) struct Retrieve {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) addresses: Arc<Addresses>,
+}
+
+impl Retrieve {
+    pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
+        *method == Method::POST && !is_form(method, headers) && has_parameter(uri.query(), "retrieve")
+    }
+
+    pub(crate) async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch has to be signed."))?;
+        let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
+        let peer = request.extensions.get::<Peer>().copied();
+        let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
+        let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
+        check_owner(&self.gateway.state, &bucket, &request.headers, EXPECTED_OWNER)?;
+        // Whom no policy can let in is told so before a list is taken.
+        if bucket.policy.is_none() && !key.account.admin && key.account.name != bucket.owner {
+            return Err(s3_error!(AccessDenied, "Access Denied"));
+        }
+        let announced = request.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let length = length_of(announced, &request.headers)?;
+        if length > LIST_BYTES_MAX {
+            return Err(custom("MaxMessageLengthExceeded", StatusCode::BAD_REQUEST, "Your request was too large."));
+        }
+        let memory = &self.gateway.batches;
+        if memory.available_permits() < READING_KIB as usize + list_kib(length) as usize {
+            return Err(too_many());
+        }
+        let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
+        let trailing = Trailing::of(&request);
+        // Where the longest list would be refused, none may come slowly.
+        let mut receiving = self
+            .gateway
+            .body(Some(StreamingBlob::from(request.input)), length, &request.extensions)
+            .of_memory(memory.clone(), READING_KIB as usize + list_kib(LIST_BYTES_MAX) as usize);
+        let mut list = List::new(length, memory.clone())?;
+        while let Some(piece) = receiving.next().await? {
+            sums.update(&piece);
+            md5.update(&piece);
+            list.push(&piece)?;
+        }
+        sums.end(md5.finish(), &trailing)?;
+        let List { bytes: list, mut share, .. } = list;
+        share.merge(take(memory, READING_KIB)?);
+        let wanted = tokio::task::block_in_place(|| parse(&list)).map_err(|error| match error {
+            AskedError::TooMany => s3_error!(error, InvalidRequest, "{error}"),
+            AskedError::Json(_) => {
+                let mut told = custom("MalformedJSON", StatusCode::BAD_REQUEST, "");
+                told.set_message(error.to_string());
+                told
+            }
+        })?;
+        drop(list);
+        let (pieces_in, pieces) = mpsc::channel(AHEAD);
+        let whole = Arc::new(AtomicBool::new(false));
+        let batch = Batch {
+            gateway: self.gateway.clone(),
+            bucket,
+            caller,
+            items: wanted.into_iter().map(|wanted| Item { wanted, outcome: Outcome::Open }).collect(),
+            out: Out::new(pieces_in, Handle::current(), whole.clone()),
+        };
+        tokio::task::spawn_blocking(move || {
+            let _share = share;
+            batch.run();
+        });
+        let mut response = S3Response::new(body(pieces, whole));
+        response.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-tar"));
+        Ok(response)
+    }
+
+    /// The bucket that a request names by its path or host.
+    fn bucket_of(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<String> {
+        match self.addresses.find(uri, headers) {
+            Some((bucket, key)) if key.is_empty() => {
+                if BucketNames.validate_bucket_name(&bucket) {
+                    return Ok(bucket);
+                }
+                Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."))
+            }
+            _ => Err(s3_error!(MethodNotAllowed, "A batch is asked of a bucket: POST /bucket?retrieve")),
+        }
+    }
+}
+
+/// The pieces as a body. Where they end before all was sent, it ends with an error, and HTTP without its end.
+fn body(pieces: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Body {
+    let frames = stream::unfold(Some(pieces), move |pieces| {
+        let whole = whole.clone();
+        async move {
+            let mut pieces = pieces?;
+            match pieces.recv().await {
+                Some(piece) => Some((Ok(Frame::data(piece)), Some(pieces))),
+                None if whole.load(Ordering::Acquire) => None,
+                None => Some((Err(StdError::from("the batch was broken off")), None)),
+            }
+        }
+    });
+    Body::http_body_unsync(StreamBody::new(frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::memory::Budget;
+    use crate::sample::soon;
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_whole_ends_with_an_error() {
+        for is_whole in [true, false] {
+            let (pieces_in, pieces) = mpsc::channel(AHEAD);
+            let whole = Arc::new(AtomicBool::new(false));
+            let body = body(pieces, whole.clone());
+            pieces_in.send(Bytes::from_static(b"piece")).await.expect("it is listened to");
+            whole.store(is_whole, Ordering::Release);
+            drop(pieces_in);
+            assert_eq!(soon(body.collect()).await.is_ok(), is_whole);
+        }
+    }
+
+    #[test]
+    fn two_of_the_longest_lists_and_many_short_ones_fit_into_the_memory_of_all() {
+        let share = |length| READING_KIB + list_kib(length);
+        assert!(
+            2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_664, 512, 1_024).expect("the defaults").batches_kib as u32
+        );
+    }
+
+    #[test]
+    fn a_list_holds_what_has_come_and_not_what_was_announced() {
+        let memory = Arc::new(Semaphore::new(1 << 10));
+        let mut list = List::new(LIST_BYTES_MAX, memory.clone()).expect("it takes nothing yet");
+        list.push(b"[").expect("memory");
+        assert!(memory.available_permits() > 1_020);
+        for _ in 0..1_000 {
+            list.push(b"123456789").expect("memory");
+        }
+        assert_eq!(list.bytes.len(), 9_001);
+        assert_eq!((1 << 10) - memory.available_permits(), list_kib(9_001) as usize);
+        assert_eq!(list.push(&[b' '; 16 << 10]).expect_err("too much").code(), &s3s::S3ErrorCode::SlowDown);
+        drop(list);
+        assert_eq!(memory.available_permits(), 1 << 10);
+    }
+}

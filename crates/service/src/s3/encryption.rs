@@ -1,0 +1,190 @@
+//! Server-side encryption: what requests ask for, and what answers say.
+//!
+//! Every object of an archive that encrypts is sealed by AES-256 under a key of its own, whatever a client asks for; S3 calls that `AES256`. Other
+//! keys, of customers or of AWS's key service, are refused: to pass them over would store what was meant to be sealed by them.
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use base64_simd::STANDARD;
+use fulgurite_digest::Md5;
+use http::{HeaderMap, StatusCode};
+use s3s::dto::ServerSideEncryption;
+use s3s::{S3Result, s3_error};
+
+use crate::gateway::Gateway;
+use crate::s3::errors::custom;
+
+/// The header that names an algorithm, and what others of its kind begin with.
+const HEADER: &str = "x-amz-server-side-encryption";
+/// Bytes of a customer's key.
+const KEY_BYTES: usize = 32;
+
+/// A key of a customer's own, as a request gives it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CustomerKey<'a> {
+    pub(crate) algorithm: Option<&'a str>,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) md5: Option<&'a str>,
+}
+
+/// What a request that makes an object says of its encryption.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Asked<'a> {
+    pub(crate) algorithm: Option<&'a str>,
+    /// Whether it names a key of AWS's key service, or a context for one.
+    pub(crate) names_kms_key: bool,
+    pub(crate) customer: CustomerKey<'a>,
+}
+
+/// The encryption that the input of an operation asks for.
+macro_rules! asked {
+    ($input:expr) => {
+        $crate::s3::encryption::Asked {
+            algorithm: $input.server_side_encryption.as_ref().map(|algorithm| algorithm.as_str()),
+            names_kms_key: $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some(),
+            customer: $crate::s3::encryption::customer_key!($input),
+        }
+    };
+}
+
+/// The customer's key in the input of an operation.
+macro_rules! customer_key {
+    ($input:expr) => {
+        $crate::s3::encryption::CustomerKey {
+            algorithm: $input.sse_customer_algorithm.as_deref(),
+            key: $input.sse_customer_key.as_deref(),
+            md5: $input.sse_customer_key_md5.as_deref(),
+        }
+    };
+}
+
+pub(crate) use {asked, customer_key};
+
+impl CustomerKey<'_> {
+    fn is_given(&self) -> bool {
+        self.algorithm.is_some() || self.key.is_some() || self.md5.is_some()
+    }
+
+    /// Refuses a key for an object that is written: one that is wrong as AWS does, and one that is right for it can't be used.
+    pub(crate) fn refuse(&self) -> S3Result<()> {
+        if !self.is_given() {
+            return Ok(());
+        }
+        let Some(algorithm) = self.algorithm else {
+            return Err(wrong("a valid encryption algorithm"));
+        };
+        if algorithm != ServerSideEncryption::AES256 {
+            let message = "The encryption request you specified is not valid. The valid value is AES256.";
+            return Err(custom("InvalidEncryptionAlgorithmError", StatusCode::BAD_REQUEST, message));
+        }
+        let key = self.key.ok_or_else(|| wrong("an appropriate secret key"))?;
+        let key = STANDARD.decode_to_vec(key.as_bytes()).ok().filter(|key| key.len() == KEY_BYTES);
+        let key = key.ok_or_else(|| s3_error!(InvalidArgument, "The secret key was invalid for the specified algorithm."))?;
+        let md5 = self.md5.ok_or_else(|| wrong("the client calculated MD5 of the secret key"))?;
+        let given = STANDARD.decode_to_vec(md5.as_bytes()).unwrap_or_default();
+        if verify_slices_are_equal(&Md5::of(&key), &given).is_err() {
+            return Err(s3_error!(InvalidArgument, "The calculated MD5 hash of the key did not match the hash that was provided."));
+        }
+        Err(s3_error!(
+            NotImplemented,
+            "Server-side encryption with customer-provided keys is not supported; every object is encrypted with a key of its own."
+        ))
+    }
+
+    /// Refuses a key for an object that is read: none is sealed by one.
+    pub(crate) fn refuse_to_read(&self) -> S3Result<()> {
+        if self.is_given() {
+            return Err(s3_error!(InvalidRequest, "The encryption parameters are not applicable to this object."));
+        }
+        Ok(())
+    }
+}
+
+fn wrong(missing: &str) -> s3s::S3Error {
+    s3_error!(InvalidArgument, "Requests specifying Server Side Encryption with Customer provided keys must provide {missing}.")
+}
+
+/// Refuses to read where a request says how to encrypt: it takes one operation for another.
+pub(crate) fn refuse_headers_of_writes(headers: &HeaderMap) -> S3Result<()> {
+    let is_of_writes =
+        |name: &str| name == HEADER || name.strip_prefix(HEADER).is_some_and(|rest| rest.starts_with("-aws-kms") || rest == "-context");
+    match headers.keys().find(|name| is_of_writes(name.as_str())) {
+        Some(name) => Err(s3_error!(InvalidArgument, "{name} header is not supported for this operation.")),
+        None => Ok(()),
+    }
+}
+
+/// What answers say of an object that is sealed, and nothing of one that isn't.
+pub(crate) fn said(sealed: bool) -> Option<ServerSideEncryption> {
+    sealed.then(|| ServerSideEncryption::from_static(ServerSideEncryption::AES256))
+}
+
+impl Gateway {
+    /// What answers say of objects that are put now, if what is asked for is what they get.
+    pub(crate) fn encryption(&self, asked: &Asked<'_>) -> S3Result<Option<ServerSideEncryption>> {
+        if asked.customer.is_given() && (asked.algorithm.is_some() || asked.names_kms_key) {
+            return Err(s3_error!(
+                InvalidArgument,
+                "Server Side Encryption with Customer provided key is incompatible with the encryption method specified"
+            ));
+        }
+        asked.customer.refuse()?;
+        match asked.algorithm {
+            None | Some(ServerSideEncryption::AES256) if asked.names_kms_key => Err(s3_error!(
+                InvalidArgument,
+                "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms"
+            )),
+            None => Ok(self.new_encryption()),
+            Some(ServerSideEncryption::AES256) => match self.new_encryption() {
+                None => Err(s3_error!(NotImplemented, "This archive does not encrypt its objects.")),
+                said => Ok(said),
+            },
+            Some(ServerSideEncryption::AWS_KMS | ServerSideEncryption::AWS_KMS_DSSE) => Err(s3_error!(
+                NotImplemented,
+                "Server-side encryption with keys of AWS KMS is not supported; every object is encrypted with a key of its own."
+            )),
+            Some(_) => Err(s3_error!(InvalidArgument, "The encryption method specified is not supported")),
+        }
+    }
+
+    /// What answers say of objects that are put now.
+    pub(crate) fn new_encryption(&self) -> Option<ServerSideEncryption> {
+        said(self.archive.settings().archive.encrypt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RIGHT: CustomerKey<'_> = CustomerKey {
+        algorithm: Some("AES256"),
+        key: Some("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="),
+        md5: Some("cLyPS3KoaSFGi/joRB3OUQ=="),
+    };
+
+    #[test]
+    fn keys_of_customers_are_refused_for_what_is_wrong_with_them() {
+        let code = |key: CustomerKey<'_>| key.refuse().err().map(|error| error.code().as_str().to_owned());
+        assert_eq!(code(CustomerKey::default()), None);
+        assert_eq!(code(RIGHT).as_deref(), Some("NotImplemented"));
+        assert_eq!(code(CustomerKey { algorithm: Some("ROT13"), ..RIGHT }).as_deref(), Some("InvalidEncryptionAlgorithmError"));
+        for wrong in [
+            CustomerKey { algorithm: None, ..RIGHT },
+            CustomerKey { key: None, ..RIGHT },
+            CustomerKey { md5: None, ..RIGHT },
+            CustomerKey { key: Some("AAAA"), ..RIGHT },
+            CustomerKey { md5: Some("AAAAAAAAAAAAAAAAAAAAAA=="), ..RIGHT },
+        ] {
+            assert_eq!(code(wrong).as_deref(), Some("InvalidArgument"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn reads_say_nothing_of_encryption() {
+        let refused = |name: &'static str| {
+            refuse_headers_of_writes(&HeaderMap::from_iter([(http::HeaderName::from_static(name), "x".parse().expect("a value"))])).is_err()
+        };
+        assert!(refused("x-amz-server-side-encryption") && refused("x-amz-server-side-encryption-aws-kms-key-id"));
+        assert!(!refused("x-amz-server-side-encryption-customer-algorithm") && !refused("x-amz-meta-a"));
+    }
+}

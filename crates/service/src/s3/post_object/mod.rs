@@ -1,0 +1,255 @@
+//! Uploads by a form of a browser (POST Object).
+//!
+//! The framework gathers the file in memory, takes a form for stale after a quarter of an hour, and knows no name of a file in its fields. So forms
+//! are taken before it: fields are read, their signature and policy are checked, and what is left is a put of the same object, which goes to the
+//! operations behind the same gate.
+//!
+//! ```text
+//! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> 204, 201 or a redirection
+//! ```
+
+mod policy;
+mod reader;
+mod signature;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use s3s::service::S3Service;
+use s3s::xml::{Deserialize, Deserializer};
+use s3s::{Body, S3Error, S3Result, s3_error};
+
+use self::policy::FormPolicy;
+use self::reader::Fields;
+use crate::auth::caller::{Peer, Signed};
+use crate::auth::signatures::is_form;
+use crate::http::addressing::{Addresses, url_of};
+use crate::s3::errors::answers::escape;
+use crate::s3::normalize::mend;
+use crate::s3::tags;
+use crate::state::{State, now_ms};
+use crate::transfer::upload::{PUT_BYTES_MAX, UpTo};
+
+/// Fields that are headers of a put by the same name. Those that would make it another operation, such as a copy, are not among them.
+const HEADERS: [&str; 17] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-md5",
+    "content-type",
+    "expires",
+    "x-amz-object-lock-legal-hold",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-sdk-checksum-algorithm",
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write-acp",
+];
+/// Beginnings of names of such fields.
+const HEADERS_LIKE: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
+
+/// Takes forms.
+pub(crate) struct Forms {
+    pub(crate) operations: S3Service,
+    pub(crate) state: Arc<State>,
+    pub(crate) region: String,
+    pub(crate) addresses: Arc<Addresses>,
+}
+
+impl Forms {
+    /// The bucket that a form is sent to; none if the request is no form.
+    ///
+    /// # Errors
+    /// A form that is sent to anything else. The framework would gather all of it in memory before it looks for a signature, so no form reaches it.
+    pub(crate) fn find(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<Option<String>> {
+        if !is_form(method, headers) {
+            return Ok(None);
+        }
+        match self.addresses.find(uri, headers) {
+            Some((bucket, key)) if key.is_empty() => Ok(Some(bucket)),
+            _ => Err(s3_error!(MethodNotAllowed, "The specified method is not allowed against this resource: a form is sent to a bucket.")),
+        }
+    }
+
+    /// Answers a form that was sent to a bucket.
+    ///
+    /// # Errors
+    /// What is wrong with the form. What is wrong with the put stands in the answer.
+    pub(crate) async fn call(&self, bucket: &str, request: Request<Body>) -> S3Result<Response<Body>> {
+        let (head, body) = request.into_parts();
+        let boundary = boundary(&head.headers).ok_or_else(|| s3_error!(MalformedPOSTRequest, "The boundary of the form is missing."))?;
+        let reader::Form { fields, mut file } = reader::read(body, &boundary).await?;
+        let key = fields.need("key")?.to_owned();
+        let now_ms = now_ms();
+        let signed = signature::check(&fields, &self.state, &self.region, now_ms)?;
+        let (mut least, mut most) = (0, PUT_BYTES_MAX);
+        if signed.is_some() {
+            let policy = FormPolicy::parse(fields.need("policy")?)?;
+            policy.check(&fields, bucket, now_ms)?;
+            (least, most) = (policy.length().0, policy.length().1.min(PUT_BYTES_MAX));
+        }
+        file.limit(least, most);
+        let url = url_of(&head.uri, &head.headers, head.extensions.get::<Peer>());
+        let announced: u64 = head
+            .headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse().ok())
+            .ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
+        let mut put = Request::new(Body::http_body_unsync(file));
+        *put.method_mut() = Method::PUT;
+        *put.uri_mut() = format!("/{}/{}", tags::encode_text(bucket), tags::encode_text(&key))
+            .parse()
+            .map_err(|_| s3_error!(InvalidArgument, "The key in the form is none."))?;
+        *put.headers_mut() = self.headers(&head.headers, &fields)?;
+        *put.extensions_mut() = head.extensions;
+        put.extensions_mut().insert(Signed(signed));
+        put.extensions_mut().insert(UpTo(most.min(announced)));
+        let (mut head, file) = put.into_parts();
+        mend(&mut head.headers, &mut head.extensions);
+        let put = Request::from_parts(head, file);
+        let answer = self.operations.call(put).await.map_err(|error| s3_error!(InternalError, "{error:?}"))?;
+        if answer.status() == StatusCode::OK { answered(answer, &url, bucket, &key, &fields) } else { Ok(answer) }
+    }
+
+    /// The headers of the put.
+    fn headers(&self, given: &HeaderMap, fields: &Fields) -> S3Result<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        for name in [header::HOST, HeaderName::from_static("x-amz-expected-bucket-owner")] {
+            if let Some(value) = given.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        // The bucket stands in the path now.
+        if let Some(host) = self.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()) {
+            headers.insert(header::HOST, host);
+        }
+        for (name, value) in fields.0.iter().filter(|(_, value)| !value.is_empty()) {
+            match name.as_str() {
+                "acl" => insert(&mut headers, "x-amz-acl", value)?,
+                "tagging" => insert(&mut headers, "x-amz-tagging", &tagging(value)?)?,
+                name if HEADERS.contains(&name) || HEADERS_LIKE.iter().any(|start| name.starts_with(start)) => {
+                    insert(&mut headers, name, value)?
+                }
+                _ => {}
+            }
+        }
+        Ok(headers)
+    }
+}
+
+fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> S3Result<()> {
+    let wrong = || s3_error!(InvalidArgument, "The field '{name}' of the form can't be kept as it is.");
+    let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+    headers.insert(header, HeaderValue::from_bytes(value.as_bytes()).map_err(|_| wrong())?);
+    Ok(())
+}
+
+/// Tags of a form, which are XML, as the header has them.
+fn tagging(xml: &str) -> S3Result<String> {
+    let mut deserializer = Deserializer::new(xml.as_bytes());
+    let tagging = s3s::dto::Tagging::deserialize(&mut deserializer).map_err(|_| {
+        s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
+    })?;
+    Ok(tags::encode(&tagging.tag_set))
+}
+
+fn boundary(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let boundary = kind.split(';').skip(1).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then(|| value.trim().trim_matches('"').to_owned())
+    })?;
+    // RFC 2046 allows 70 characters.
+    (1..=70).contains(&boundary.len()).then_some(boundary)
+}
+
+/// The answer to a form whose object was put, as its fields want it. `bucket_url` is where the form was sent to.
+fn answered(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
+    let (mut head, _) = put.into_parts();
+    head.headers.remove(header::CONTENT_LENGTH);
+    let etag = head.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
+    let path: Vec<String> = key.split('/').map(tags::encode_text).collect();
+    let location = format!("{}/{}", bucket_url.trim_end_matches('/'), path.join("/"));
+    let redirect =
+        fields.get("success_action_redirect").or_else(|| fields.get("redirect")).and_then(|url| redirected(url, bucket, key, &etag));
+    if let Some(url) = redirect {
+        head.status = StatusCode::SEE_OTHER;
+        head.headers.insert(header::LOCATION, url);
+        return Ok(Response::from_parts(head, Body::empty()));
+    }
+    head.headers.insert(header::LOCATION, HeaderValue::from_str(&location).map_err(|_| no_location())?);
+    let body = match fields.get("success_action_status") {
+        Some("200") => Body::empty(),
+        Some("201") => {
+            head.status = StatusCode::CREATED;
+            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+            let [location, bucket, key, etag] = [&location, bucket, key, &etag].map(escape);
+            Body::from(Bytes::from(format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<PostResponse><Location>{location}</Location><Bucket>{bucket}</Bucket><Key>{key}</Key><ETag>{etag}</ETag></PostResponse>"
+            )))
+        }
+        _ => {
+            head.status = StatusCode::NO_CONTENT;
+            Body::empty()
+        }
+    };
+    Ok(Response::from_parts(head, body))
+}
+
+fn no_location() -> S3Error {
+    s3_error!(InternalError, "The object was stored, but its address can't be told.")
+}
+
+/// Where a browser is sent after the upload, with what was uploaded; nowhere if that is no address of the web.
+fn redirected(url: &str, bucket: &str, key: &str, etag: &str) -> Option<HeaderValue> {
+    let uri: Uri = url.parse().ok()?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return None;
+    }
+    let (before, fragment) = url.split_once('#').map_or((url, None), |(before, fragment)| (before, Some(fragment)));
+    let joint = if uri.query().is_some() { '&' } else { '?' };
+    let [key, etag] = [key, etag].map(tags::encode_text);
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    HeaderValue::from_str(&format!("{before}{joint}bucket={bucket}&key={key}&etag={etag}{fragment}")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_sent_on_with_what_they_uploaded() {
+        let to = |url: &str| redirected(url, "b", "a/ b", "\"e\"").map(|value| value.to_str().expect("text").to_owned());
+        assert_eq!(to("https://example.org/done").as_deref(), Some("https://example.org/done?bucket=b&key=a%2F%20b&etag=%22e%22"));
+        assert_eq!(to("http://example.org/?n=1#top").as_deref(), Some("http://example.org/?n=1&bucket=b&key=a%2F%20b&etag=%22e%22#top"));
+        for nowhere in ["/done", "javascript:alert(1)", "ftp://example.org/", "https://example.org/\r\nSet-Cookie: a=b", ""] {
+            assert_eq!(to(nowhere), None, "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn the_location_is_a_url_below_the_address_that_the_form_was_sent_to() {
+        let fields = Fields([("success_action_status".to_owned(), "201".to_owned())].into());
+        for (sent_to, location) in
+            [("http://127.0.0.1:9000/b", "http://127.0.0.1:9000/b/a%20k/x"), ("https://b.example.org/", "https://b.example.org/a%20k/x")]
+        {
+            let answer = answered(Response::new(Body::empty()), sent_to, "b", "a k/x", &fields).expect("answered");
+            assert_eq!((answer.status(), &answer.headers()[header::LOCATION]), (StatusCode::CREATED, &HeaderValue::from_static(location)));
+        }
+    }
+
+    #[test]
+    fn the_boundary_may_be_quoted() {
+        let of = |kind: &str| boundary(&HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_str(kind).expect("a value"))]));
+        assert_eq!(of("multipart/form-data; boundary=abc").as_deref(), Some("abc"));
+        assert_eq!(of("multipart/form-data; charset=utf-8; Boundary=\"a b\"").as_deref(), Some("a b"));
+        assert_eq!(of("multipart/form-data"), None);
+        assert_eq!(of(&format!("multipart/form-data; boundary={}", "x".repeat(71))), None);
+    }
+}

@@ -1,0 +1,338 @@
+//! Reads a form (`multipart/form-data`, RFC 7578) as it comes: fields are gathered, and the file behind them is handed on in pieces.
+//!
+//! ```text
+//! CRLF --boundary CRLF head CRLF CRLF field CRLF --boundary CRLF head CRLF CRLF file ... CRLF --boundary-- CRLF
+//! ^ not in the body, but as if: so every boundary is found alike
+//! ```
+//!
+//! What stands behind the file is passed over, as S3 does.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::StreamExt;
+use hyper::body::{Body as HttpBody, Frame};
+use s3s::{Body, S3Error, S3Result, StdError, s3_error};
+
+use crate::transfer::upload::{PATIENCE, incomplete, unreadable};
+
+/// The most bytes of a form before its file, as with AWS.
+const FIELDS_BYTES_MAX: usize = 20 << 10;
+/// The most bytes that are read behind a file, so that the connection can be used again.
+const REST_BYTES_MAX: usize = 64 << 10;
+/// In a field, the name of the file.
+const FILE_NAME: &str = "${filename}";
+
+/// A form whose file is still to come.
+#[derive(Debug)]
+pub(super) struct Form {
+    pub(super) fields: Fields,
+    pub(super) file: File,
+}
+
+/// Fields by name, in small letters: S3 takes both.
+#[derive(Debug, Default)]
+pub(super) struct Fields(pub(super) BTreeMap<String, String>);
+
+impl Fields {
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A field that has to be there.
+    pub(super) fn need(&self, name: &str) -> S3Result<&str> {
+        self.get(name).filter(|value| !value.is_empty()).ok_or_else(|| {
+            s3_error!(
+                InvalidArgument,
+                "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields."
+            )
+        })
+    }
+}
+
+/// Reads a form up to its file.
+///
+/// # Errors
+/// What is no form, has no file, has one field twice or is too long.
+pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
+    let delimiter = format!("\r\n--{boundary}").into_bytes();
+    let mut source = Source { body, buffer: BytesMut::from(&b"\r\n"[..]), taken: 0 };
+    let mut fields = Fields::default();
+    source.until(&delimiter).await?;
+    loop {
+        if source.is_next(b"--").await? {
+            return Err(s3_error!(InvalidArgument, "POST requires exactly one file upload per request."));
+        }
+        source.until(b"\r\n").await?;
+        let head = source.until(b"\r\n\r\n").await?;
+        let head = std::str::from_utf8(&head).map_err(|_| malformed())?;
+        let part = Part::parse(head).ok_or_else(malformed)?;
+        if part.name.eq_ignore_ascii_case("file") {
+            let name = part.file_name.as_deref().unwrap_or_default();
+            // A path is that of whoever sends the form, with slashes of either kind.
+            let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+            for value in fields.0.values_mut().filter(|value| value.contains(FILE_NAME)) {
+                // Few bytes could become many.
+                if value.matches(FILE_NAME).count() * name.len() > FIELDS_BYTES_MAX {
+                    return Err(too_long());
+                }
+                *value = value.replace(FILE_NAME, name);
+            }
+            let file = File { body: source.body, buffer: source.buffer, delimiter, received: 0, least: 0, most: u64::MAX, rest: None };
+            return Ok(Form { fields, file });
+        }
+        let value = source.until(&delimiter).await?;
+        let value = String::from_utf8(value.to_vec()).map_err(|_| malformed())?;
+        if fields.0.insert(part.name.to_lowercase(), value).is_some() {
+            return Err(s3_error!(InvalidArgument, "The form has more than one field named '{}'.", part.name));
+        }
+    }
+}
+
+fn too_long() -> S3Error {
+    s3_error!(MaxPostPreDataLengthExceededError, "Your POST request fields preceding the upload file were too large.")
+}
+
+fn malformed() -> S3Error {
+    s3_error!(MalformedPOSTRequest, "The body of your POST request is not well-formed multipart/form-data.")
+}
+
+/// What the head of a part says.
+struct Part {
+    name: String,
+    file_name: Option<String>,
+}
+
+impl Part {
+    fn parse(head: &str) -> Option<Self> {
+        let line = head.split("\r\n").find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
+        })?;
+        let (_, mut rest) = line.split_once(';')?;
+        let (mut name, mut file_name) = (None, None);
+        while let Some((parameter, value)) = rest.trim_start().split_once('=') {
+            let (value, after) = match value.strip_prefix('"') {
+                Some(quoted) => unquoted(quoted)?,
+                None => {
+                    let end = value.find(';').unwrap_or(value.len());
+                    (value[..end].trim_end().to_owned(), &value[end..])
+                }
+            };
+            match parameter.trim().to_ascii_lowercase().as_str() {
+                "name" => name = Some(value),
+                "filename" => file_name = Some(value),
+                _ => {}
+            }
+            rest = after.trim_start().strip_prefix(';').unwrap_or_default();
+        }
+        Some(Self { name: name?, file_name })
+    }
+}
+
+/// A quoted text without its quotes, and what stands behind it. Browsers leave backslashes as they are, so only those before quotes escape.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut is_escaped = false;
+    let end = text.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\';
+        ends
+    })?;
+    Some((text[..end].replace("\\\"", "\""), &text[end + 1..]))
+}
+
+/// The body while its fields are read.
+struct Source {
+    body: Body,
+    buffer: BytesMut,
+    /// Bytes that were taken from it.
+    taken: usize,
+}
+
+impl Source {
+    /// What stands before a pattern, which is taken away too.
+    async fn until(&mut self, pattern: &[u8]) -> S3Result<BytesMut> {
+        loop {
+            let found = find(&self.buffer, pattern);
+            if self.taken + found.unwrap_or(self.buffer.len()) > FIELDS_BYTES_MAX {
+                return Err(too_long());
+            }
+            if let Some(at) = found {
+                let before = self.buffer.split_to(at);
+                self.buffer.advance(pattern.len());
+                self.taken += at + pattern.len();
+                return Ok(before);
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn is_next(&mut self, pattern: &[u8]) -> S3Result<bool> {
+        while self.buffer.len() < pattern.len() {
+            self.fill().await?;
+        }
+        Ok(self.buffer.starts_with(pattern))
+    }
+
+    async fn fill(&mut self) -> S3Result<()> {
+        let piece = tokio::time::timeout(PATIENCE, self.body.next()).await.map_err(|_| {
+            s3_error!(RequestTimeout, "Your socket connection to the server was not read from or written to within the timeout period.")
+        })?;
+        match piece {
+            Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
+            Some(Err(error)) => return Err(unreadable(&*error)),
+            None => return Err(incomplete()),
+        }
+        Ok(())
+    }
+}
+
+/// Where a pattern begins.
+fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = bytes[from..].iter().position(|byte| *byte == pattern[0]) {
+        let rest = &bytes[from + at..];
+        if rest.len() < pattern.len() {
+            return None;
+        }
+        if rest.starts_with(pattern) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+/// The file of a form, as the body of a put.
+#[derive(Debug)]
+pub(super) struct File {
+    body: Body,
+    buffer: BytesMut,
+    delimiter: Vec<u8>,
+    received: u64,
+    least: u64,
+    most: u64,
+    /// Behind its end: how much more is read.
+    rest: Option<usize>,
+}
+
+impl File {
+    /// Refuses what is shorter or longer.
+    pub(super) fn limit(&mut self, least: u64, most: u64) {
+        (self.least, self.most) = (least, most);
+    }
+
+    fn checked(&mut self, piece: BytesMut) -> Result<Bytes, S3Error> {
+        self.received += piece.len() as u64;
+        if self.received > self.most {
+            return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
+        }
+        if self.rest.is_some() && self.received < self.least {
+            return Err(s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size"));
+        }
+        Ok(piece.freeze())
+    }
+}
+
+impl HttpBody for File {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        loop {
+            if self.rest.is_none() {
+                let found = find(&self.buffer, &self.delimiter);
+                if found.is_some() {
+                    self.rest = Some(REST_BYTES_MAX);
+                }
+                // What could be the beginning of the delimiter stays.
+                let known = found.unwrap_or((self.buffer.len() + 1).saturating_sub(self.delimiter.len()));
+                let piece = self.buffer.split_to(known);
+                if !piece.is_empty() || found.is_some() {
+                    return Poll::Ready(Some(self.checked(piece).map(Frame::data).map_err(|error| Box::new(error) as StdError)));
+                }
+            }
+            let frame = match (ready!(Pin::new(&mut self.body).poll_frame(context)), self.rest) {
+                (None, None) => return Poll::Ready(Some(Err(Box::new(incomplete()) as StdError))),
+                (Some(Err(error)), None) => return Poll::Ready(Some(Err(error))),
+                (None | Some(Err(_)), Some(_)) => return Poll::Ready(None),
+                (Some(Ok(frame)), _) => frame,
+            };
+            let bytes = frame.into_data().unwrap_or_default();
+            match &mut self.rest {
+                None => self.buffer.extend_from_slice(&bytes),
+                Some(rest) if bytes.len() > *rest => return Poll::Ready(None),
+                Some(rest) => *rest -= bytes.len(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// The body in pieces of so many bytes.
+    fn in_pieces(text: &str, bytes: usize) -> Body {
+        let pieces: Vec<_> =
+            text.as_bytes().chunks(bytes).map(|piece| Ok::<_, StdError>(Frame::data(Bytes::copy_from_slice(piece)))).collect();
+        Body::http_body_unsync(http_body_util::StreamBody::new(futures_util::stream::iter(pieces)))
+    }
+
+    const FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"Key\"\r\n\r\nuser/${filename}\r\n--b\r\n\
+        content-type: text/plain\r\ncontent-disposition: form-data; name=file; filename=\"C:\\dir\\a \\\"b\\\".txt\"\r\n\r\n\
+        content\r\n--\r\n\r\n--b\r\nContent-Disposition: form-data; name=\"submit\"\r\n\r\nup\r\n--b--\r\n";
+
+    #[tokio::test]
+    async fn fields_and_the_file_are_found_however_the_body_is_cut() {
+        for bytes in 1..FORM.len() {
+            let form = read(in_pieces(FORM, bytes), "b").await.expect("a form");
+            assert_eq!(form.fields.get("key"), Some("user/a \"b\".txt"), "{bytes}");
+            let content = form.file.collect().await.expect("a file").to_bytes();
+            assert_eq!(content, "content\r\n--\r\n", "{bytes}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_that_ends_before_its_file_does_is_no_upload() {
+        let end = FORM.find("\r\n--b\r\nContent-Disposition: form-data; name=\"submit\"").expect("the file");
+        for length in 0..end {
+            let whole = match read(in_pieces(&FORM[..length], 7), "b").await {
+                Ok(form) => form.file.collect().await.is_ok(),
+                Err(_) => false,
+            };
+            assert!(!whole, "{length}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_short_or_too_long_is_refused() {
+        for (least, most, fits) in [(0, 13, true), (13, 13, true), (14, 20, false), (0, 12, false)] {
+            let mut form = read(in_pieces(FORM, 16), "b").await.expect("a form");
+            form.file.limit(least, most);
+            assert_eq!(form.file.collect().await.is_ok(), fits, "{least} to {most}");
+        }
+        let long = FORM.replace("user/", &"x".repeat(FIELDS_BYTES_MAX));
+        let longer_than_sent =
+            FORM.replace("user/", &FILE_NAME.repeat(500)).replace("dir", &"d".repeat(100)).replace("a ", &"a".repeat(5_000));
+        for form in [long, longer_than_sent] {
+            let error = read(in_pieces(&form, 1 << 10), "b").await.expect_err("too long");
+            assert_eq!(error.code().as_str(), "MaxPostPreDataLengthExceededError");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_form_without_a_file_or_with_a_field_twice_is_refused() {
+        let none = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n--b--";
+        let twice = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n--b\r\nContent-Disposition: form-data; name=\"KEY\"\r\n\r\nl\r\n--b--";
+        for form in [none, twice] {
+            assert_eq!(read(in_pieces(form, 9), "b").await.expect_err("refused").code().as_str(), "InvalidArgument");
+        }
+        let nameless = "--b\r\nContent-Type: text/plain\r\n\r\nk\r\n--b--";
+        assert_eq!(read(in_pieces(nameless, 9), "b").await.expect_err("refused").code().as_str(), "MalformedPOSTRequest");
+    }
+}

@@ -1,0 +1,327 @@
+//! Checksums that clients send, or want to see: S3's ten, and Content-MD5.
+//!
+//! The framework has fields for five of them. So they are read from headers here, and written to headers here. In answers
+//! that are XML, those without a field leave in that of SHA-256, and [`Named`] gives the element its name.
+
+mod algorithm;
+
+use base64_simd::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue};
+use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
+
+use crate::auth::unsigned::Trailers;
+use crate::s3::errors::custom;
+use crate::transfer::md5::ContentMd5;
+
+pub(crate) use self::algorithm::{Algorithm, Hasher};
+
+/// How names of headers with checksums begin.
+const HEADER: &str = "x-amz-checksum-";
+/// Headers that begin so and hold none.
+const NO_SUMS: [&str; 3] = ["algorithm", "mode", "type"];
+
+/// Puts a checksum into the field of an answer in XML that is its algorithm's. Those without one go into the field of SHA-256; the answer needs a
+/// [`Named`] then.
+macro_rules! set_sum {
+    ($answer:expr, $algorithm:expr, $value:expr) => {
+        match $algorithm {
+            $crate::transfer::checksums::Algorithm::Crc32 => $answer.checksum_crc32 = Some($value),
+            $crate::transfer::checksums::Algorithm::Crc32c => $answer.checksum_crc32c = Some($value),
+            $crate::transfer::checksums::Algorithm::Crc64Nvme => $answer.checksum_crc64nvme = Some($value),
+            $crate::transfer::checksums::Algorithm::Sha1 => $answer.checksum_sha1 = Some($value),
+            _ => $answer.checksum_sha256 = Some($value),
+        }
+    };
+}
+pub(crate) use set_sum;
+
+/// A checksum in Base64.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) value: String,
+}
+
+impl Sum {
+    /// Puts it into the headers of an answer.
+    pub(crate) fn put(&self, headers: &mut HeaderMap) {
+        if let Ok(value) = HeaderValue::from_str(&self.value) {
+            headers.insert(self.algorithm.header(), value);
+        }
+    }
+}
+
+/// In an answer in XML: the algorithm of its checksums, which are in the field of SHA-256.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named(Algorithm);
+
+impl Named {
+    /// Says so in an answer with checksums of this algorithm, if they have no field of their own.
+    pub(crate) fn say(algorithm: Algorithm, extensions: &mut http::Extensions) {
+        if !matches!(algorithm, Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme | Algorithm::Sha1 | Algorithm::Sha256) {
+            extensions.insert(Self(algorithm));
+        }
+    }
+
+    /// The XML with the right name.
+    pub(crate) fn rename(self, xml: &[u8]) -> Bytes {
+        let name = format!("Checksum{}>", self.0.name().to_uppercase());
+        replace(xml, b"ChecksumSHA256>", name.as_bytes()).into()
+    }
+}
+
+fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut replaced = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        replaced.extend_from_slice(&rest[..at]);
+        replaced.extend_from_slice(to);
+        rest = &rest[at + from.len()..];
+    }
+    replaced.extend_from_slice(rest);
+    replaced
+}
+
+/// The checksum that headers name, as it stands there. One of an algorithm that isn't known is refused: it would be stored unchecked.
+pub(crate) fn claimed(headers: &HeaderMap) -> S3Result<Option<Sum>> {
+    let mut found = None;
+    for (name, value) in headers {
+        let Some(rest) = name.as_str().strip_prefix(HEADER).filter(|rest| !NO_SUMS.contains(rest)) else { continue };
+        let Some(algorithm) = Algorithm::parse(rest) else {
+            return Err(s3_error!(InvalidRequest, "The checksum algorithm of the header {name} is not supported. {VALID}"));
+        };
+        let value = value.to_str().ok().filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| invalid(algorithm))?.to_owned();
+        if found.replace(Sum { algorithm, value }).is_some() {
+            return Err(several());
+        }
+    }
+    Ok(found)
+}
+
+const VALID: &str =
+    "Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHASH64, XXHASH3, XXHASH128]";
+
+/// An algorithm that a request names, and that isn't known.
+pub(crate) fn unsupported() -> s3s::S3Error {
+    s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported. {VALID}")
+}
+
+fn invalid(algorithm: Algorithm) -> s3s::S3Error {
+    s3_error!(InvalidRequest, "Value for {HEADER}{} header is invalid.", algorithm.name())
+}
+
+fn several() -> s3s::S3Error {
+    s3_error!(InvalidRequest, "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
+}
+
+/// The algorithm of the checksum that comes behind the content.
+fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
+    let mut values = headers.get_all("x-amz-trailer").iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return if headers.contains_key("x-amz-trailer") { Err(several()) } else { Ok(None) };
+    };
+    let name = value.to_str().unwrap_or_default().trim();
+    let algorithm =
+        name.get(..HEADER.len()).filter(|start| start.eq_ignore_ascii_case(HEADER)).and_then(|_| Algorithm::parse(&name[HEADER.len()..]));
+    let unsupported = || s3_error!(InvalidRequest, "The value specified in the x-amz-trailer header is not supported");
+    algorithm.map(Some).ok_or_else(unsupported)
+}
+
+/// What a client says of the content that it sends.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    md5: Option<[u8; 16]>,
+    sum: Option<Sum>,
+    /// The checksum comes behind the content.
+    trailer: Option<Algorithm>,
+}
+
+impl Claims {
+    /// What the headers of a request say of its body.
+    pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
+        let mut md5 = None;
+        for value in headers.get_all("content-md5") {
+            let bytes = STANDARD.decode_to_vec(value.as_bytes()).ok().and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+            let bytes = bytes.ok_or_else(|| s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."))?;
+            if md5.replace(bytes).is_some_and(|other| other != bytes) {
+                return Err(s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."));
+            }
+        }
+        let sum = claimed(headers)?;
+        if let Some(Sum { algorithm, value }) = &sum {
+            let bytes = STANDARD.decode_to_vec(value.as_bytes()).ok().filter(|bytes| bytes.len() == algorithm.bytes());
+            bytes.ok_or_else(|| invalid(*algorithm))?;
+        }
+        let trailer = announced(headers)?;
+        if sum.is_some() && trailer.is_some() {
+            return Err(several());
+        }
+        if let Some(named) = headers.get("x-amz-sdk-checksum-algorithm") {
+            let named = named.to_str().ok().and_then(Algorithm::parse).ok_or_else(unsupported)?;
+            let found = sum.as_ref().map(|sum| sum.algorithm).or(trailer);
+            if found.is_none() {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."
+                ));
+            }
+            if found != Some(named) {
+                return Err(s3_error!(InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid."));
+            }
+        }
+        Ok(Self { md5, sum, trailer })
+    }
+
+    /// Whether the client says nothing of its content.
+    pub(crate) fn are_none(&self) -> bool {
+        self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()
+    }
+
+    /// The algorithm that the client has chosen.
+    pub(crate) fn algorithm(&self) -> Option<Algorithm> {
+        self.sum.as_ref().map(|sum| sum.algorithm).or(self.trailer)
+    }
+
+    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    pub(crate) fn begin(self, default: Option<Algorithm>) -> Sums {
+        let algorithm = self.algorithm().or(default);
+        let hasher = algorithm.filter(|algorithm| *algorithm != Algorithm::Md5).map(Algorithm::hasher);
+        Sums { algorithm, hasher, claims: self }
+    }
+}
+
+/// Headers that come behind the content of a request, if any do: the framework reads those of signed requests.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trailing {
+    signed: Option<TrailingHeaders>,
+    unsigned: Option<Trailers>,
+}
+
+impl Trailing {
+    pub(crate) fn of<T>(request: &S3Request<T>) -> Self {
+        let read = || Self { signed: request.trailing_headers.clone(), unsigned: request.extensions.get::<Trailers>().cloned() };
+        // The framework knows of none where a request is handed on.
+        request.extensions.get::<Self>().cloned().unwrap_or_else(read)
+    }
+
+    /// The value of one, once all of the content has come.
+    fn get(&self, name: &str) -> Option<String> {
+        match (&self.signed, &self.unsigned) {
+            (Some(signed), _) => signed.read(|headers| Some(headers.get(name)?.to_str().ok()?.to_owned())).flatten(),
+            (None, Some(unsigned)) => unsigned.get(name),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Checksums on their way, but for the MD5, which every object has as its ETag.
+pub(crate) struct Sums {
+    claims: Claims,
+    algorithm: Option<Algorithm>,
+    /// None for MD5.
+    hasher: Option<Hasher>,
+}
+
+/// Checksums of content that is what the client says it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Summed {
+    pub(crate) md5: [u8; 16],
+    pub(crate) sum: Option<Sum>,
+}
+
+impl Sums {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(bytes);
+        }
+    }
+
+    /// Holds what was found against what the client says.
+    pub(crate) fn end(self, md5: [u8; 16], trailing: &Trailing) -> S3Result<Summed> {
+        if self.claims.md5.is_some_and(|claimed| claimed != md5) {
+            return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
+        }
+        let value = self.hasher.map_or_else(|| STANDARD.encode_to_string(md5), Hasher::finish);
+        let sum = self.algorithm.map(|algorithm| Sum { algorithm, value });
+        let mut claimed = self.claims.sum.map(|sum| sum.value);
+        if let Some(algorithm) = self.claims.trailer {
+            claimed = Some(trailing.get(algorithm.header().as_str()).ok_or_else(|| {
+                let message = "The request contained trailing data that was not well-formed.";
+                custom("MalformedTrailerError", http::StatusCode::BAD_REQUEST, message)
+            })?);
+        }
+        if let (Some(claimed), Some(sum)) = (&claimed, &sum)
+            && *claimed != sum.value
+        {
+            return Err(s3_error!(
+                BadDigest,
+                "The {} you specified did not match the calculated checksum.",
+                sum.algorithm.name().to_uppercase()
+            ));
+        }
+        Ok(Summed { md5, sum })
+    }
+}
+
+/// Checksums of an object's content on their way.
+pub(crate) struct Summing {
+    sums: Sums,
+    md5: ContentMd5,
+}
+
+impl Summing {
+    pub(crate) fn new(sums: Sums, md5: ContentMd5) -> Self {
+        Self { sums, md5 }
+    }
+
+    pub(crate) async fn update(&mut self, piece: &Bytes) {
+        self.md5.update(piece).await;
+        self.sums.update(piece);
+    }
+
+    /// Holds what was found against what the client says.
+    pub(crate) async fn end(self, trailing: &Trailing) -> S3Result<Summed> {
+        self.sums.end(self.md5.finish().await, trailing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+
+    use super::*;
+
+    fn claims(headers: &[(&'static str, &str)]) -> S3Result<Claims> {
+        Claims::of(&headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().expect("a value"))).collect())
+    }
+
+    #[test]
+    fn a_checksum_that_would_not_be_checked_is_refused() {
+        let sum = Algorithm::Crc32.of(b"body");
+        assert_eq!(
+            claims(&[("x-amz-checksum-crc32", &sum), ("x-amz-checksum-mode", "ENABLED")]).expect("one").algorithm(),
+            Some(Algorithm::Crc32)
+        );
+        assert_eq!(claims(&[("x-amz-trailer", "X-Amz-Checksum-XXHASH3")]).expect("one").algorithm(), Some(Algorithm::Xxhash3));
+        for headers in [
+            &[("x-amz-checksum-crc16", "AAA=")][..],
+            &[("x-amz-checksum-sha3", "AAA=")],
+            &[("x-amz-checksum-crc32", &sum), ("x-amz-checksum-md5", "AAAAAAAAAAAAAAAAAAAAAA==")],
+            &[("x-amz-checksum-crc32", &sum), ("x-amz-trailer", "x-amz-checksum-crc32")],
+            &[("x-amz-checksum-md5", &sum)],
+            &[("x-amz-trailer", "x-amz-meta-a")],
+            &[("x-amz-trailer", "x-amz-checksum-crc32, x-amz-checksum-sha1")],
+        ] {
+            assert!(claims(headers).is_err(), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn checksums_without_a_field_of_their_own_go_by_another_name_through_the_framework() {
+        let inside = b"<Part><ChecksumSHA256>a</ChecksumSHA256></Part><Part><ChecksumSHA256>b</ChecksumSHA256></Part>";
+        let outside = Named(Algorithm::Md5).rename(inside);
+        assert_eq!(outside, &b"<Part><ChecksumMD5>a</ChecksumMD5></Part><Part><ChecksumMD5>b</ChecksumMD5></Part>"[..]);
+    }
+}

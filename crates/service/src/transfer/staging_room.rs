@@ -1,0 +1,203 @@
+//! Room in staging: which puts it can take, and when a set has to be written to make room.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fulgurite_archive::catalogue::StagedTotals;
+use fulgurite_archive::staging::Free;
+use s3s::{S3Result, s3_error};
+use tokio::sync::Notify;
+
+use crate::gateway::Gateway;
+use crate::s3::errors::slow_down;
+
+/// Free space on the staging disk that puts leave alone: the databases' logs need it, and so do removals, which are the way out of a full disk.
+const RESERVE: u64 = 256 << 20;
+/// A set written only to make room holds at least this fraction of a full one. Smaller sets cost more redundancy than they free.
+const SMALLEST_SHARE: u64 = 64;
+/// After this time an even smaller set may be written: better than refusing puts for a day.
+const SMALL_SETS_EVERY: Duration = Duration::from_secs(600);
+
+/// Limits of staging, and whether a put was refused for want of room.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// Most bytes that may be staged, where the settings say so.
+    limit: Option<u64>,
+    refused: AtomicBool,
+    /// Wakes the writer of sets.
+    pub(crate) wanted: Notify,
+}
+
+/// Why a set is written now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// There is enough for a full set.
+    Full,
+    /// Something has been staged for as long as the settings allow.
+    Old,
+    /// Staging is running out of room.
+    Pressed,
+}
+
+/// What decides whether a set is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Staged {
+    pub(crate) versions: u64,
+    pub(crate) bytes: u64,
+    /// Age of the oldest staged version.
+    pub(crate) age: Duration,
+    /// Bytes that can still be staged, where that is known.
+    pub(crate) room: Option<u64>,
+    /// Whether a put was refused since the last set.
+    pub(crate) refused: bool,
+    /// Content of a full set.
+    pub(crate) full: u64,
+    /// Time since the last set that was written to make room; `None` if there was none.
+    pub(crate) since_pressed: Option<Duration>,
+    /// Time since the last set that was written because something was old; `None` if there was none.
+    pub(crate) since_old: Option<Duration>,
+}
+
+impl Staged {
+    /// Whether a set is due, and why.
+    pub(crate) fn due(&self, flush_after: Duration) -> Option<Due> {
+        if self.versions == 0 {
+            return None;
+        }
+        if self.bytes >= self.full {
+            return Some(Due::Full);
+        }
+        // Such a set takes everything along. What is still older than it can't be read, and must not make each new object a set of its own.
+        if self.age >= flush_after && self.since_old.is_none_or(|since| since >= flush_after) {
+            return Some(Due::Old);
+        }
+        // Three quarters of what staging can hold are taken. The rest takes puts while the set is written.
+        let is_short = self.refused || self.room.is_some_and(|room| room <= self.bytes / 3);
+        let is_worthwhile = self.bytes >= self.full / SMALLEST_SHARE || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_EVERY);
+        (is_short && is_worthwhile).then_some(Due::Pressed)
+    }
+}
+
+/// Bytes that can still be staged: within both limits, and on the disk beyond what is left free there. `None` if nothing bounds them.
+fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
+    let below_limit = limit.map(|limit| limit.saturating_sub(staged));
+    let on_disk = free.on_disk.map(|free| free.saturating_sub(RESERVE));
+    [below_limit, free.within_limit, on_disk].into_iter().flatten().min()
+}
+
+/// Whether `bytes` more fit. With nothing staged the service's limit doesn't apply: an object larger than it would otherwise be refused for ever.
+fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Free) -> bool {
+    let limit = limit.filter(|_| staged > 0);
+    room(limit, staged, free).is_none_or(|room| bytes <= room)
+}
+
+impl Room {
+    pub(crate) fn new(limit: Option<u64>) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
+    /// Takes note that the next set makes room for those who were refused until now.
+    pub(crate) fn begin_set(&self) {
+        self.refused.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Gateway {
+    /// Refuses content for which staging has no room, and has a set written then. Puts that are under way are not counted, so the limit is
+    /// exceeded by them at most.
+    pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
+        let staging = self.archive.staging();
+        // Unlike the service's limit, this one holds for each object too.
+        if let Some(limit) = staging.limit_bytes().filter(|limit| bytes > *limit) {
+            return Err(s3_error!(EntityTooLarge, "Staging takes up to {limit} bytes here, and so does an object."));
+        }
+        let free = staging.free();
+        // Without a limit the catalogue isn't asked: this is on the way of every put.
+        let staged = match self.room.limit {
+            Some(_) => self.archive.reading().staged_totals().map_err(crate::s3::errors::catalogue_failed)?.stored_bytes,
+            None => 0,
+        };
+        if fits(bytes, self.room.limit, staged, free) {
+            return Ok(());
+        }
+        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; what is staged is written to platters");
+        self.room.refused.store(true, Ordering::Relaxed);
+        self.room.wanted.notify_one();
+        Err(slow_down())
+    }
+
+    /// Bytes that can still be staged, where that is known.
+    pub(crate) fn room_left(&self, staged: &StagedTotals) -> Option<u64> {
+        room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const DAY: Duration = Duration::from_secs(86_400);
+    const STAGED: Staged = Staged {
+        versions: 1,
+        bytes: 100 * MIB,
+        age: Duration::ZERO,
+        room: Some(10_000 * MIB),
+        refused: false,
+        full: 2_048 * MIB,
+        since_pressed: None,
+        since_old: None,
+    };
+
+    #[test]
+    fn a_set_is_written_when_it_is_full_or_something_is_old() {
+        assert_eq!(STAGED.due(DAY), None);
+        assert_eq!(Staged { bytes: 2_048 * MIB, ..STAGED }.due(DAY), Some(Due::Full));
+        assert_eq!(Staged { age: DAY, ..STAGED }.due(DAY), Some(Due::Old));
+        assert_eq!(Staged { age: DAY, versions: 0, bytes: 0, refused: true, ..STAGED }.due(DAY), None);
+    }
+
+    #[test]
+    fn what_stays_behind_unread_does_not_make_each_new_object_a_set() {
+        let left = Staged { age: 5 * DAY, since_old: Some(DAY / 2), ..STAGED };
+        assert_eq!(left.due(DAY), None);
+        assert_eq!(Staged { since_old: Some(DAY), ..left }.due(DAY), Some(Due::Old));
+        assert_eq!(Staged { bytes: 2_048 * MIB, ..left }.due(DAY), Some(Due::Full));
+    }
+
+    #[test]
+    fn a_smaller_set_is_written_when_room_runs_out_below_a_full_one() {
+        assert_eq!(Staged { room: Some(34 * MIB), ..STAGED }.due(DAY), None);
+        assert_eq!(Staged { room: Some(33 * MIB), ..STAGED }.due(DAY), Some(Due::Pressed));
+        assert_eq!(Staged { refused: true, room: None, ..STAGED }.due(DAY), Some(Due::Pressed));
+    }
+
+    #[test]
+    fn tiny_sets_are_not_written_one_after_another() {
+        let tiny = Staged { bytes: 1_000, refused: true, since_pressed: Some(Duration::from_secs(10)), ..STAGED };
+        assert_eq!(tiny.due(DAY), None);
+        assert_eq!(Staged { since_pressed: None, ..tiny }.due(DAY), Some(Due::Pressed));
+        assert_eq!(Staged { since_pressed: Some(SMALL_SETS_EVERY), ..tiny }.due(DAY), Some(Due::Pressed));
+        assert_eq!(Staged { bytes: 32 * MIB, ..tiny }.due(DAY), Some(Due::Pressed));
+    }
+
+    #[test]
+    fn both_limits_and_the_disk_bound_what_fits() {
+        let disk = |bytes| Free { on_disk: Some(bytes), ..Free::default() };
+        let within = |bytes| Free { within_limit: Some(bytes), ..Free::default() };
+        assert!(fits(10, Some(100), 90, Free::default()) && !fits(11, Some(100), 90, Free::default()));
+        assert!(fits(1_000, Some(100), 0, Free::default()), "an object larger than the service's limit is taken alone");
+        assert!(fits(10, None, 0, disk(RESERVE + 10)) && !fits(11, None, 0, disk(RESERVE + 10)));
+        assert!(!fits(1_000, Some(100), 0, disk(RESERVE + 10)), "whatever the limit, the disk bounds it");
+        assert!(fits(10, None, 0, within(10)) && !fits(11, None, 0, within(10)), "the reserve is of the disk, not of the archive's limit");
+        assert_eq!(room(Some(100), 60, disk(RESERVE + 30)), Some(30));
+        assert_eq!(room(Some(100), 60, disk(RESERVE + 50)), Some(40));
+        assert_eq!(room(Some(100), 60, Free { within_limit: Some(20), ..disk(RESERVE + 50) }), Some(20));
+        assert_eq!(room(Some(100), 160, Free::default()), Some(0));
+        assert_eq!(room(None, 60, Free::default()), None);
+    }
+}

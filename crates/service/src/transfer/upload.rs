@@ -1,0 +1,284 @@
+//! Content on its way in: from the body of a request, in pieces, to staging or to the file of a part. Nothing is held whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fulgurite_archive::Upload;
+use fulgurite_format::FRAME_BYTES;
+use futures_util::StreamExt;
+use s3s::dto::StreamingBlob;
+use s3s::{S3Error, S3Result, s3_error};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::gateway::Gateway;
+use crate::memory::Holder;
+use crate::s3::errors::custom;
+use crate::transfer::checksums::{Algorithm, Claims, Summing};
+
+/// The most content of one put or part, as with AWS.
+pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
+/// Content that a record of staging takes.
+const RECORD_CONTENT: usize = 1 << 20;
+/// How long a client may send nothing.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that it takes.
+const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
+/// How often a client that sends nothing is thought of.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The length that a client says its content has: that of the body, or what is in it where it is sent in chunks of HTTP and of AWS.
+pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) -> S3Result<u64> {
+    let decoded = || headers.get("x-amz-decoded-content-length")?.to_str().ok()?.parse().ok();
+    let length = content_length
+        .or_else(decoded)
+        .ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
+    let length = u64::try_from(length).map_err(|_| s3_error!(InvalidArgument, "Content-Length can't be negative."))?;
+    if length > PUT_BYTES_MAX {
+        return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
+    }
+    Ok(length)
+}
+
+/// In a request: how long its content may be, where nobody says how long it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpTo(pub(crate) u64);
+
+/// Pieces of a body, up to the length that was announced.
+pub(crate) struct Body {
+    stream: Option<StreamingBlob>,
+    expected: u64,
+    /// It may end before.
+    or_less: bool,
+    received: u64,
+    /// KiB of memory that all requests of its kind share, and how few are too few for the next of them; none where nobody waits for memory.
+    memory: Option<(Arc<Semaphore>, usize)>,
+    /// In whose name it takes memory.
+    holder: Holder,
+    /// How long the client was waited for since so many bytes had come.
+    waited: Duration,
+    since: u64,
+}
+
+impl Body {
+    fn new(stream: Option<StreamingBlob>, expected: u64, holder: Holder) -> Self {
+        Self { stream, expected, or_less: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
+    }
+
+    /// It takes of a memory of which fewer than `scarce_kib` are too few for the next.
+    pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
+        Self { memory: Some((memory, scarce_kib)), ..self }
+    }
+
+    /// In whose name it takes memory.
+    pub(crate) fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// It ends by itself, before that many bytes.
+    pub(crate) fn or_less(self) -> Self {
+        Self { or_less: true, ..self }
+    }
+
+    /// The next piece; none at the end, when all of it has come.
+    pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        let Some(stream) = &mut self.stream else { return self.end() };
+        let begun = Instant::now();
+        let is_scarce = || self.memory.as_ref().is_some_and(|(memory, scarce_kib)| memory.available_permits() < *scarce_kib);
+        let piece = loop {
+            let piece = tokio::time::timeout(LOOK, stream.next()).await;
+            let waiting = begun.elapsed();
+            // One piece a minute is not enough where a hundred such clients have all of the memory.
+            if (piece.is_err() && waiting >= PATIENCE) || (self.waited + waiting >= PATIENCE_OF_OTHERS && is_scarce()) {
+                return Err(s3_error!(
+                    RequestTimeout,
+                    "Your socket connection to the server was not read from or written to within the timeout period."
+                ));
+            }
+            if let Ok(piece) = piece {
+                break piece;
+            }
+        };
+        self.waited += begun.elapsed();
+        match piece {
+            None => self.end(),
+            Some(Ok(bytes)) => {
+                self.received += bytes.len() as u64;
+                if self.received > self.expected {
+                    return Err(incomplete());
+                }
+                if self.received - self.since >= RECORD_CONTENT as u64 {
+                    (self.waited, self.since) = (Duration::ZERO, self.received);
+                }
+                Ok(Some(bytes))
+            }
+            // The framework checks signatures of chunks and digests of whole bodies on the way, and tells by errors of its own.
+            Some(Err(error)) => match error.downcast::<S3Error>() {
+                Ok(error) => Err(*error),
+                Err(error) => Err(unreadable(&*error)),
+            },
+        }
+    }
+
+    fn end(&self) -> S3Result<Option<Bytes>> {
+        if self.received == self.expected || self.or_less { Ok(None) } else { Err(incomplete()) }
+    }
+}
+
+pub(crate) fn incomplete() -> S3Error {
+    s3_error!(IncompleteBody, "The request body terminated unexpectedly")
+}
+
+pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
+    let text = error.to_string();
+    tracing::debug!(error = %text, "a body that can't be read");
+    if text.contains("SignatureMismatch") {
+        return s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.");
+    }
+    if text.contains("ChunkTooLarge") {
+        return custom("InvalidChunkSizeError", http::StatusCode::BAD_REQUEST, "A chunk with a signature may have 4 MiB at most.");
+    }
+    if text.contains("Sha256Mismatch") {
+        return custom(
+            "XAmzContentSHA256Mismatch",
+            http::StatusCode::BAD_REQUEST,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        );
+    }
+    incomplete()
+}
+
+/// An object on its way into staging, and in whose name it takes memory.
+pub(crate) struct Receiving {
+    upload: Upload,
+    holder: Holder,
+    /// For records of one frame, which need no share: there is one at a time.
+    alone: Arc<Semaphore>,
+}
+
+impl Receiving {
+    /// All of it has come.
+    pub(crate) fn upload(self) -> Upload {
+        self.upload
+    }
+
+    /// When it was begun, milliseconds since 1970.
+    pub(crate) fn created_ms(&self) -> u64 {
+        self.upload.created_ms()
+    }
+}
+
+impl Gateway {
+    /// Content of a request that is `expected` bytes long.
+    pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Body {
+        Body::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
+    }
+
+    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
+        Summing::new(claims.begin(Some(default)), self.md5s.begin())
+    }
+
+    /// Begins an object.
+    pub(crate) fn receiving(&self, holder: Holder) -> Receiving {
+        Receiving { upload: self.intake.upload(), holder, alone: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// Takes content into staging.
+    pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
+        let mut receiving = self.receiving(body.holder.clone());
+        while let Some(piece) = body.next().await? {
+            summing.update(&piece).await;
+            self.write(&mut receiving, &piece, body.expected).await;
+        }
+        Ok(receiving.upload())
+    }
+
+    /// Writes content of an object of about `expected` bytes: in records of 1 MiB if there is a share of the memory that all clients have, and else frame by
+    /// frame, for which each has its own. So nobody waits for memory that another holds, however slow that one is.
+    pub(crate) async fn write(&self, receiving: &mut Receiving, content: &[u8], expected: u64) {
+        let Receiving { upload, holder, alone } = receiving;
+        let mut rest = content;
+        while !rest.is_empty() {
+            if upload.room() == 0 {
+                let left = expected.saturating_sub(upload.size()).max(rest.len() as u64).min(RECORD_CONTENT as u64) as usize;
+                // A client that has sent little gets no more than that takes.
+                let share = if upload.size() > 0 && left > FRAME_BYTES { self.incoming.take(holder, left) } else { None };
+                match share {
+                    Some(share) => upload.begin_record(left, Box::new(share)),
+                    None => {
+                        // The record before has been written then.
+                        let turn = alone.clone().acquire_owned().await.expect("it is never closed");
+                        upload.begin_frame(left, Box::new(turn));
+                    }
+                }
+            }
+            let (now, later) = rest.split_at(rest.len().min(upload.room()));
+            upload.write(now);
+            rest = later;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+
+    /// A body of `pieces` bytes, one a `pause`.
+    fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> Body {
+        let bytes = stream::unfold((), move |()| async move {
+            tokio::time::sleep(pause).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from_static(b"x")), ()))
+        });
+        let stream = StreamingBlob::wrap(Box::pin(bytes.take(pieces as usize)));
+        Body::new(Some(stream), pieces, Holder::own()).of_memory(memory.clone(), RECORD_CONTENT >> 10)
+    }
+
+    async fn receive(mut body: Body) -> S3Result<u64> {
+        while body.next().await?.is_some() {}
+        Ok(body.received)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_is_waited_for_while_there_is_memory_for_others() {
+        let memory = Arc::new(Semaphore::new(4 << 10));
+        let body = trickle(40, Duration::from_secs(2), &memory);
+        assert_eq!(receive(body).await.expect("all of it"), 40);
+        let _taken = memory.acquire_many(4 << 10).await.expect("memory");
+        let error = receive(trickle(40, Duration::from_secs(2), &memory)).await.expect_err("too slow");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(receive(trickle(10, Duration::from_secs(2), &memory)).await.expect("soon enough"), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whether_memory_is_scarce_is_asked_of_what_the_content_takes_from() {
+        let (elsewhere, own) = (Arc::new(Semaphore::new(4 << 10)), Arc::new(Semaphore::new(99)));
+        let body = || trickle(40, Duration::from_secs(2), &elsewhere);
+        let error = receive(body().of_memory(own.clone(), 100)).await.expect_err("too slow");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(receive(body().of_memory(own, 99)).await.expect("all of it"), 40);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_sends_nothing_is_given_up_after_a_minute() {
+        let memory = Arc::new(Semaphore::new(4 << 10));
+        let begun = Instant::now();
+        let error = receive(trickle(1, Duration::from_secs(3_600), &memory)).await.expect_err("nothing came");
+        assert_eq!(error.code(), &s3s::S3ErrorCode::RequestTimeout);
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_keeps_up_its_rate_may_take_long() {
+        let memory = Arc::new(Semaphore::new(0));
+        let size = 40 * RECORD_CONTENT as u64;
+        let records = stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from(vec![0; RECORD_CONTENT])), ()))
+        });
+        let body = Body::new(Some(StreamingBlob::wrap(Box::pin(records.take(40)))), size, Holder::own()).of_memory(memory, 1);
+        assert_eq!(receive(body).await.expect("all of it"), size);
+    }
+}
