@@ -1,4 +1,5 @@
-//! Target and headers of a request: signature, ranges, times, checksums, sources of copies, tokens of lists.
+//! Target and headers of a request: signature, ranges, times, checksums, sources of copies, tokens
+//! of lists.
 #![no_main]
 
 use fulgurite_service::fuzzing;

@@ -1,4 +1,5 @@
-//! A CBOR item in an otherwise right block; and a file made of such blocks, cut and in part unreadable, to be searched.
+//! A CBOR item in an otherwise right block; and a file made of such blocks, cut and in part
+//! unreadable, to be searched.
 #![no_main]
 
 use std::io;
@@ -11,7 +12,8 @@ use libfuzzer_sys::fuzz_target;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 fuzz_target!(|data: &[u8]| {
-    // Which of the three copies there are, where a stray one lies, how much is cut off, and what can't be read.
+    // Which of the three copies there are, where a stray one lies, how much is cut off, and what
+    // can't be read.
     let Some((&[present, stray, cut, bad_page, bad_pages], item)) = data.split_first_chunk() else { return };
     let item = &item[..item.len().min(HEADER_BYTES - 24)];
     let mut block = b"FULGPLAT\x01\0\0\0".to_vec();

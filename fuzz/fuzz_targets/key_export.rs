@@ -1,4 +1,5 @@
-//! An export as text, as it is, as a damaged one, and with a last line that is right; and that sealed, whole or with some bytes changed.
+//! An export as text, as it is, as a damaged one, and with a last line that is right; and that
+//! sealed, whole or with some bytes changed.
 #![no_main]
 
 use std::io::{Cursor, Read, Write};

@@ -1,4 +1,5 @@
-//! Requests drawn from bytes: every operation with every header and parameter, through the router of the server.
+//! Requests drawn from bytes: every operation with every header and parameter, through the router
+//! of the server.
 #![no_main]
 
 use std::sync::LazyLock;

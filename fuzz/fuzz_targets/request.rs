@@ -1,4 +1,5 @@
-//! Whole requests, one after another, to an archive that lasts as long as the process: what is found may need those before it.
+//! Whole requests, one after another, to an archive that lasts as long as the process: what is
+//! found may need those before it.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,5 @@
-//! A segment in which most heads have place and checksums made right, so that walks get somewhere; in part unreadable.
+//! A segment in which most heads have place and checksums made right, so that walks get somewhere;
+//! in part unreadable.
 #![no_main]
 
 use std::io;
@@ -47,7 +48,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(rest.is_empty() || read(at, &mut rest).is_ok_and(|()| rest.iter().all(|&byte| byte == 0)), "what is left is zeros");
 });
 
-/// Makes place and checksums of the record at `at` right, if there is one, as far as the low bits of its checksum ask for.
+/// Makes place and checksums of the record at `at` right, if there is one, as far as the low bits
+/// of its checksum ask for.
 fn mend(file: &mut [u8], at: usize, segment_number: u64) {
     let end = file.len().min(at + HEAD_BYTES);
     let (record, rest) = file[at..].split_at_mut(end - at);

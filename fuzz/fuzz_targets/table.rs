@@ -1,4 +1,5 @@
-//! A table that is told to be as long as it is. One that reads must write the same bytes again, but for reserved ones.
+//! A table that is told to be as long as it is. One that reads must write the same bytes again, but
+//! for reserved ones.
 #![no_main]
 
 use fulgurite_format::{TableReader, TableWriter};

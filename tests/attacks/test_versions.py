@@ -1,7 +1,7 @@
 """Keys with many versions, and requests that name the null version, which may be any of them or none.
 
 Each version takes a commit of its own, so there are 1,500 here. What the catalogue does among 15,000 is counted in steps of SQLite, by
-`one_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name` in crates/archive.
+`the_cost_of_finding_a_version_does_not_grow_with_the_versions_of_its_name` in crates/archive.
 """
 
 from concurrent.futures import ThreadPoolExecutor

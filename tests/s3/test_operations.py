@@ -247,7 +247,7 @@ def test_the_server_verifies_platters_by_itself_and_mends_what_is_damaged_or_mis
         assert figure(own, "fulgurite_scrub_lost_versions_total") == 0
         status = own.run("status").stdout
         assert "never verified" not in status and "the longest unverified platter was read" in status, status
-    assert "not as it should be" in own.log.read_text()
+    assert "the scrub found a damaged or missing platter" in own.log.read_text()
     expected[missing] = missing.read_bytes()
     missing.unlink()
     assert own.run("catalogue", "rebuild").returncode == 0

@@ -134,7 +134,7 @@ def test_a_lost_service_db_is_made_anew_from_the_copy_in_the_archive(own, lost):
         assert [bucket["Name"] for bucket in second.list_buckets()["Buckets"]] == ["of-the-second"]
         assert second.get_object(Bucket="plain", Key="object")["Body"].read() == b"plain"
     log = own.log.read_text()
-    assert "was not there" in log and "what was changed after that time is missing" in log, log
+    assert "was missing" in log and "changes after that time are missing" in log, log
     with own:
         assert "recovered" not in own.said and "access_key" not in own.said
 
@@ -193,7 +193,7 @@ def test_what_changed_after_the_last_copy_is_missing_and_its_folder_is_told(own)
         own.start()
         client = connect(own.server, own.account)
         assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == ["before"]
-        assert "these folders of the archive are no buckets: after." in own.log.read_text()
+        assert "these folders of the archive have no bucket: after." in own.log.read_text()
         client.create_bucket(Bucket="after")
         assert client.get_object(Bucket="after", Key="object")["Body"].read() == b"still there"
 
@@ -227,13 +227,13 @@ def test_an_archive_without_a_copy_says_which_folders_are_no_buckets(own, tmp_pa
         assert own.run("put", str(file), "--to", folder).returncode == 0
     assert own.run("put", str(file)).returncode == 0
     with own:
-        assert "these folders of the archive are no buckets: papers, photos." in own.log.read_text()
+        assert "these folders of the archive have no bucket: papers, photos." in own.log.read_text()
         client = connect(own.server, own.account)
         client.create_bucket(Bucket="photos")
         assert client.get_object(Bucket="photos", Key="file")["Body"].read() == b"moon"
     said = own.log.read_text()
     with own:
-        assert "are no buckets" not in own.log.read_text()[len(said) :], "where there are buckets, folders are meant to be none"
+        assert "have no bucket" not in own.log.read_text()[len(said) :], "where there are buckets, folders are meant to be none"
 
 
 def test_what_lies_in_a_folder_is_given_to_an_account_by_an_admin_and_not_taken(own, tmp_path):
@@ -291,12 +291,12 @@ def test_the_copy_is_text_without_secrets_that_nobody_puts_or_removes_by_acciden
     assert own.run("ls", ".fulgurite").stdout == COPY + "\n"
     for arguments in (["rm", COPY], ["rm", "-r", ".fulgurite"], ["rm", "/.fulgurite/"], ["rm", COPY, "--version", "1"]):
         ran = own.run(*arguments)
-        assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+        assert ran.returncode == 1 and "reserved for the archive" in ran.stderr, ran
     file = tmp_path / "file"
     file.write_text("mine")
     for arguments in ([str(file), "--name", COPY], [str(file), "--to", ".fulgurite"], [str(file), "--to", ".fulgurite/more"]):
         ran = own.run("put", *arguments)
-        assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+        assert ran.returncode == 1 and "reserved for the archive" in ran.stderr, ran
     everything = tmp_path / "everything"
     assert own.run("get", "--all", str(everything)).returncode == 0
     assert not (everything / ".fulgurite").exists()
@@ -304,7 +304,7 @@ def test_the_copy_is_text_without_secrets_that_nobody_puts_or_removes_by_acciden
     (everything / ".fulgurite/service.jsonl").write_text("mine")
     (everything / "other").write_text("mine")
     ran = own.run("put", ".", cwd=everything)
-    assert ran.returncode == 1 and "the archive's own" in ran.stderr, ran
+    assert ran.returncode == 1 and "reserved for the archive" in ran.stderr, ran
     assert own.run("ls").stdout == "other\n"
     assert own.run("get", COPY, "-").stdout == text
     with own:

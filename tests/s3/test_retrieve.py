@@ -375,7 +375,7 @@ def test_a_large_object_that_cannot_be_read_on_ends_the_answer_without_its_end(r
             got = tar.extractfile(entry).read()
             assert body.startswith(got), "no wrong byte was sent"
             assert len(got) == len(body), "tar notices that bytes are missing"
-    assert "broken off" in running.log.read_text()
+    assert "a batch ended early" in running.log.read_text()
     # The server goes on.
     assert retrieve(running.server, "photos", []).result["failed"] == 0
 

@@ -1,15 +1,23 @@
-//! The project's own checks: `cargo xtask test` runs everything that must hold before a change goes in, `cargo xtask check` the
-//! quick part of it that compiles nothing.
+//! The project's own checks. `cargo xtask test` runs everything that a change must pass; `cargo
+//! xtask check` runs the quick checks among it, which compile nothing.
 //!
 //! ```text
-//! cargo xtask test        [check] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests] -> [docs] -> [python] -> [release] -> [readme] -> [s3] -> [attacks] -> [clients]     stops at the first that fails
-//!                            |
-//! cargo xtask check       arrows, names, licences, sizes, links, toolchain, leftovers       all of them, then the verdict
-//!                            |
-//!                         [Tree: the files of the repository]  [Workspace: what cargo knows of it]
+//! cargo xtask test     [check] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests] -> [docs]
+//!                         |       -> [python] -> [release] -> [readme] -> [s3] -> [attacks]
+//!                         |       -> [clients]
+//!                         |       stops at the first step that fails
+//!                         |
+//! cargo xtask check    arrows, names, licences, sizes, links, toolchain, prose, unsafe,
+//!                         |    leftovers
+//!                         |       runs all, then prints the verdict
+//!                         |
+//!                      [Tree: the files of the repository]  [Workspace: cargo's metadata]
 //! ```
 //!
-//! A *check* looks at files and metadata and has findings. A *step* runs a program and has a tally of tests.
+//! A *check* reads files and metadata and reports findings. A *step* runs a program and counts its
+//! tests.
+
+#![forbid(unsafe_code)]
 
 use std::env;
 use std::error::Error;
@@ -25,7 +33,7 @@ mod tree;
 mod workspace;
 
 const USAGE: &str = "\
-usage: cargo xtask check [--only CHECK]... [--list]    what can be told without compiling
+usage: cargo xtask check [--only CHECK]... [--list]    checks that need no compilation
        cargo xtask test  [--only STEP]...  [--list]    everything, in order, up to the first failure
        cargo xtask help";
 
@@ -50,7 +58,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything that was asked for is as it should be.
+/// Runs the request. Returns true if everything passed.
 fn carry_out(request: &Request) -> Result<bool, Box<dyn Error>> {
     match request {
         Request::Help => println!("{USAGE}"),
@@ -66,7 +74,8 @@ fn carry_out(request: &Request) -> Result<bool, Box<dyn Error>> {
     Ok(true)
 }
 
-/// The root of the repository. Cargo says at run time where this package lies; the place it was compiled at may be another.
+/// The root of the repository, from the package's path that cargo sets at run time. The path at
+/// compile time may differ.
 fn root() -> Result<PathBuf, Misuse> {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or(Misuse::OutsideCargo)?);
     package.parent().map(PathBuf::from).ok_or(Misuse::OutsideCargo)
@@ -79,7 +88,7 @@ enum Request {
     Test(Choice),
 }
 
-/// Which checks or steps: those named, or all if none is.
+/// The checks or steps to run: those named in `only`, or all if it is empty.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Choice {
     only: Vec<String>,
@@ -100,11 +109,11 @@ impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCommand => write!(f, "no command given"),
-            Self::UnknownCommand { given } => write!(f, "there is no command `{given}`"),
-            Self::UnknownArgument { given } => write!(f, "the argument `{given}` is not understood"),
-            Self::NoName => write!(f, "`--only` is followed by the name of what to run; `--list` shows the names"),
-            Self::UnknownName { given, known } => write!(f, "`--only {given}`: there is none of that name, only {}", known.join(", ")),
-            Self::OutsideCargo => write!(f, "this program knows where the repository is only when cargo starts it: cargo xtask"),
+            Self::UnknownCommand { given } => write!(f, "unknown command `{given}`"),
+            Self::UnknownArgument { given } => write!(f, "unknown argument `{given}`"),
+            Self::NoName => write!(f, "`--only` requires a name; `--list` shows the names"),
+            Self::UnknownName { given, known } => write!(f, "`--only {given}`: unknown name; the names are {}", known.join(", ")),
+            Self::OutsideCargo => write!(f, "can't find the repository: start this program as `cargo xtask`"),
         }
     }
 }
@@ -149,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_command_without_arguments_asks_for_everything() {
+    fn a_command_without_arguments_selects_everything() {
         assert_eq!(parsed("check"), Ok(Request::Check(Choice::default())));
         assert_eq!(parsed("test"), Ok(Request::Test(Choice::default())));
     }
 
     #[test]
-    fn names_can_be_given_in_both_ways_and_more_than_once() {
+    fn only_accepts_both_notations_and_can_be_repeated() {
         let only = vec!["fmt".to_owned(), "clippy".to_owned()];
         assert_eq!(parsed("test --only fmt --only=clippy"), Ok(Request::Test(Choice { only, list: false })));
     }
@@ -169,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_step_is_answered_with_the_known_ones() {
+    fn the_error_for_an_unknown_step_lists_the_known_ones() {
         let misuse = parsed("test --only fnt").unwrap_err();
         assert!(misuse.to_string().contains("fmt, clippy"), "{misuse}");
     }

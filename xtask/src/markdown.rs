@@ -1,4 +1,5 @@
-//! As much markdown as the checks need: headings with their anchors, tables, and links. Fenced code has none of them.
+//! A minimal Markdown parser for the checks: headings with their anchors, tables, and links, all
+//! outside fenced code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,14 +38,15 @@ pub(crate) fn heading(line: &str) -> Option<(usize, &str)> {
     (1..=6).contains(&level).then_some((level, text))
 }
 
-/// The cells of a table's row, if the line is one.
+/// The cells of a table row; `None` if the line isn't one.
 pub(crate) fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     // `\|` is a bar inside a cell.
     Some(inner.replace("\\|", "\0").split('|').map(|cell| cell.trim().replace('\0', "|")).collect())
 }
 
-/// All that a link can point at with `#…`: headings as GitHub names them, and `id` or `name` attributes of HTML.
+/// Every target of a `#…` link: headings as GitHub names them, and `id` or `name` attributes of
+/// HTML.
 pub(crate) fn anchors(markdown: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -62,7 +64,8 @@ pub(crate) fn anchors(markdown: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Lower case, punctuation gone, a hyphen for each space. A link in the heading counts with its text.
+/// Lower case, without punctuation, with a hyphen for each space. A link in the heading counts as
+/// its text.
 fn slug(heading: &str) -> String {
     let mut text = String::new();
     let mut rest = heading;
@@ -75,7 +78,8 @@ fn slug(heading: &str) -> String {
     kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Where the links and pictures of one line go: `[text](target)`, `[label]: target`, `href="target"`, `src="target"`.
+/// The targets of links and pictures in one line: `[text](target)`, `[label]: target`,
+/// `href="target"`, `src="target"`.
 pub(crate) fn link_targets(line: &str) -> Vec<String> {
     let line = without_code(line);
     let mut targets: Vec<String> = line.match_indices("](").filter_map(|(at, mark)| target(&line[at + mark.len()..])).collect();
@@ -91,7 +95,7 @@ pub(crate) fn link_targets(line: &str) -> Vec<String> {
     targets
 }
 
-/// The target of an inline link: up to the closing parenthesis that no opening one belongs to, without a title.
+/// The target of an inline link: up to the unmatched closing parenthesis, without a title.
 fn target(rest: &str) -> Option<String> {
     if let Some(bracketed) = rest.strip_prefix('<') {
         return Some(bracketed.split_once('>')?.0.to_owned());
@@ -112,7 +116,7 @@ fn attributes<'a>(line: &'a str, opening: &'a str) -> impl Iterator<Item = &'a s
     line.match_indices(opening).filter_map(move |(at, _)| Some(line[at + opening.len()..].split_once('"')?.0))
 }
 
-/// The line with its code spans cut out. A span ends with as many backticks as it began with.
+/// The line without its code spans. A span ends with as many backticks as it starts with.
 fn without_code(line: &str) -> String {
     let mut kept = String::new();
     let mut rest = line;
@@ -131,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fenced_code_is_no_part_of_the_text() {
+    fn fenced_code_is_skipped() {
         let text = "a\n```text\n# b\n```\nc\n~~~~\n~~~\nd\n~~~~\n  ```rust\n  e\n  ```\nf";
         let numbers: Vec<(usize, &str)> = lines(text).map(|line| (line.number, line.text)).collect();
         assert_eq!(numbers, [(1, "a"), (5, "c"), (13, "f")]);
@@ -146,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn anchors_are_those_that_github_makes() {
+    fn anchors_match_those_of_github() {
         let text = "# Where do I add …?\n## `CRC-64/NVME` of a_b\n## Keys\n## Keys\n## See [the map](#map), please\n<a id=\"here\"></a>";
         let expected = ["here", "keys", "keys-1", "crc-64nvme-of-a_b", "see-the-map-please", "where-do-i-add-"];
         assert_eq!(anchors(text), expected.map(String::from).into());
     }
 
     #[test]
-    fn every_kind_of_link_is_found_and_none_in_code() {
+    fn every_kind_of_link_is_found_except_in_code() {
         assert_eq!(link_targets("see [a](x.md), ![b](<y z.png>) and [c](w(1).md \"title\")"), ["x.md", "y z.png", "w(1).md"]);
         assert_eq!(link_targets("[label]: docs/format.md"), ["docs/format.md"]);
         assert_eq!(link_targets("<img alt=\"\" src=\"docs/a.png\"> <a href=\"b.md\">"), ["b.md", "docs/a.png"]);

@@ -1,9 +1,9 @@
-//! Counts of what passed, failed and was skipped, and the closing lines they are read from.
+//! Counts passed, failed and skipped tests, and parses them from the closing lines of test runners.
 
 use std::fmt;
 use std::ops::AddAssign;
 
-/// How many passed, failed and were skipped.
+/// Numbers of passed, failed and skipped tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -16,13 +16,14 @@ impl Tally {
     pub(crate) const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
     pub(crate) const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
 
-    /// Whether nothing ran at all.
+    /// True if nothing ran.
     pub(crate) fn is_empty(self) -> bool {
         self.passed + self.failed == 0
     }
 
-    /// Adds what one line of `cargo test` says, if it is a closing line of a test binary:
-    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`.
+    /// Adds the counts of one line of `cargo test`, if it is the closing line of a test binary:
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in
+    /// 0.00s`.
     pub(crate) fn read_cargo_test(&mut self, line: &str) {
         let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else { return };
         for count in counts.split("; ") {
@@ -37,8 +38,9 @@ impl Tally {
         }
     }
 
-    /// Adds what one line of Python's `unittest` says: first `Ran 52 tests in 2.560s`, then `OK (skipped=1)` or
-    /// `FAILED (failures=1, errors=2, skipped=1)`, which takes back what the first counted as run.
+    /// Adds the counts of one line of Python's `unittest`: first `Ran 52 tests in 2.560s`, then `OK
+    /// (skipped=1)` or `FAILED (failures=1, errors=2, skipped=1)`. The first line counts all tests
+    /// as passed; the second subtracts the others.
     pub(crate) fn read_unittest(&mut self, line: &str) {
         if let Some((number, _)) = line.strip_prefix("Ran ").and_then(|rest| rest.split_once(" test")) {
             self.passed += number.parse::<usize>().unwrap_or(0);
@@ -58,8 +60,8 @@ impl Tally {
         }
     }
 
-    /// Adds what one line of pytest says, if it is its closing line: `==== 2 failed, 40 passed, 1 skipped, 1 error in 8.31s ====`.
-    /// An error is a test whose preparation or clean-up failed.
+    /// Adds the counts of one line of pytest, if it is the closing line: `==== 2 failed, 40 passed,
+    /// 1 skipped, 1 error in 8.31s ====`. An error is a test whose setup or teardown failed.
     pub(crate) fn read_pytest(&mut self, line: &str) {
         let Some((counts, _)) = line.strip_prefix('=').and_then(|rest| rest.trim_matches(['=', ' ']).rsplit_once(" in ")) else { return };
         for count in counts.split(", ") {
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn unittest_counts_what_ran_less_what_failed_or_was_skipped() {
+    fn unittest_subtracts_failed_and_skipped_tests_from_those_that_ran() {
         assert_eq!(tallied(Tally::read_unittest, "..\nRan 52 tests in 2.560s\n\nOK\n"), Tally { passed: 52, failed: 0, skipped: 0 });
         assert_eq!(tallied(Tally::read_unittest, "Ran 1 test in 0.1s\n\nOK (skipped=1)\n"), Tally { passed: 0, failed: 0, skipped: 1 });
         let failed = "Ran 9 tests in 0.1s\n\nFAILED (failures=1, errors=2, skipped=1, expected failures=1)\n";
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pytest_counts_in_its_closing_line_alone() {
+    fn only_the_closing_line_of_pytest_counts() {
         let output = "3 passed in 1.00s\n==== short test summary info ====\nFAILED a.py::b - assert 1 passed, in\n\
             = 2 failed, 40 passed, 1 skipped, 3 deselected, 7 warnings, 2 errors in 92.31s (0:01:32) =\n";
         assert_eq!(tallied(Tally::read_pytest, output), Tally { passed: 40, failed: 4, skipped: 1 });
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_has_the_form_that_runners_are_read_by() {
+    fn the_last_line_has_the_documented_form() {
         assert_eq!(Tally { passed: 3, failed: 0, skipped: 1 }.to_string(), "3 passed, 0 failed, 1 skipped");
     }
 }

@@ -1,4 +1,4 @@
-//! The files of the repository: those git has, and those it would take with the next `git add`.
+//! The files of the repository: those that git tracks, and those that the next `git add` would add.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -8,10 +8,10 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-/// Nothing larger belongs in git. Ten years of clones carry what one commit put in.
+/// Maximum size of a file in git, because every clone carries each commit for ever.
 pub(crate) const LARGEST_FILE_BYTES: u64 = 2_000_000;
 
-/// Every file by its path from the root, `/` between folders.
+/// Every file by its path from the root, with `/` between folders.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, File>,
@@ -20,11 +20,11 @@ pub(crate) struct Tree {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) bytes: u64,
-    /// Nothing if it is no UTF-8, a symbolic link, or larger than belongs here.
+    /// `None` if the file isn't UTF-8, is a symbolic link, or exceeds [`LARGEST_FILE_BYTES`].
     pub(crate) text: Option<String>,
 }
 
-/// Why the files can't be told.
+/// Why the files can't be listed or read.
 #[derive(Debug)]
 pub(crate) enum TreeError {
     NoGit { source: io::Error },
@@ -35,8 +35,8 @@ pub(crate) enum TreeError {
 impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoGit { source } => write!(f, "git lists the files to check, and can't be started: {source}"),
-            Self::GitRefused { status, said } => write!(f, "git doesn't list the files ({status}): {said}"),
+            Self::NoGit { source } => write!(f, "can't start git, which lists the files to check: {source}"),
+            Self::GitRefused { status, said } => write!(f, "git can't list the files ({status}): {said}"),
             Self::Unreadable { path, source } => write!(f, "{path} can't be read: {source}"),
         }
     }
@@ -45,7 +45,8 @@ impl fmt::Display for TreeError {
 impl Error for TreeError {}
 
 impl Tree {
-    /// Reads the work tree at `root`. Files that are new count as well, so that a check speaks before the commit, not after.
+    /// Reads the work tree at `root`. New files count as well, so that a check finds faults before
+    /// the commit.
     pub(crate) fn read(root: &Path) -> Result<Self, TreeError> {
         let listed = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -61,7 +62,7 @@ impl Tree {
         for path in paths.split_terminator('\0') {
             match File::read(&root.join(path)) {
                 Ok(file) => drop(files.insert(path.to_owned(), file)),
-                // Removed here, and git not yet told.
+                // Deleted in the work tree, but still in git's index.
                 Err(source) if source.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(TreeError::Unreadable { path: path.to_owned(), source }),
             }
@@ -73,7 +74,7 @@ impl Tree {
         self.files.iter().map(|(path, file)| (path.as_str(), file))
     }
 
-    /// The files that are text, with it.
+    /// The text files, with their content.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files().filter_map(|(path, file)| Some((path, file.text.as_deref()?)))
     }
@@ -82,7 +83,7 @@ impl Tree {
         self.files.get(path)?.text.as_deref()
     }
 
-    /// Whether `path` is a file here, or a folder with files in it; the empty path is the root.
+    /// True if `path` is a file, or a folder that contains files; the empty path is the root.
     pub(crate) fn has(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         path.is_empty()
@@ -102,7 +103,7 @@ impl File {
 
 #[cfg(test)]
 impl Tree {
-    /// A repository of these paths and texts.
+    /// A repository with these paths and texts.
     pub(crate) fn of<const N: usize>(files: [(&str, &str); N]) -> Self {
         let file = |(path, text): (&str, &str)| (path.to_owned(), File { bytes: text.len() as u64, text: Some(text.to_owned()) });
         Self { files: files.map(file).into() }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_there_when_a_file_lies_in_it() {
+    fn a_folder_exists_if_it_contains_a_file() {
         let tree = Tree::of([("docs/format.md", ""), ("docs-old.md", "")]);
         assert!(tree.has("docs") && tree.has("docs/format.md") && tree.has(""));
         assert!(!tree.has("doc") && !tree.has("docs/format"));
@@ -128,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_a_repository_is_an_error_that_has_gits_words() {
+    fn outside_a_repository_the_error_contains_gits_message() {
         let error = Tree::read(Path::new("/")).unwrap_err();
-        assert!(error.to_string().contains("git doesn't list the files"), "{error}");
+        assert!(error.to_string().contains("git can't list the files"), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! What cargo knows of the workspace: its crates, their arrows, and the packages they come to depend on.
+//! Cargo's metadata of the workspace: its crates, their arrows, and the packages that they depend
+//! on.
 
 use std::env;
 use std::error::Error;
@@ -10,7 +11,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-/// The crates of the workspace, and every package that they need on any platform with any feature.
+/// The crates of the workspace, and every package that they need with any feature on any platform.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     pub(crate) members: Vec<Member>,
@@ -28,25 +29,25 @@ pub(crate) struct Member {
     pub(crate) arrows: Vec<Arrow>,
 }
 
-/// One crate of the workspace depends on another.
+/// A dependency between two crates of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arrow {
-    /// The directory of the other.
+    /// The directory of the crate depended on.
     pub(crate) to: String,
-    /// In tests, examples and benchmarks only.
+    /// True if only tests, examples and benchmarks depend on it.
     pub(crate) dev: bool,
 }
 
-/// A package from elsewhere.
+/// A package from outside the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// As its author wrote it: an SPDX expression, if all is well.
+    /// As the package declares it: normally an SPDX expression.
     pub(crate) licence: Option<String>,
 }
 
-/// Why cargo's knowledge can't be had.
+/// Why cargo's metadata can't be read.
 #[derive(Debug)]
 pub(crate) enum WorkspaceError {
     NoCargo { source: io::Error },
@@ -58,10 +59,10 @@ pub(crate) enum WorkspaceError {
 impl fmt::Display for WorkspaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCargo { source } => write!(f, "cargo can't be started: {source}"),
-            Self::CargoRefused { status } => write!(f, "`cargo metadata --locked` failed ({status}); what it said stands above"),
-            Self::NotJson { source } => write!(f, "what `cargo metadata` printed is no JSON: {source}"),
-            Self::Missing { field } => write!(f, "what `cargo metadata` printed has no `{field}` where one is due"),
+            Self::NoCargo { source } => write!(f, "can't start cargo: {source}"),
+            Self::CargoRefused { status } => write!(f, "`cargo metadata --locked` failed ({status}); see its output above"),
+            Self::NotJson { source } => write!(f, "`cargo metadata` printed invalid JSON: {source}"),
+            Self::Missing { field } => write!(f, "the output of `cargo metadata` lacks a required `{field}`"),
         }
     }
 }
@@ -71,7 +72,8 @@ impl Error for WorkspaceError {}
 /// The cargo that started this program, so that all steps use one toolchain.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    // What cargo tells this program of its own package would tell every build script below that it is xtask.
+    // Cargo sets these variables for xtask's package. Inherited, they would mislead every build
+    // script below.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             command.env_remove(name);
@@ -82,12 +84,13 @@ pub(crate) fn cargo() -> Command {
 }
 
 impl Workspace {
-    /// Asks cargo. Compiles nothing; fetches the sources of dependencies that aren't there yet, as any build would.
+    /// Runs `cargo metadata`. It compiles nothing, but fetches missing sources of dependencies, as
+    /// any build would.
     pub(crate) fn read(root: &Path) -> Result<Self, WorkspaceError> {
         Self::ask(root, &["--all-features"])
     }
 
-    /// Asks cargo for the crates alone, which needs no dependency to be at hand.
+    /// Runs `cargo metadata` for the crates alone, which needs no sources of dependencies.
     pub(crate) fn read_members(root: &Path) -> Result<Self, WorkspaceError> {
         Self::ask(root, &["--no-deps"])
     }
@@ -132,7 +135,8 @@ impl Workspace {
 }
 
 impl Member {
-    /// The arrows are all dependencies with a path; whether a crate of the workspace is there is known once all are read.
+    /// The arrows are all dependencies with a path. Those that leave the workspace are removed once
+    /// all crates are read.
     fn parse(package: &Value, root: &str) -> Result<Self, WorkspaceError> {
         let manifest = Path::new(text(package, "manifest_path")?);
         let mut arrows = Vec::new();
@@ -184,7 +188,7 @@ mod tests {
         ]}"#;
 
     #[test]
-    fn crates_and_packages_are_told_apart() {
+    fn members_and_external_packages_are_distinguished() {
         let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
         let directories: Vec<&str> = workspace.members.iter().map(|member| member.directory.as_str()).collect();
         assert_eq!(directories, ["crates/glass", "crates/domain"]);
@@ -193,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn only_crates_of_the_workspace_are_arrows_and_those_of_tests_are_marked() {
+    fn arrows_stay_in_the_workspace_and_dev_dependencies_are_marked() {
         let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
         let to = String::from("crates/domain");
         assert_eq!(workspace.members[0].arrows, [Arrow { to: to.clone(), dev: false }, Arrow { to, dev: true }]);
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn a_missing_field_is_named() {
         let error = Workspace::parse(br#"{"workspace_root": "/repo"}"#).unwrap_err();
         assert!(error.to_string().contains("target_directory"), "{error}");
         assert!(matches!(Workspace::parse(b"nothing"), Err(WorkspaceError::NotJson { .. })));

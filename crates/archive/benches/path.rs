@@ -1,9 +1,11 @@
-//! The whole way of a file, and each stage of it alone, in one run: content bytes per second of wall-clock time.
+//! Benchmarks the whole path of a file and each stage alone in one run, in content bytes per second
+//! of wall-clock time.
 //!
-//! `cargo bench -p fulgurite-archive --bench path -- [MIB] [FOLDER] [STAGING]`: MIB of content (default 1,024) as files of 256 MiB, and 15 KB files
-//! of a tenth of that, in a folder (default: the system's temporary one) that has room for five times as much. Every figure is the median of
-//! three rounds. All stores are on one disk here, so a stage that writes or reads platters moves 1.66 bytes for each byte of content. Staging and the
-//! catalogue are there too, or in the folder STAGING.
+//! `cargo bench -p fulgurite-archive --bench path -- [MIB] [FOLDER] [STAGING]`: MIB of content
+//! (default 1,024) as files of 256 MiB, plus a tenth of that as 15 KB files, in FOLDER (default:
+//! the system's temporary folder), which needs five times as much space. Every figure is the median
+//! of three rounds. All stores are on one disk, so a stage that writes or reads platters moves 1.66
+//! bytes per byte of content. Staging and the catalogue are in FOLDER too, or in STAGING.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -88,7 +90,8 @@ fn main() {
 
     println!("\n{:44} {:>10}", "files of 15 KB", "files/s");
     let (mut put, mut flush, mut get) = (Vec::new(), Vec::new(), Vec::new());
-    // Nothing is removed between these rounds: ext4 looks long for an inode where many were freed in the last seconds.
+    // Keep all files between these rounds: ext4 is slow to find an inode after many were freed in
+    // the last seconds.
     for round in 0..ROUNDS {
         let home = staging.join(format!("archive{round}"));
         let archive = make_archive(&home, &folder.path().join(format!("stores{round}")), PLATTER_MIB);
@@ -109,7 +112,7 @@ fn main() {
     println!("{:44} {written:>10.0}", "peer: each file created and synced, 2 threads");
 }
 
-/// Notes when each stage of a flush began.
+/// Records the start of each stage of a flush.
 #[derive(Default)]
 struct Stages(Mutex<Vec<(String, Instant)>>);
 
@@ -120,7 +123,7 @@ impl Watcher for Stages {
 }
 
 impl Stages {
-    /// Prints how long each took; the last until all was done, after `seconds`.
+    /// Prints the duration of each stage. The last one ends after `seconds`.
     fn print(&self, seconds: f64) {
         let stages = self.0.lock().expect("no panic holds this lock");
         let Some((_, first)) = stages.first() else { return };
@@ -143,12 +146,12 @@ fn median(mut seconds: Vec<f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// MB/s of `content` bytes, median of some rounds.
+/// MB/s for `content` bytes: the median of all rounds.
 fn measure(content: u64, mut run: impl FnMut()) -> f64 {
     content as f64 / median((0..ROUNDS).map(|_| timed(&mut run)).collect()) / 1e6
 }
 
-/// Bytes that don't compress and don't repeat within a file.
+/// Bytes that are incompressible and don't repeat within a file.
 fn noise(seed: u64, out: &mut [u8]) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for bytes in out.chunks_mut(8) {
@@ -270,14 +273,14 @@ fn code_set(bytes: u64) {
     }
 }
 
-/// A buffer that direct writes and reads take as it is.
+/// A buffer aligned for direct I/O.
 fn aligned(bytes: usize) -> AlignedBytes {
     let mut buffer = AlignedBytes::zeroed(bytes, 4_096);
     noise(1, &mut buffer);
     buffer
 }
 
-/// Writes so many bytes into room that was reserved, and syncs after 64 MiB.
+/// Writes `bytes` into reserved space, and syncs every 64 MiB.
 fn write_staged(folder: &Path, bytes: u64) {
     let volume = FolderVolume::new(folder);
     let buffer = aligned(1 << 20);
@@ -296,7 +299,7 @@ fn write_staged(folder: &Path, bytes: u64) {
     }
 }
 
-/// Writes so many bytes to files in turn, past the system's memory, and syncs each.
+/// Writes `bytes` to one file after another with direct I/O, and syncs each.
 fn write_platters(folder: &Path, bytes: u64) {
     let volume = FolderVolume::new(folder);
     let buffer = aligned(4 << 20);
@@ -311,7 +314,8 @@ fn write_platters(folder: &Path, bytes: u64) {
     }
 }
 
-/// MB/s of content. Written anew for each round: what was read before may come from a cache below the system's.
+/// MB/s of content. The files are rewritten before each round, because a repeated read may come
+/// from a cache below the operating system's.
 fn read_back(folder: &Path, content: u64, bytes: u64) -> f64 {
     let volume = FolderVolume::new(folder);
     let mut buffer = aligned(4 << 20);

@@ -1,4 +1,5 @@
-//! Made `tests/golden/v1`, once. Golden files of a released format are never written again: it does nothing where they are.
+//! Made `tests/golden/v1`, once. Golden files of a released format are never written again: it does
+//! nothing where they are.
 
 use std::fs;
 use std::io;

@@ -1,11 +1,12 @@
-//! The archive as a whole: settings, staging, catalogue, keys and stores, opened together.
+//! An open archive: settings, staging, catalogue, keys and stores, opened together.
 //!
 //! ```text
-//! put -> Staging + KeyStore + Catalogue        flush -> PlatterStores, then Catalogue, then Staging
-//! get <- Catalogue -> PlatterStores or Staging
+//! put   -> Staging + KeyStore + Catalogue
+//! flush -> PlatterStores, then Catalogue, then Staging
+//! get   <- Catalogue -> PlatterStores or Staging
 //! ```
 //!
-//! One process at a time may change an archive; it holds the lock file. Readers need no lock.
+//! One process at a time can change an archive; it holds the lock file. Readers need no lock.
 
 use std::fs::File;
 use std::io::Write;
@@ -35,25 +36,25 @@ pub const CATALOGUE_FILE: &str = "catalogue.db";
 /// File of the key store.
 pub const KEYS_FILE: &str = "keys.db";
 
-/// What an archive is put together from; tests put something else together.
+/// The components of an archive. Tests supply their own.
 pub struct Parts {
     /// Its settings.
     pub settings: Settings,
-    /// Index of what there is.
+    /// The index of all versions.
     pub catalogue: Box<dyn Catalogue>,
-    /// Keys of the objects.
+    /// The wrapped keys of the objects.
     pub keys: Box<dyn KeyStore>,
-    /// Key of the keys.
+    /// The key that wraps them.
     pub master_key: MasterKey,
-    /// Where staging is.
+    /// The volume of staging.
     pub staging: Arc<dyn Volume>,
-    /// Where platters are, in the order of the settings.
+    /// The stores, in the order of the settings.
     pub stores: Vec<Arc<dyn PlatterStore>>,
-    /// Opens further connections for reading, where the engines have them.
+    /// Opens more connections for reading, if the engines support it.
     pub readers: Readers,
 }
 
-/// Opens the engines again, to read while another connection commits.
+/// Opens more connections to the engines, which read while the main one commits.
 #[derive(Default)]
 pub struct Readers {
     /// The catalogue.
@@ -71,46 +72,48 @@ pub struct Archive {
     master_key: MasterKey,
     staging: Staging,
     stores: Vec<Arc<dyn PlatterStore>>,
-    /// Held by whoever rebuilds something, which takes memory by the hundred MiB (I9).
+    /// Held while something is rebuilt, because that takes hundreds of MiB of memory (I9).
     rebuilding: Mutex<()>,
-    /// Versions that the catalogue has forgotten, and whose keys are still there.
+    /// Versions that the catalogue has forgotten but whose keys still exist.
     forgotten: Mutex<Vec<VersionId>>,
-    /// Whether nothing can be written to catalogue and keys.
+    /// True if catalogue and keys can't be written.
     is_still: bool,
-    /// Held while this process may change the archive, or while no process may.
+    /// Held while this process may change the archive, or while no process may change it.
     _lock: Option<Lock>,
 }
 
-/// What a process wants to do with an archive.
+/// The access that a process needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Only read.
     Read,
-    /// Change it, while no other process can. Refused where stores have platters that the catalogue doesn't know.
+    /// Change it, excluding other processes. Refused if stores contain platters that the catalogue
+    /// does not list.
     Write,
-    /// Record what is known of platters and rewrite them, without putting or removing. No other process can change it meanwhile.
+    /// Record the state of platters and rewrite them, but neither put nor remove. Excludes other
+    /// processes that change the archive.
     Repair,
 }
 
 impl Archive {
-    /// Makes a new archive in `home`: settings, keys, catalogue, staging, and its mark on every store.
+    /// Creates an archive in `home`: settings, keys, catalogue, staging, and a mark on every store.
     ///
     /// # Errors
-    /// [`ArchiveError::Exists`] if there is one; otherwise what failed. The settings file is written last, so that what failed can be tried
-    /// again.
+    /// [`ArchiveError::Exists`] if `home` contains an archive; otherwise whatever failed. The
+    /// settings file is written last, so a failed call can be repeated.
     pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
         let file = home.join(settings::FILE);
         if file.exists() {
             return Err(ArchiveError::Exists { path: home.to_owned() });
         }
-        // Without its settings an archive may still be one that matters: its keys are nowhere else.
+        // An archive that lost its settings still matters: its keys exist nowhere else.
         let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
         for database in [&catalogue, &keys] {
             if database.metadata().is_ok_and(|metadata| metadata.len() > 0) {
                 return Err(ArchiveError::Leftover { path: database.clone() });
             }
         }
-        // What the settings say has to read back.
+        // The settings must survive a round trip through the file.
         let text = settings.to_file();
         let settings = Settings::parse(&text, &file)?;
         std::fs::create_dir_all(home).map_err(ArchiveError::io(home))?;
@@ -121,7 +124,7 @@ impl Archive {
             std::fs::create_dir_all(&path).map_err(ArchiveError::io(&path))?;
         }
         check_places(home, &settings)?;
-        // All of them are looked at before the first is marked: a mark that is left behind would stand in the way of the next try.
+        // Check all stores before marking the first: a leftover mark would block the next attempt.
         for store in folder_stores(home, &settings) {
             match store.check() {
                 Ok(()) | Err(StoreError::Unmarked { .. }) => {}
@@ -136,7 +139,7 @@ impl Archive {
         if !master_key.exists() {
             write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
         }
-        // A making that was cut short can leave an empty file of either.
+        // An interrupted `init` can leave either file empty.
         for database in [&catalogue, &keys] {
             if database.metadata().is_ok_and(|metadata| metadata.len() == 0) {
                 std::fs::remove_file(database).map_err(ArchiveError::io(database))?;
@@ -162,7 +165,7 @@ impl Archive {
         let catalogue = home.join(CATALOGUE_FILE);
         let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
         if !is_there {
-            return Err(CatalogueError::Damaged { found: format!("{} is not there", catalogue.display()) }.into());
+            return Err(CatalogueError::Damaged { found: format!("{} does not exist", catalogue.display()) }.into());
         }
         let id = settings.archive.id;
         let (databases, still) = match open_databases(home, &catalogue, id) {
@@ -194,14 +197,17 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Whether the master key is that of the object keys. What is put under another would be lost with it, and keys exported with it open nothing.
+    /// Checks that the master key wraps the object keys. Under another master key, new objects
+    /// would be unrecoverable, and exported keys useless.
     ///
     /// # Errors
-    /// [`ArchiveError::MasterKey`] if none of the oldest keys opens. One among them may be damaged, and later ones may once have been made with a wrong key.
+    /// [`ArchiveError::MasterKey`] if it opens none of the 16 oldest keys. It need not open all of
+    /// them: one may be damaged, and later ones may have been wrapped under a wrong key.
     pub(crate) fn check_master_key(&self) -> Result<(), ArchiveError> {
         const TRIED: usize = 16;
         let keys = match self.keys().page(None, TRIED) {
-            // That says nothing of the master key, and must not keep what other keys open from being read.
+            // This says nothing about the master key, and must not block reads that other keys can
+            // decrypt.
             Err(KeyStoreError::Damaged { .. }) => return Ok(()),
             keys => keys?,
         };
@@ -209,11 +215,11 @@ impl Archive {
         if keys.iter().any(|(_, key)| self.master_key.unwrap(key).is_ok()) {
             return Ok(());
         }
-        let why = format!("the key of version {version} is not wrapped by it, nor are those after it; it is another archive's");
+        let why = format!("the key of version {version} is not wrapped by it, nor are the keys after it; it belongs to another archive");
         Err(ArchiveError::MasterKey { path: self.home.join(&self.settings.archive.master_key), why })
     }
 
-    /// Puts an archive together, without settling what a crash may have left: see [`settle`](Self::settle).
+    /// Assembles an archive without cleaning up after a crash: see [`settle`](Self::settle).
     #[must_use]
     pub fn assemble(home: &Path, parts: Parts) -> Self {
         let StagingSettings { segment_mib, limit_mib, .. } = parts.settings.staging;
@@ -232,19 +238,23 @@ impl Archive {
         }
     }
 
-    /// Brings stores and staging in line with the catalogue after a crash: a set that was being written is given up, since all of
-    /// its content is still staged; removals are completed; puts that were durable in all but the catalogue are acknowledged; segments that
-    /// nothing needs are removed. What can't be done while a store is not there is left for the next time.
+    /// Reconciles stores and staging with the catalogue after a crash. It gives up sets that were
+    /// being written, since all of their content is still staged; completes removals; acknowledges
+    /// puts that were durable in all but the catalogue; and removes segments that are no longer
+    /// needed. Work on a store that is absent waits for the next call.
     ///
     /// # Errors
-    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the folder of staging isn't there, [`ArchiveError::SegmentMissing`] if the catalogue speaks of bytes
-    /// that aren't there, and [`ArchiveError::ForeignSegment`] if staging is another archive's: then nothing is changed.
+    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the staging folder does
+    /// not exist, [`ArchiveError::SegmentMissing`] if the catalogue refers to missing bytes, and
+    /// [`ArchiveError::ForeignSegment`] if staging belongs to another archive. In these cases
+    /// nothing is changed.
     pub fn settle(&self) -> Result<(), ArchiveError> {
         self.check_staging()?;
         let mut there = self.staging.segments()?;
         let used = self.catalogue().segments_in_use()?;
         self.staging.number_behind(self.catalogue().last_released()?);
-        // Released segments that are there again come with an old copy of staging, and go again below.
+        // A released segment reappears if an old copy of staging was restored. It is removed again
+        // below.
         let old = self.catalogue().old_segments(&there, &used)?;
         there.retain(|segment| old.binary_search(segment).is_err());
         if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
@@ -253,7 +263,8 @@ impl Archive {
         if there.iter().any(|segment| used.binary_search(segment).is_err()) && self.was_staging_unseen()? {
             return Err(ArchiveError::StagingUnseen);
         }
-        // Before anything goes: the catalogue may be an old copy that never heard of what is staged now.
+        // Before anything is removed: the catalogue may be an old copy that does not list what is
+        // staged now.
         self.adopt_staged(&there, &used)?;
         self.mark_staging()?;
         let sets = self.catalogue().sets()?;
@@ -273,8 +284,9 @@ impl Archive {
         self.release_segments()
     }
 
-    /// Removes the platters of a set that is given up. `false` if one may be left on a store that can't be used now: then the set must not be forgotten,
-    /// or that platter would be nobody's, and a rebuild would believe it.
+    /// Removes the platters of a set that is given up. Returns `false` if a store that can't be
+    /// used now may still hold one. Then the set must not be forgotten: the platter would belong to
+    /// no known set, and a rebuild would trust it.
     fn drop_platters(&self, set: &SetDescription) -> Result<bool, ArchiveError> {
         let mut all = true;
         for place in &set.platters {
@@ -290,7 +302,7 @@ impl Archive {
         Ok(all)
     }
 
-    /// Whether catalogue and keys are only read, because nothing can be written where they are.
+    /// True if catalogue and keys are read-only, because their folder can't be written.
     #[must_use]
     pub fn is_still(&self) -> bool {
         self.is_still
@@ -314,12 +326,13 @@ impl Archive {
         &self.settings
     }
 
-    /// The catalogue, for one operation. Never keep it while waiting for something else.
+    /// The catalogue, for one operation. Don't hold the guard while waiting for something else.
     pub fn catalogue(&self) -> MutexGuard<'_, Box<dyn Catalogue>> {
         self.catalogue.main()
     }
 
-    /// The catalogue for reading, which doesn't wait for a commit that is under way. What was committed before is there.
+    /// The catalogue for reading. It does not wait for a commit in progress, and sees everything
+    /// committed before.
     pub fn reading(&self) -> Reading<'_, dyn Catalogue> {
         self.catalogue.reading()
     }
@@ -329,7 +342,7 @@ impl Archive {
         self.keys.main()
     }
 
-    /// The key store for reading, which doesn't wait for a commit that is under way.
+    /// The key store for reading. It does not wait for a commit in progress.
     pub fn reading_keys(&self) -> Reading<'_, dyn KeyStore> {
         self.keys.reading()
     }
@@ -352,13 +365,13 @@ impl Archive {
         &self.staging
     }
 
-    /// The key of the keys.
+    /// The key that wraps the object keys.
     #[must_use]
     pub fn master_key(&self) -> &MasterKey {
         &self.master_key
     }
 
-    /// Held by whoever rebuilds something.
+    /// Lock to hold while something is rebuilt.
     pub(crate) fn rebuilding(&self) -> &Mutex<()> {
         &self.rebuilding
     }
@@ -383,7 +396,8 @@ impl Archive {
 /// Reads the settings of the archive in `home`.
 ///
 /// # Errors
-/// [`ArchiveError::NotAnArchive`] if there are none, [`ArchiveError::Settings`] if they can't be used.
+/// [`ArchiveError::NotAnArchive`] if the folder has no settings, [`ArchiveError::Settings`] if they
+/// are invalid.
 pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
     let file = home.join(settings::FILE);
     if !file.exists() {
@@ -392,8 +406,8 @@ pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
     Ok(Settings::read(&file)?)
 }
 
-/// Opens the key store of the archive in `home`. One that isn't there is never made anew: without its keys, all that is sealed would be
-/// taken for deleted.
+/// Opens the key store of the archive in `home`. A missing key store is never recreated: without
+/// its keys, every sealed version would appear deleted.
 ///
 /// # Errors
 /// [`KeyStoreError`].
@@ -411,8 +425,9 @@ fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<D
     Ok((SqliteCatalogue::open(catalogue, archive)?, open_keys(home, archive)?))
 }
 
-/// Opens catalogue and keys where nothing can be written, and holds the lock that keeps others from changing them. `None` if they can't be read
-/// like that: another process changes them, or a log that a crash has left would have to be brought into them first.
+/// Opens catalogue and keys without writing anything, and holds the lock that keeps other processes
+/// from changing them. `None` if that is impossible: another process is changing them, or a crash
+/// left a log that must first be checkpointed.
 fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
     let keys = home.join(KEYS_FILE);
     let lock = Lock::share(home)?;
@@ -420,14 +435,15 @@ fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Data
     Some((databases, lock))
 }
 
-/// Waits for a catalogue that another process is replacing. `false` if none is, or if it takes too long.
+/// Waits for a catalogue that another process is replacing. `false` if no process is replacing it,
+/// or on timeout.
 fn comes_back(home: &Path, catalogue: &Path) -> bool {
     const PATIENCE: Duration = Duration::from_secs(10);
     const PAUSE: Duration = Duration::from_millis(10);
     let begun = Instant::now();
     loop {
         let is_held = Lock::is_taken(home);
-        // Looked for after the lock: who held it may have been done in between.
+        // Check the file after the lock: the holder may have finished in between.
         if catalogue.exists() {
             return true;
         }
@@ -438,7 +454,8 @@ fn comes_back(home: &Path, catalogue: &Path) -> bool {
     }
 }
 
-/// The most that connections to catalogue and key store take, KiB, if up to `reading` threads read at once (I9).
+/// Upper bound on the memory of all connections to catalogue and key store, KiB, if up to `reading`
+/// threads read at once (I9).
 #[must_use]
 pub const fn databases_kib(reading: u64) -> u64 {
     crate::catalogue::most_kib(reading) + crate::keystore::most_kib(reading)
@@ -463,7 +480,7 @@ pub(crate) fn folder_store(home: &Path, archive: ArchiveId, store: &settings::St
     Arc::new(FolderStore::new(store.name.clone(), archive, volume))
 }
 
-/// Refuses stores in one place, however that is written. Their folders must be there.
+/// Rejects two stores at the same path, however it is written. Their folders must exist.
 pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
     for (i, store) in settings.stores.iter().enumerate() {
         let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();
@@ -475,7 +492,7 @@ pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), Archi
     Ok(())
 }
 
-/// Reads a master key's file.
+/// Reads a master key file.
 ///
 /// # Errors
 /// [`ArchiveError::MasterKey`].
@@ -485,7 +502,7 @@ pub fn read_master_key(path: &Path) -> Result<MasterKey, ArchiveError> {
     text.trim().parse().map_err(|error: KeyTextError| wrong(error.to_string()))
 }
 
-/// Writes a file that isn't there yet, readable by its owner only, so that it survives a crash whole or not at all.
+/// Creates a file, readable only by its owner. After a crash it is either complete or absent.
 ///
 /// # Errors
 /// [`ArchiveError::Io`].
@@ -496,7 +513,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
         let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        // A link, unlike a renaming, never takes the place of something.
+        // Unlike a rename, a hard link never replaces an existing file.
         let linked = std::fs::hard_link(&part, path);
         std::fs::remove_file(&part)?;
         linked?;
@@ -522,7 +539,7 @@ mod tests {
             let cache = if reading <= crate::pool::KEPT as u64 { Cache::Full } else { Cache::Small };
             caches += SqliteCatalogue::open_reader(&catalogue, id, cache).expect("opened").cache_kib();
             caches += SqliteKeyStore::open_reader(&keys, id, cache).expect("opened").cache_kib();
-            assert!(caches <= databases_kib(reading), "{caches} KiB with {reading} that read");
+            assert!(caches <= databases_kib(reading), "{caches} KiB with {reading} readers");
         }
     }
 }

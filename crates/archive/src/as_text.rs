@@ -1,4 +1,5 @@
-//! Identifiers in reports that are sent from one process to another, as the text that people see.
+//! Serializes identifiers in reports as the text that users see. Reports are passed between
+//! processes.
 
 use std::fmt::Display;
 use std::str::FromStr;

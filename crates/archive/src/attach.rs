@@ -1,4 +1,4 @@
-//! Attaching: an archive whose folder is lost comes back from its stores and a copy of its keys.
+//! Attaching: restores an archive whose folder was lost, from its stores and a copy of its keys.
 //!
 //! ```text
 //! marks of the stores    -> identifier of the archive, names of its stores
@@ -7,8 +7,9 @@
 //! file tables, staging   -> catalogue.db
 //! ```
 //!
-//! Everything is looked at before the first file is written, and the settings are written last: a folder without them isn't an archive. What an attempt
-//! made that failed is removed again; what one left that was killed is used by the next.
+//! Everything is checked before the first file is written, and the settings are written last: a
+//! folder without settings is not an archive. A failed attempt removes its own files; the files of
+//! a killed attempt are used by the next one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,67 +35,67 @@ use crate::unread::Hindrance;
 use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
-/// What an archive is to be brought back from.
+/// The sources from which an archive is restored.
 #[derive(Debug, Clone, Default)]
 pub struct Remains {
-    /// Folders of stores, and the names for those that have lost their marks.
+    /// Folders of stores, with names for stores that lost their marks.
     pub stores: Vec<(Option<String>, PathBuf)>,
     /// Copies of the keys.
     pub keys: Vec<PathBuf>,
-    /// Passphrases to try on them.
+    /// Passphrases to try on the copies.
     pub passphrases: Vec<Vec<u8>>,
-    /// The shape of sets, instead of that of the newest.
+    /// Shape of sets; overrides the one derived from existing sets.
     pub shape: Option<SetShape>,
-    /// Most content of a platter, MiB.
+    /// Content limit of a platter, MiB.
     pub platter_mib: u64,
 }
 
 /// Why an archive can't be attached.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// There is an archive in that folder.
+    /// The folder already contains an archive.
     #[error(
-        "{path} holds an archive already, with settings of its own. If its stores are elsewhere now, change their paths in {}; if its keys are lost, \
-         use `fulgurite keys import`; if its catalogue is lost, `fulgurite catalogue rebuild`",
+        "{path} holds an archive already, and has its own settings. If its stores have moved, change their paths in {}; \
+         if its keys are lost, use `fulgurite keys import`; if its catalogue is lost, `fulgurite catalogue rebuild`",
         settings::FILE
     )]
     Exists {
         /// The folder.
         path: PathBuf,
     },
-    /// A folder is no store.
+    /// A folder is not a store.
     #[error("{path} is not a store: it has neither a mark nor platters. Is the disk mounted?")]
     NotAStore {
         /// The folder.
         path: PathBuf,
     },
-    /// A mark can't be read, and no header says whose the platters are.
+    /// A mark can't be read, and no header names the archive.
     #[error("{path}: its mark can't be read ({found:?}), nor the header of any platter")]
     Unknown {
         /// The folder.
         path: PathBuf,
-        /// What the mark says.
+        /// Content of the mark.
         found: String,
     },
-    /// Stores of several archives.
-    #[error("these are stores of different archives, which are attached one by one: {places}. Nothing was changed")]
+    /// The stores belong to several archives.
+    #[error("these are stores of different archives; attach them one by one: {places}. Nothing was changed")]
     SeveralArchives {
-        /// Which is of which.
+        /// The stores of each archive.
         places: String,
     },
-    /// Sealed objects, and no keys.
+    /// Sealed versions exist, but no keys were given.
     #[error(
-        "archive {archive} holds at least {sealed} encrypted versions, which nobody can read without their keys; give a copy of them with \
-         --keys FILE. Nothing was changed"
+        "archive {archive} holds at least {sealed} encrypted versions, which can't be read without their keys; give a copy of the keys \
+         with --keys FILE. Nothing was changed"
     )]
     NoKeys {
         /// The archive.
         archive: ArchiveId,
-        /// How many.
+        /// Number of sealed versions.
         sealed: u64,
     },
-    /// The catalogue in the folder can't be used.
-    #[error("{path} is there and can't be used: {source}. Move it away; it will be made anew. Nothing was changed")]
+    /// The folder contains a catalogue that can't be used.
+    #[error("can't use the existing {path}: {source}. Move it away, and it will be rebuilt. Nothing was changed")]
     Catalogue {
         /// The file.
         path: PathBuf,
@@ -104,7 +105,7 @@ pub enum AttachError {
     /// The keys can't be used.
     #[error(transparent)]
     Keys(#[from] KeyringError),
-    /// Something of the archive failed.
+    /// An operation on the archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -115,67 +116,67 @@ impl From<StoreError> for AttachError {
     }
 }
 
-/// What was attached.
+/// Result of attaching.
 #[derive(Debug)]
 pub struct AttachReport {
-    /// The settings as they were written.
+    /// The settings as written.
     pub settings: Settings,
-    /// Why sets have the shape in the settings.
+    /// How the shape of sets was derived.
     pub shape_from: ShapeFrom,
-    /// Names that the settings have for stores that were not given.
+    /// Names in the settings for stores that were not given.
     pub absent_stores: Vec<String>,
     /// Platters found.
     pub platters: u64,
-    /// Sets with platters on no store given: how many, of how many.
+    /// Sets with platters on none of the given stores.
     pub incomplete_sets: Vec<IncompleteSet>,
-    /// What came of the keys.
+    /// Result for the keys.
     pub keyring: KeyringReport,
-    /// What came of the catalogue; `None` if there was a good one, which is kept.
+    /// Result of rebuilding the catalogue; `None` if a good one existed and was kept.
     pub rebuild: Option<RebuildReport>,
-    /// What is damaged of the stores given, a sentence each.
+    /// Damage found on the given stores, one sentence each.
     pub unread: Vec<String>,
 }
 
 impl AttachReport {
-    /// Whether stores or platters are missing of what the archive had.
+    /// True if stores or platters of the archive are missing.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         !self.absent_stores.is_empty() || !self.incomplete_sets.is_empty()
     }
 
-    /// Whether removals may be unknown, because the tombstones could be on platters that were not read: then a version without a key need not
-    /// have lost it.
+    /// True if removals may be unknown, because their tombstones may be on platters that were not
+    /// read. Then a version without a key may simply have been removed.
     #[must_use]
     pub fn may_miss_tombstones(&self) -> bool {
         self.keyring.unread_tables > 0 || self.absent_stores.len() > usize::from(self.settings.set.redundancy)
     }
 }
 
-/// A set with platters on no store given.
+/// A set with platters on none of the given stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IncompleteSet {
     /// The set.
     pub set: SetId,
-    /// Its platters.
+    /// Number of its platters.
     pub platters: u64,
-    /// Those that were not found.
+    /// Number of platters not found.
     pub missing: u64,
-    /// How many may be missing without a loss.
+    /// Number of platters that can be missing without loss.
     pub redundancy: u64,
 }
 
-/// Where the shape of sets comes from.
+/// How the shape of sets was derived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShapeFrom {
-    /// It was given.
+    /// The caller gave it.
     Caller,
-    /// From a set that is large enough to show it.
+    /// From a set large enough to show it.
     Sets,
-    /// From how many stores there are: no set shows it.
+    /// From the number of stores, because no set shows it.
     Stores,
 }
 
-/// A store that was given.
+/// A store that the caller gave.
 struct Given {
     path: PathBuf,
     name: Option<String>,
@@ -183,10 +184,11 @@ struct Given {
     marked: bool,
 }
 
-/// Brings back the archive whose stores these are, in the folder `home`.
+/// Restores the archive of the given stores in the folder `home`.
 ///
 /// # Errors
-/// [`AttachError`]. Nothing that was there before was changed then, and nothing is left that a next try would trip over.
+/// [`AttachError`]. Then nothing that existed before was changed, and nothing is left that would
+/// block the next attempt.
 pub fn attach(
     home: &Path,
     remains: &Remains,
@@ -241,7 +243,7 @@ pub fn attach(
         .make(&mut attempt, watcher)?;
     attempt.complete = true;
     let (mut keyring, rebuild) = report;
-    // Of the stores that were not given, and told as that.
+    // These are the stores that were not given, and the report lists those already.
     keyring.unread.clear();
     let incomplete_sets = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
         set: set.header.set,
@@ -261,21 +263,21 @@ pub fn attach(
     })
 }
 
-const ABSENT_COMMENT: &str = "# Not at hand when the archive was attached. When it turns up, `fulgurite store add FOLDER` gives this place to it; when it is\n\
-    # lost, make the folder of a new disk's path here and use `fulgurite store replace`.\n";
+const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turns up, `fulgurite store add FOLDER` puts it here.\n\
+    # If it is lost, set the path to an empty folder on a new disk and run `fulgurite store replace`.\n";
 
-/// Beginning of the names of stores that were not given.
+/// Prefix for names of stores that were not given.
 const ABSENT: &str = "absent-";
 
 impl Given {
-    /// The store, for reading: its mark is not looked at.
+    /// Opens the store for reading, without checking its mark.
     fn open(&self) -> Arc<dyn PlatterStore> {
         let name = self.name.clone().unwrap_or_else(|| self.path.display().to_string());
         Arc::new(FolderStore::new(name, self.archive, Arc::new(FolderVolume::new(self.path.clone()))))
     }
 }
 
-/// Reads marks, and headers where there is no mark.
+/// Reads the marks, or headers of platters if a store has no mark.
 fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, AttachError> {
     let mut given = Vec::with_capacity(stores.len());
     for (name, path) in stores {
@@ -306,19 +308,20 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
     Ok(given)
 }
 
-/// What the stores given tell of others.
+/// What the given stores say about others.
 fn others(survey: &Survey<'_>) -> Option<Unseen> {
     let why = if survey.platters == 0 {
-        "no platter is on the stores given"
+        "the given stores contain no platters"
     } else if survey.sets.iter().any(|set| set.missing() > 0) {
-        "platters of some sets are on none of the stores given"
+        "some sets have platters on none of the given stores"
     } else {
         return None;
     };
     Some(Unseen { place: UnseenPlace::Others, hindrance: Hindrance::Absent, why: why.to_owned() })
 }
 
-/// The stores for the settings. A store without a mark has the name given, or the first `d1`, `d2` … that is free.
+/// The store sections of the settings. A store without a mark gets the given name, or the first
+/// free one of `d1`, `d2` …
 fn name_stores(given: &[Given]) -> Vec<StoreSettings> {
     let mut taken: Vec<String> = given.iter().filter_map(|store| store.name.clone()).collect();
     let mut name = |store: &Given| match &store.name {
@@ -332,7 +335,8 @@ fn name_stores(given: &[Given]) -> Vec<StoreSettings> {
     given.iter().map(|store| StoreSettings { name: name(store), path: store.path.clone() }).collect()
 }
 
-/// A set of more than a track on each platter has the shape that the settings had, and a smaller one its redundancy.
+/// Derives the shape from the sets. A set with more than one track on each platter has the shape of
+/// the former settings; a smaller one has at least their redundancy.
 fn shape_of_sets(survey: &Survey<'_>, stores: usize, default_shape: &dyn Fn(usize) -> SetShape) -> (SetShape, ShapeFrom) {
     let shown = survey.sets.iter().rev().find(|set| set.header.shape.information > 1 && set.header.geometry.information_tracks > 1);
     if let Some(set) = shown {
@@ -350,7 +354,8 @@ fn shape_of_sets(survey: &Survey<'_>, stores: usize, default_shape: &dyn Fn(usiz
     }
 }
 
-/// Sets take one store for each platter: those that were not given get a name and a folder that isn't there.
+/// A set needs one store for each platter. Stores that were not given get a name and a folder that
+/// does not exist.
 fn add_absent(settings: &mut Settings) -> Vec<String> {
     let needed = usize::from(settings.shape().platters());
     let mut names = Vec::new();
@@ -367,13 +372,13 @@ fn add_absent(settings: &mut Settings) -> Vec<String> {
     names
 }
 
-/// Puts a store in the place of an absent one in the text of the settings. `false` if the settings name none.
+/// Replaces an absent store in the text of the settings. `false` if the settings name none.
 pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> bool {
     let place = |number: u32| {
         let name = format!("{ABSENT}{number}");
         StoreSettings { path: name.clone().into(), name }.to_toml()
     };
-    // Entries that were edited are no places any more.
+    // An entry that was edited no longer counts as absent.
     let Some(entry) = (1..100).map(place).find(|entry| text.contains(entry.as_str())) else { return false };
     let commented = format!("{ABSENT_COMMENT}{entry}");
     let found = if text.contains(&commented) { commented } else { entry };
@@ -381,7 +386,7 @@ pub(crate) fn take_absent_place(text: &mut String, store: &StoreSettings) -> boo
     true
 }
 
-/// Whether the newest version is sealed, and how many are that were not removed.
+/// Whether the newest version is sealed, and the number of sealed versions that were not removed.
 fn newest_and_sealed(
     home: &Path,
     settings: &Settings,
@@ -399,19 +404,19 @@ fn newest_and_sealed(
         let staging = Staging::in_folder(&staging, settings);
         survey_staging(&staging, &mut on_mention)?;
     }
-    // Identifiers are in order of time.
+    // Identifiers sort by time.
     let newest = versions.values().rev().find_map(|sealed| *sealed);
     Ok((newest, versions.values().filter(|sealed| **sealed == Some(true)).count() as u64))
 }
 
-/// Files and folders that an attempt made; they go if it fails.
+/// Files and folders that an attempt created. They are removed if it fails.
 struct Attempt {
     made: Vec<PathBuf>,
     complete: bool,
 }
 
 impl Attempt {
-    /// Notes what isn't there yet.
+    /// Records a path that does not exist yet.
     fn will_make(&mut self, path: PathBuf) {
         if !path.exists() {
             self.made.push(path);
@@ -425,7 +430,7 @@ impl Drop for Attempt {
             return;
         }
         for path in self.made.iter().rev() {
-            // A folder with something in it stays.
+            // Folders that are not empty stay.
             let _ = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
         }
     }
@@ -437,7 +442,7 @@ struct Making<'a> {
     text: &'a str,
     copies: Option<&'a Copies>,
     given: &'a [Given],
-    /// What the stores tell of places that were not given.
+    /// What the stores say about places that were not given.
     unseen: Option<Unseen>,
 }
 
@@ -459,7 +464,7 @@ impl Making<'_> {
         if self.copies.is_none() && own_master_key(home, settings)?.is_none() {
             write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
         }
-        // Stores of which only the mark is lost get it again: without it they can't be used.
+        // Stores that only lost their mark get a new one: they can't be used without it.
         for (store, given) in folder_stores(home, settings).iter().zip(self.given) {
             if !given.marked {
                 store.mark()?;
@@ -472,7 +477,7 @@ impl Making<'_> {
         Ok((keyring, rebuild))
     }
 
-    /// Makes the catalogue, unless there is one.
+    /// Builds the catalogue, unless one exists.
     fn catalogue(&self, attempt: &mut Attempt, watcher: &dyn Watcher) -> Result<Option<RebuildReport>, AttachError> {
         let Self { home, settings, .. } = *self;
         let (archive, place) = (settings.archive.id, home.join(CATALOGUE_FILE));
@@ -502,7 +507,7 @@ impl Making<'_> {
         archive.check_master_key()?;
         let (report, _) = archive.rebuild_from(None, self.unseen.clone(), watcher)?;
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
-        // Closing it brings everything from its log into the file.
+        // Closing checkpoints the log into the file.
         drop(archive);
         attempt.will_make(place.clone());
         std::fs::rename(&fresh, &place).map_err(ArchiveError::io(&place))?;

@@ -1,11 +1,11 @@
-//! Random bytes of the operating system, for identifiers and keys.
+//! Random bytes from the operating system, for identifiers and keys.
 
-/// `N` random bytes.
+/// Returns `N` random bytes.
 ///
 /// # Panics
-/// If the operating system gives none: nothing safe could be done then.
+/// If the operating system provides none: no safe operation is possible then.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system provides random bytes");
     bytes
 }

@@ -1,4 +1,4 @@
-//! What time it is, for records. Nothing is decided by it.
+//! The current time, for records. No decision depends on it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! Reading content by platter and place: the sets that the catalogue knows, opened on the stores that have them.
+//! Reads content by platter and offset, from the sets that the catalogue lists and the stores that
+//! hold them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,19 +12,20 @@ use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
-/// Sets whose platters one reader keeps open: files are few, and a reader may go through all sets of an archive.
+/// Sets whose platters one reader keeps open. File handles are limited, and a reader may go through
+/// all sets of an archive.
 const SETS_OPEN: usize = 8;
 
 /// Why content could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ContentError {
-    /// It is lost.
+    /// The content is lost.
     #[error(transparent)]
     Lost(#[from] BeyondRepair),
-    /// It can't be read now.
+    /// The content can't be read now.
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    /// The catalogue failed, or does not know the platter.
+    /// The catalogue failed, or doesn't know the platter.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
 }
@@ -34,7 +36,7 @@ impl From<SetReadError> for ContentError {
             SetReadError::Unread(Unread::Lost(lost)) => Self::Lost(lost),
             SetReadError::Unread(Unread::Unreachable(unreachable)) => Self::Unreachable(unreachable),
             SetReadError::NoSuchPlace { platter, offset } => {
-                let found = format!("a file at byte {offset} of platter {platter}, beyond its content");
+                let found = format!("a file at byte {offset} of platter {platter}, past the end of its content");
                 Self::Archive(CatalogueError::Damaged { found }.into())
             }
         }
@@ -43,29 +45,37 @@ impl From<SetReadError> for ContentError {
 
 /// A platter that was found.
 pub(crate) struct FoundPlatter {
-    /// The store whose disk it is on.
+    /// The store whose disk holds it.
     pub(crate) store: String,
     pub(crate) file: Arc<dyn PlatterFile>,
 }
 
-/// The stores as they are now: those whose disks can be read, by the names that are on them, and those that are away.
+/// Snapshot of the stores: disks that can be read, under the store names in their marks, and stores
+/// that are away.
 pub(crate) struct Disks {
     there: Vec<(String, Arc<dyn PlatterStore>)>,
     away: Vec<AwayStore>,
+    /// True if the last rebuild did not see all places where platters may be.
+    has_unknown: bool,
 }
 
 impl Disks {
-    /// Whether the disk of a store can be read.
+    /// True if the disk of a store can be read.
     pub(crate) fn has(&self, store: &str) -> bool {
         self.there.iter().any(|(name, _)| name == store)
     }
 
-    /// The disks that can be read, by the names of the stores that they are.
+    /// Readable disks, with the names of their stores.
     pub(crate) fn there(&self) -> impl Iterator<Item = (&str, &Arc<dyn PlatterStore>)> {
         self.there.iter().map(|(name, store)| (name.as_str(), store))
     }
 
-    /// The stores whose disks can't be read.
+    /// True if platters without a known store may be on stores that are not in the settings.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.has_unknown
+    }
+
+    /// Stores whose disks can't be read.
     pub(crate) fn all_away(&self) -> &[AwayStore] {
         &self.away
     }
@@ -74,12 +84,12 @@ impl Disks {
         self.away.iter().find(|away| away.store == store)
     }
 
-    /// A platter on its store, or else on another one: people copy disks, and files between them.
+    /// Finds a platter on its store or else on another: users copy disks, and files between disks.
     pub(crate) fn find(&self, place: &PlatterPlace) -> Result<FoundPlatter, NoPlatter> {
         self.find_or(place, |_| true)
     }
 
-    /// [`find`](Self::find), where only some stores that are away `may_have` the platter.
+    /// Like [`find`](Self::find); of the stores that are away, only some `may_have` the platter.
     fn find_or(&self, place: &PlatterPlace, may_have: impl Fn(&AwayStore) -> bool) -> Result<FoundPlatter, NoPlatter> {
         let is_own = |entry: &&(String, Arc<dyn PlatterStore>)| entry.0 == place.store;
         let (own, others) = (self.there.iter().filter(is_own), self.there.iter().filter(|entry| !is_own(entry)));
@@ -103,16 +113,20 @@ impl Disks {
             }
             None => {
                 let may_be_on: Vec<AwayStore> = self.away.iter().filter(|away| may_have(away)).cloned().collect();
+                if place.store == NOWHERE && may_be_on.is_empty() && self.has_unknown {
+                    let why = "its store is not in the settings: `fulgurite store add` adds it".to_owned();
+                    return Err(NoPlatter::Absent { store: NOWHERE.to_owned(), why });
+                }
                 Err(match place.store != NOWHERE || may_be_on.is_empty() {
                     true => NoPlatter::Missing { store: place.store.clone(), may_be_on },
-                    // Its store is not known, so it is on one of them as far as anyone can tell.
+                    // The platter's store is unknown, so any of these may hold it.
                     false => on_one_of(&may_be_on),
                 })
             }
         }
     }
 
-    /// Opens the platters of a set that can be read, and says of the others why not.
+    /// Opens the readable platters of a set, with the reason for each of the others.
     fn open(&self, description: &SetDescription) -> OpenSet {
         // No store has two platters of a set (I3).
         let has_none = |away: &AwayStore| description.platters.iter().all(|place| place.store != away.store);
@@ -124,7 +138,7 @@ impl Disks {
     }
 }
 
-/// Why a platter can't be read that is on one of these stores.
+/// Why a platter on one of these stores can't be read.
 fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
     let list = |of: fn(&AwayStore) -> &str| stores.iter().map(of).collect::<Vec<_>>();
     let (store, why) = (list(|away| &away.store).join(", "), list(|away| &away.why).join("; "));
@@ -135,14 +149,15 @@ fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
 }
 
 impl Archive {
-    /// Looks at every store.
+    /// Checks every store.
     pub(crate) fn disks(&self) -> Disks {
-        let mut disks = Disks { there: Vec::new(), away: Vec::new() };
+        let mut disks = Disks { there: Vec::new(), away: Vec::new(), has_unknown: self.has_unknown_places() };
         for store in self.stores() {
             match store.check() {
                 Ok(()) => disks.there.push((store.name().to_owned(), store.clone())),
                 Err(error) => {
-                    // Disks that changed places are still this archive's, and what is on them is marked as what it is.
+                    // Swapped disks still belong to this archive, and their marks show which store
+                    // each is.
                     if let Some(name) = error.is_disk_of() {
                         disks.there.push((name.to_owned(), store.clone()));
                     }
@@ -155,47 +170,48 @@ impl Archive {
                 }
             }
         }
-        // A store whose disk is in the place of another is there.
-        let Disks { there, away } = &mut disks;
+        // A store whose disk is mounted in place of another is present.
+        let Disks { there, away, .. } = &mut disks;
         away.retain(|away| there.iter().all(|(name, _)| *name != away.store));
         disks
     }
 
-    /// Opens the platters of a set that can be read, and says of the others why not.
+    /// Opens the readable platters of a set, with the reason for each of the others.
     #[must_use]
     pub fn open_set(&self, description: &SetDescription) -> OpenSet {
         self.disks().open(description)
     }
 
-    /// Opens platters, and says which store each is on, or why it can't be read.
+    /// Looks for platters. Returns the store of each, or the reason why it can't be read.
     pub fn look_for<'a>(&self, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
         let disks = self.disks();
         places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
     }
 }
 
-/// Reads the content of platters of an archive. One for each thread.
+/// Reads the content of platters of an archive. Each thread needs its own.
 pub struct ContentReader<'a> {
     archive: &'a Archive,
     sets: SetReader<'a>,
-    /// Sets that are open, the one that was opened last at the end.
+    /// Open sets, most recently opened last.
     open: VecDeque<SetId>,
 }
 
 impl<'a> ContentReader<'a> {
-    /// A reader of an archive's platters.
+    /// Creates a reader for an archive.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         Self { archive, sets: SetReader::new(archive.rebuilding(), archive.threads()), open: VecDeque::new() }
     }
 
-    /// What it took so far.
+    /// Repairs so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.sets.repairs()
     }
 
-    /// Says up to which byte of a platter's content reading is going to go on: see [`SetReader::read_ahead`].
+    /// Announces that a platter's content will be read up to byte `end`; see
+    /// [`SetReader::read_ahead`].
     pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
         self.sets.read_ahead(platter, end);
     }
@@ -203,8 +219,9 @@ impl<'a> ContentReader<'a> {
     /// Fills `out` with the content of a platter from byte `offset` on.
     ///
     /// # Errors
-    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Unreachable`] if it can't be read now; [`ContentError::Archive`] if the catalogue doesn't know the platter, or speaks of a
-    /// place that the platter doesn't have.
+    /// [`ContentError::Lost`] if any of it is beyond repair; [`ContentError::Unreachable`] if it
+    /// can't be read now; [`ContentError::Archive`] if the catalogue doesn't know the platter, or
+    /// lists a place past the end of its content.
     pub fn read(&mut self, platter: PlatterId, offset: u64, out: &mut [u8]) -> Result<(), ContentError> {
         if !self.sets.knows(platter) {
             let row: Option<SetRow> = self.archive.reading().set_of(platter).map_err(ArchiveError::from)?;

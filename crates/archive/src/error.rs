@@ -1,4 +1,4 @@
-//! What can go wrong with an archive. Each message says what failed, why, and what to do.
+//! Errors of an archive. Each message says what failed, why, and what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,38 +12,38 @@ use crate::staging::StagingError;
 use crate::store::StoreError;
 use crate::unread::{AwayStore, Hindrance, Unread};
 
-/// What can go wrong with an archive.
+/// An operation on an archive failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// No archive in that folder.
+    /// The folder contains no archive.
     #[error("{path} is not an archive: it has no {file}. `fulgurite init` makes a new archive; `fulgurite attach` brings one back from its \
          stores and a copy of its keys", file = settings::FILE)]
     NotAnArchive {
         /// The folder.
         path: PathBuf,
     },
-    /// There is an archive already.
+    /// The folder already contains an archive.
     #[error("{path} holds an archive already")]
     Exists {
         /// The folder.
         path: PathBuf,
     },
-    /// There is part of an archive, without settings.
+    /// The folder contains part of an archive, but no settings.
     #[error(
-        "{path} is there, and no settings beside it: part of an archive that lost its settings, or of one whose making was cut short. \
-         `fulgurite attach` brings an archive back from its stores, and uses this file. Move it away if nothing needs it"
+        "{path} exists, but the folder has no settings: an archive lost its settings, or its creation was interrupted. \
+         `fulgurite attach` restores an archive from its stores, and uses this file. Move the file away if it is not needed"
     )]
     Leftover {
         /// The file.
         path: PathBuf,
     },
-    /// Another process changes it.
-    #[error("the archive in {path} is in use by another fulgurite; try again when that has ended")]
+    /// Another process holds the lock.
+    #[error("the archive in {path} is in use by another fulgurite; try again when it has finished")]
     InUse {
         /// The folder.
         path: PathBuf,
     },
-    /// The settings can't be used.
+    /// The settings are invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The catalogue failed.
@@ -58,63 +58,62 @@ pub enum ArchiveError {
     /// A store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The master key's file can't be read or isn't one.
-    #[error(
-        "the master key {path} can't be used: {why}. Without it no encrypted object can be read; `fulgurite keys import` brings it back"
-    )]
+    /// The master key file can't be read, or is not a master key.
+    #[error("can't use the master key {path}: {why}. Encrypted objects can't be read without it; `fulgurite keys import` brings it back")]
     MasterKey {
         /// The file.
         path: PathBuf,
         /// Why.
         why: String,
     },
-    /// Too few stores are there to write a set.
-    #[error("a set of {shape} platters needs {} stores and {available} are available; everything stays staged. {why}", shape.platters())]
+    /// Too few stores are available to write a set.
+    #[error("a set of {shape} platters needs {} stores, only {available} are available; everything stays staged. {why}", shape.platters())]
     TooFewStores {
         /// The shape of the set.
         shape: SetShape,
         /// Stores that can be used.
         available: usize,
-        /// What is wrong with the others.
+        /// What is wrong with the other stores.
         why: String,
     },
-    /// A platter that was just written reads back wrong.
-    #[error("platter {platter} on store {store} was not verified: {what}. The set was given up, and everything stays staged")]
+    /// A newly written platter does not read back correctly.
+    #[error("verification of platter {platter} on store {store} failed: {what}. The set was given up, and everything stays staged")]
     Verification {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
         /// The store.
         store: String,
-        /// What was wrong, and what to look at.
+        /// What is wrong, and what to check.
         what: String,
     },
-    /// A platter that was written anew reads back wrong.
+    /// A rewritten platter does not read back correctly.
     #[error(
-        "written anew on store {store}, platter {platter} reads back wrong ({what}); what was there before is left as it was. Check that disk"
+        "rewritten platter {platter} on store {store} does not read back correctly ({what}); the old one was not touched. Check that disk"
     )]
     NotReplaced {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
         /// The store it was written to.
         store: String,
-        /// What was wrong.
+        /// What is wrong.
         what: String,
     },
-    /// The catalogue speaks of a segment that isn't there.
+    /// The catalogue refers to a segment that does not exist.
     #[error(
-        "the catalogue needs staging segment {segment:016x}, which is not there: the catalogue is an old copy, or staging was damaged. `fulgurite catalogue rebuild` makes it anew from platters and staging"
+        "the catalogue needs staging segment {segment:016x}, which does not exist: the catalogue is an old copy, or staging was damaged. \
+         `fulgurite catalogue rebuild` recreates the catalogue from platters and staging"
     )]
     SegmentMissing {
         /// Number of the segment.
         segment: u64,
     },
-    /// Staging is back that the catalogue was rebuilt without.
+    /// Staging is back, but the catalogue was rebuilt without it.
     #[error(
-        "staging holds what the catalogue doesn't know, because it was absent when the catalogue was rebuilt. Nothing was changed. \
-         `fulgurite catalogue rebuild` brings the catalogue up to date"
+        "staging holds objects that the catalogue doesn't list, because staging was absent when the catalogue was rebuilt. \
+         Nothing was changed. `fulgurite catalogue rebuild` brings the catalogue up to date"
     )]
     StagingUnseen,
-    /// Staging holds a segment of another archive.
+    /// Staging contains a segment of another archive.
     #[error(
         "staging segment {segment:016x} belongs to archive {found}: two archives share one staging folder, or the settings name the wrong one"
     )]
@@ -124,7 +123,7 @@ pub enum ArchiveError {
         /// The archive it belongs to.
         found: ArchiveId,
     },
-    /// A segment in staging is not what its name says, or newer than this program.
+    /// A segment in staging does not match its name, or a newer program wrote it.
     #[error("staging segment {segment:016x}: {source}")]
     UnusableSegment {
         /// Number of the segment.
@@ -132,29 +131,29 @@ pub enum ArchiveError {
         /// What is wrong with it.
         source: fulgurite_format::SegmentError,
     },
-    /// The catalogue does not know a platter.
-    #[error("the catalogue does not know platter {platter}; `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    /// The platter is not in the catalogue.
+    #[error("the catalogue does not list platter {platter}; `fulgurite catalogue rebuild` recreates it from platters and staging")]
     UnknownPlatter {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
     },
-    /// A store that isn't in the settings.
-    #[error("no store is called {store}; the settings name them")]
+    /// The settings have no such store.
+    #[error("no store is called {store}; see the [[store]] sections of the settings")]
     UnknownStore {
         /// The name.
         store: String,
     },
-    /// A store of this archive, at another path than the settings have.
-    #[error("{found} is store {store}, which the settings have at {place}; if it is to stay at {found}, change its path in the settings")]
+    /// A store of this archive, at another path than the settings say.
+    #[error("{found} is store {store}, but the settings have it at {place}; if it is to stay at {found}, change its path in the settings")]
     Moved {
         /// The store.
         store: String,
-        /// Where the settings have it.
+        /// Its path in the settings.
         place: PathBuf,
-        /// Where it was found.
+        /// Its actual path.
         found: PathBuf,
     },
-    /// A store that has a platter of the set already.
+    /// The store already holds a platter of the set.
     #[error("store {store} holds platter {other} of the same set; losing that store would lose both")]
     SharedStore {
         /// The store.
@@ -162,46 +161,46 @@ pub enum ArchiveError {
         /// The platter on it.
         other: fulgurite_domain::PlatterId,
     },
-    /// The folder that is to replace a store is not empty.
-    #[error("{place} is not empty; a store is replaced by an empty folder, on a disk that is mounted")]
+    /// The new folder of a store is not empty.
+    #[error("{place} is not empty; a replacement for a store must be an empty folder on a mounted disk")]
     NotEmpty {
         /// The folder.
         place: PathBuf,
     },
-    /// A file or a dangling link is in the place of staging.
-    #[error("{path} is no folder, and is where the settings have staging: move it away, or change staging.path")]
+    /// The path of staging is a file or a dangling link.
+    #[error("{path} is not a folder, but the settings name it as staging: move it away, or change staging.path")]
     NotAFolder {
-        /// What is there.
+        /// The file or link.
         path: PathBuf,
     },
-    /// Stores that a rebuild can't look into.
+    /// Stores that a rebuild can't read.
     #[error(
-        "the catalogue is left as it is, because what is on these stores would be missing from a new one: {}. Mount them and try again. \
-         If they are gone for good, `fulgurite catalogue rebuild --without-unseen` goes on with the others",
+        "the catalogue was not changed, because a new one would lack the content of these stores: {}. Mount them and try again. \
+         If they are gone for good, `fulgurite catalogue rebuild --without-unseen` continues with the others",
         stores.iter().map(|away| away.why.as_str()).collect::<Vec<_>>().join("; ")
     )]
     StoresUnseen {
         /// The stores.
         stores: Vec<AwayStore>,
     },
-    /// The stores have platters that the catalogue should know.
+    /// The stores contain platters that the catalogue does not list.
     #[error(
         "{platters} {} on the stores but not in the catalogue (the first is {first} on store {store}): the catalogue is an old copy. \
          Nothing was changed. `fulgurite catalogue rebuild` brings it up to date",
         if *.platters == 1 { "platter is" } else { "platters are" }
     )]
     UnknownPlatters {
-        /// How many.
+        /// Number of platters.
         platters: u64,
         /// One of them.
         first: fulgurite_domain::PlatterId,
         /// The store it is on.
         store: String,
     },
-    /// Nowhere to write a platter anew.
+    /// No store is free to rebuild a platter on.
     #[error(
-        "platter {platter} has no store to be rebuilt on: {store} can't be used, and every other holds one of its set. \
-         `fulgurite store replace {store}` after changing the disk, or `fulgurite store add FOLDER`, gives it one"
+        "platter {platter} can't be rebuilt: store {store} can't be used, and every other store holds a platter of the same set. \
+         Change the disk and run `fulgurite store replace {store}`, or add a store with `fulgurite store add FOLDER`"
     )]
     NoStoreFor {
         /// The platter.
@@ -209,12 +208,12 @@ pub enum ArchiveError {
         /// The store it was on.
         store: String,
     },
-    /// A set that is not given up.
+    /// The set can't be given up.
     #[error("set {set} was not given up: {why}")]
     SetKept {
         /// The set.
         set: fulgurite_domain::SetId,
-        /// What keeps anybody from knowing whether it is lost.
+        /// The reason why it is not known whether the set is lost, if any.
         hindrance: Option<Hindrance>,
         /// Why.
         why: String,
@@ -231,15 +230,15 @@ pub enum ArchiveError {
     /// Too much of a set can't be read now.
     #[error(transparent)]
     Unreachable(crate::unread::Unreachable),
-    /// The watcher said to stop.
-    #[error("stopped before it was done")]
+    /// The watcher asked to stop.
+    #[error("stopped before it was finished")]
     Stopped,
-    /// Something of the archive's own folder can't be read or written.
+    /// A file or folder of the archive can't be read or written.
     #[error("{path}: {source}")]
     Io {
         /// File or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -254,7 +253,7 @@ impl From<Unread> for ArchiveError {
 }
 
 impl ArchiveError {
-    /// What kept the answer from being known, where nothing is known to be lost or damaged.
+    /// The reason why the answer is not known, if nothing is known to be lost or damaged.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {

@@ -1,4 +1,4 @@
-//! Looking into a platter file without an archive: what it says of itself, what is on it, and how sound it is.
+//! Inspects a platter file without an archive: its header, its entries and its damage.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use crate::catalogue::{PlatterPlace, SetDescription};
 use crate::set_reader::{OpenSet, SetReader};
 use crate::unread::Presence;
 
-/// What was found in a platter file.
+/// Results of an inspection.
 #[derive(Debug)]
 pub struct Inspection {
     /// The header, and which copies of it are good.
@@ -23,34 +23,35 @@ pub struct Inspection {
     pub file_bytes: u64,
     /// Sectors of the platter.
     pub sectors: u64,
-    /// Those that are lost.
+    /// Number of lost sectors.
     pub lost_sectors: u64,
-    /// Those of the lost that the system could not read, and that may be fine.
+    /// Lost sectors that the system could not read, and that may be fine.
     pub unreadable_sectors: u64,
-    /// Tracks with lost sectors that their own code gives back.
+    /// Tracks with lost sectors that their own code can rebuild.
     pub tracks_by_track: u32,
-    /// Tracks that their own code does not give back.
+    /// Tracks that their own code can't rebuild.
     pub lost_tracks: u32,
-    /// How many of the lost information tracks the large groups give back.
+    /// Lost information tracks that the large groups can rebuild.
     pub tracks_by_group: u32,
     /// Lost information tracks.
     pub lost_information_tracks: u32,
-    /// Entries of the file table, or why it can't be read from this platter alone; `None` on a redundancy platter, which has none.
+    /// Number of entries in the file table, or why the table can't be read from this platter alone;
+    /// `None` for a redundancy platter, which has no table.
     pub entries: Option<Result<u64, String>>,
 }
 
 /// Why a file can't be inspected.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// It isn't a platter, or one of a newer format, or its header is lost.
+    /// The file is not a platter, its format is newer, or its header is lost.
     #[error("{path}: {source}")]
     Header {
         /// The file.
@@ -68,10 +69,10 @@ impl PlatterSource for Source {
     }
 }
 
-/// Reads a platter file in full, and hands each entry of its file table to `on_entry`.
+/// Reads a platter file in full, and calls `on_entry` with each entry of its file table.
 ///
 /// # Errors
-/// [`InspectError`] if it isn't a platter that can be read.
+/// [`InspectError`] if the file isn't a readable platter.
 pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspection, InspectError> {
     let io_error = |source| InspectError::Io { path: path.to_owned(), source };
     let file = File::open(path).map_err(io_error)?;
@@ -91,7 +92,7 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     });
     let found = match (found, refused) {
         (Ok(found), _) => found,
-        // Of what could not be read, nothing is known.
+        // If a header copy could not be read, the file may still be a platter.
         (Err(_), Some(refused)) => return Err(io_error(refused)),
         (Err(source), None) => return Err(InspectError::Header { path: path.to_owned(), source }),
     };
@@ -112,7 +113,7 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
-    // A header of a few bytes can speak of a platter that would take years to read.
+    // A forged header of a few bytes can claim a platter that would take years to read.
     let is_beyond_end = |physical| geometry.track_offset(physical) >= metadata.len();
     let mut track = Track::new(geometry);
     for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
@@ -153,7 +154,8 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
             }
         }
         inspection.lost_information_tracks += lost.len() as u32;
-        // Where whole tracks are gone, their code's redundancy behind them is gone too.
+        // If whole tracks are missing from the end of the file, their group's redundancy tracks are
+        // missing too.
         if !lost.is_empty() && gone == 0 && drive.repair_group(group, &[]).is_ok() {
             inspection.tracks_by_group += lost.len() as u32;
         }

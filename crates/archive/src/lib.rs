@@ -1,8 +1,13 @@
-//! Objects: how they are staged, packed, written to platters, verified, released, read back and removed.
+//! The archive: stages objects, packs and writes them to platters, verifies, releases, reads and
+//! removes them.
 //!
-//! An [`Archive`] holds a [`Staging`](staging::Staging) area, a [`Catalogue`](catalogue::Catalogue), a [`KeyStore`](keystore::KeyStore) and
-//! [`PlatterStore`](store::PlatterStore)s. A put ends in staging and is acknowledged by the catalogue; a flush writes platter-sets
-//! over the stores and, when they are verified, releases what was staged; a get reads from either.
+//! An [`Archive`] combines a [`Staging`](staging::Staging) area, a
+//! [`Catalogue`](catalogue::Catalogue), a [`KeyStore`](keystore::KeyStore) and several
+//! [`PlatterStore`](store::PlatterStore)s. A put writes to staging, and the catalogue acknowledges
+//! it. A flush writes platter-sets across the stores and, once they are verified, releases the
+//! staged copies. A get reads from either.
+
+#![forbid(unsafe_code)]
 
 mod as_text;
 mod attach;
@@ -55,7 +60,7 @@ pub use standing::Standing;
 pub use store_changes::{add_store, replace_store};
 pub use unwritable::is_unwritable;
 
-/// A name for a new archive.
+/// A random identifier for a new archive.
 #[must_use]
 pub fn new_archive_id() -> fulgurite_domain::ArchiveId {
     fulgurite_domain::ArchiveId(chance::random())

@@ -1,4 +1,4 @@
-//! The lock of an archive: one process at a time changes it.
+//! The lock of an archive: only one process at a time may change it.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::archive::ArchiveError;
 
-/// File that is locked, in the archive's folder.
+/// Lock file in the archive's folder.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The lock, held until this is dropped.
@@ -17,7 +17,7 @@ impl Lock {
     /// Takes the lock of the archive in `home`.
     ///
     /// # Errors
-    /// [`ArchiveError::InUse`].
+    /// [`ArchiveError::InUse`] if another process holds it.
     pub(crate) fn take(home: &Path) -> Result<Self, ArchiveError> {
         let path = home.join(LOCK_FILE);
         let options = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -29,15 +29,15 @@ impl Lock {
         }
     }
 
-    /// Keeps other processes from changing the archive in `home`, where the file can't be written.
-    /// `None` if one changes it now.
+    /// Takes a shared lock, for an archive in `home` whose files can't be written. It keeps other
+    /// processes from changing the archive. Returns `None` if one is changing it now.
     pub(crate) fn share(home: &Path) -> Option<Self> {
         let file = File::open(home.join(LOCK_FILE)).ok()?;
         file.try_lock_shared().ok()?;
         Some(Self(file))
     }
 
-    /// Whether another process holds it alone.
+    /// True if another process holds the exclusive lock.
     pub(crate) fn is_taken(home: &Path) -> bool {
         File::open(home.join(LOCK_FILE)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
@@ -45,8 +45,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file would not do: a child process that was just forked has it open until it
-        // runs its own program, and the lock would stay that long.
+        // Closing the file is not enough: a child process that was just forked keeps it open until
+        // it executes its own program, and would keep the lock until then.
         let _ = self.0.unlock();
     }
 }
@@ -56,12 +56,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_ends_with_its_guard_though_a_forked_child_has_the_file_open() {
+    fn dropping_the_guard_releases_the_lock_even_if_a_forked_child_has_the_file_open() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let lock = Lock::take(home.path()).expect("free");
         assert!(matches!(Lock::take(home.path()), Err(ArchiveError::InUse { .. })));
         assert!(Lock::share(home.path()).is_none() && Lock::is_taken(home.path()));
-        // What a fork does to the descriptor.
+        // A fork duplicates the descriptor in the same way.
         let inherited = lock.0.try_clone().expect("a second descriptor");
         drop(lock);
         drop(Lock::take(home.path()).expect("free again"));

@@ -1,14 +1,15 @@
-//! Marks: a small file in a folder that says whose it is. A disk that isn't mounted looks like an
+//! Marks: small files that say which archive a folder belongs to. An unmounted disk looks like an
 //! empty folder, and only the mark tells them apart.
 
 use std::io;
 
 use crate::volume::Volume;
 
-/// Longer than any mark, so that a foreign file isn't read whole.
+/// Maximum bytes read of a mark. Longer than any mark, and it keeps a large foreign file from being
+/// read completely.
 pub(crate) const MARK_BYTES: usize = 4_096;
 
-/// The text of a mark, whatever it says; `None` if there is none.
+/// Returns the text of a mark, valid or not; `None` if the file doesn't exist.
 pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<String>> {
     let file = match volume.open(name) {
         Ok(file) => file,
@@ -26,7 +27,7 @@ pub(crate) fn read_mark(volume: &dyn Volume, name: &str) -> io::Result<Option<St
     Ok(Some(String::from_utf8_lossy(&bytes[..read]).into_owned()))
 }
 
-/// Writes a mark, whole or not at all, so that what was cut short can be tried again.
+/// Writes a mark atomically, so that an interrupted write can be retried.
 pub(crate) fn write_mark(volume: &dyn Volume, name: &str, text: &str) -> io::Result<()> {
     let part = format!("{name}.part");
     match volume.remove(&part) {

@@ -1,6 +1,7 @@
-//! Reading objects: stored bytes from staging or platters, opened frame by frame.
+//! Reading objects: fetches stored bytes from staging or platters, and opens them frame by frame.
 //!
-//! Every frame is checked by its tag before a byte of it leaves, and a whole object by its SHA-256 (I5).
+//! The tag of every frame is checked before any of its bytes leaves, and a whole object against its
+//! SHA-256 (I5).
 
 use std::io;
 use std::ops::Range;
@@ -19,42 +20,42 @@ use crate::set_reader::Repairs;
 use crate::unread::{BeyondRepair, Hindrance, Unreachable};
 use crate::volume::VolumeFile;
 
-/// Why an object can't be given back.
+/// Why an object can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Its bytes are lost.
     #[error(transparent)]
     Lost(#[from] BeyondRepair),
-    /// Its bytes can't be read now, and aren't known to be lost.
+    /// Its bytes can't be read now, but are not known to be lost.
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
     /// Its key is not in the key store.
     #[error("no key: it is not in the key store. `rm` destroys keys; `fulgurite keys import` brings others back from a copy")]
     NoKey,
-    /// Its key doesn't open with the master key.
-    #[error("its key does not open with this master key; the master key is of another archive, or the key store is damaged")]
+    /// The master key does not open its key.
+    #[error("its key does not open with this master key; the master key belongs to another archive, or the key store is damaged")]
     WrongKey,
-    /// A frame isn't what was stored.
+    /// A frame is damaged or replaced.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The whole isn't what came in.
-    #[error("its SHA-256 is {found}, and {expected} came in")]
+    /// The content differs from what was put.
+    #[error("its SHA-256 is {found}, but {expected} was stored")]
     Digest {
-        /// Of what was read.
+        /// Digest of what was read.
         found: Digest,
-        /// Of what came in.
+        /// Digest of what was put.
         expected: Digest,
     },
-    /// The catalogue's places don't cover it.
-    #[error("the catalogue does not say where bytes {from} and following are; `fulgurite catalogue rebuild` makes it anew")]
+    /// The catalogue's locations don't cover its bytes.
+    #[error("the catalogue has no location for its bytes from {from} on; `fulgurite catalogue rebuild` recreates the catalogue")]
     Uncovered {
-        /// First stored byte that is nowhere.
+        /// First stored byte without a location.
         from: u64,
     },
     /// Staging, catalogue or keys failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// What takes the bytes failed.
+    /// The sink failed.
     #[error(transparent)]
     Sink(#[from] io::Error),
 }
@@ -70,7 +71,7 @@ impl From<ContentError> for ReadError {
 }
 
 impl ReadError {
-    /// What keeps the object from being read now, if it isn't known to be lost or damaged.
+    /// Why the object can't be read now, unless it is known to be lost or damaged.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
@@ -81,16 +82,17 @@ impl ReadError {
     }
 }
 
-/// How staged bytes are checked.
+/// How staged bytes are verified.
 #[derive(Clone, Copy)]
 enum Check {
-    /// Not here: the tags of their frames tell, and no more is read than is asked for.
+    /// By the tags of their frames, when these are opened. Reads no more than requested.
     ByFrames,
     /// By the checksums of whole records.
     ByRecords,
 }
 
-/// Opens frames from `first` on in place, and says where in the buffer their content is.
+/// Opens frames in place, the first being number `first`, and returns the ranges of their content
+/// in the buffer.
 fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Range<usize>>, FrameError> {
     let mut pieces = Vec::with_capacity(buffer.len().div_ceil(STORED_FRAME_BYTES));
     for (index, (number, frame)) in (first..).zip(buffer.chunks_mut(STORED_FRAME_BYTES)).enumerate() {
@@ -100,10 +102,10 @@ fn open_frames(frames: &Frames, first: u64, buffer: &mut [u8]) -> Result<Vec<Ran
     Ok(pieces)
 }
 
-/// Takes what bytes are given to.
+/// Receives content.
 type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
 
-/// Reads the whole of a version, and compares its SHA-256.
+/// Reads a whole version and compares its SHA-256.
 fn checked(version: &VersionRow, sink: Sink<'_>, read: impl FnOnce(Sink<'_>) -> Result<(), ReadError>) -> Result<(), ReadError> {
     let mut hash = digest::Context::new(&digest::SHA256);
     read(&mut |bytes| {
@@ -118,62 +120,64 @@ fn checked(version: &VersionRow, sink: Sink<'_>, read: impl FnOnce(Sink<'_>) -> 
     Ok(())
 }
 
-/// Where the stored bytes of a version are.
+/// Locations of a version's stored bytes.
 enum Places {
     Staged(Vec<StagedData>),
     Archived(Vec<Extent>),
 }
 
-/// Takes a buffer, and where in it pieces of the content are. It may take the memory away.
+/// Receives a buffer and the ranges of it that are content. It may take the buffer.
 pub type BufferSink<'a> = dyn FnMut(&mut Vec<u8>, &[Range<usize>]) -> io::Result<()> + 'a;
 
-/// Segments that an opened version holds at most: each is an open file.
+/// Upper bound on the segments that an opened version holds: each is an open file.
 const SEGMENTS_HELD: usize = 16;
 
-/// A version that was found, with all that it takes to read it.
+/// A version that was looked up, with everything needed to read it.
 pub struct Opened {
     version: VersionRow,
     frames: Frames,
     places: Places,
-    /// Files of the segments that it is staged in: what was removed from a disk can be read for as long as it is open.
+    /// Files of its staging segments: a file removed from the disk can be read while it is open.
     segments: Vec<(u64, Arc<dyn VolumeFile>)>,
 }
 
 impl Opened {
-    /// Which version it is.
+    /// The version.
     #[must_use]
     pub fn version(&self) -> &VersionRow {
         &self.version
     }
 }
 
-/// Reads objects. One for each thread.
+/// Reads objects. Each thread needs its own.
 pub struct ObjectReader<'a> {
     archive: &'a Archive,
     content: ContentReader<'a>,
-    /// How far it was told that reading goes on.
+    /// How far read-ahead is set.
     ahead: Option<(PlatterId, u64)>,
     buffer: Vec<u8>,
     payload: Vec<u8>,
 }
 
 impl<'a> ObjectReader<'a> {
-    /// A reader of an archive's objects.
+    /// Creates a reader for an archive's objects.
     #[must_use]
     pub fn new(archive: &'a Archive) -> Self {
         Self { archive, content: ContentReader::new(archive), ahead: None, buffer: Vec::new(), payload: Vec::new() }
     }
 
-    /// What repair it took so far.
+    /// Repairs so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.content.repairs()
     }
 
-    /// Says where the versions lie that are going to be read, in that order, beginning with the next. Neighbours on a platter are then fetched together.
+    /// Announces the locations of the next versions, in reading order, beginning with the next one.
+    /// Neighbours on a platter are then fetched together.
     pub fn expect(&mut self, places: impl IntoIterator<Item = Place>) {
         let mut places = places.into_iter().peekable();
-        // Until then it is known, and each of many small ones would look at all that follow.
+        // Up to there it is known, and each of many small versions would scan everything that
+        // follows.
         if let (Some(&Place::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
             && ahead.0 == platter
             && end <= ahead.1
@@ -186,8 +190,8 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Gives the content of a version to `sink`, in pieces, and checks the whole against its SHA-256 in the end. What `sink` was given
-    /// must not be used before that.
+    /// Passes the content of a version to `sink` in pieces, and finally checks its SHA-256. Don't
+    /// use what `sink` received before that.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -195,7 +199,7 @@ impl<'a> ObjectReader<'a> {
         checked(version, sink, |sink| self.read_range(version, 0..version.record.size, sink))
     }
 
-    /// [`read`](Self::read) of what was opened.
+    /// [`read`](Self::read) for an opened version.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -208,7 +212,8 @@ impl<'a> ObjectReader<'a> {
         })
     }
 
-    /// Gives a part of the content of a version to `sink`, in pieces. Each was checked by its frame's tag.
+    /// Passes a part of a version's content to `sink` in pieces. Each piece was checked by its
+    /// frame's tag.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -221,7 +226,8 @@ impl<'a> ObjectReader<'a> {
         self.read_buffers(version, range, &mut |buffer, pieces| pieces.iter().try_for_each(|piece| sink(&buffer[piece.clone()])))
     }
 
-    /// [`read_range`](Self::read_range) for who wants the memory as well: `sink` is given buffers of up to 16 frames.
+    /// Like [`read_range`](Self::read_range), but passes whole buffers of up to 16 frames, which
+    /// `sink` may keep.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -233,8 +239,9 @@ impl<'a> ObjectReader<'a> {
         self.read_opened(&opened, range, sink)
     }
 
-    /// Finds out where a version is, and holds it: it can be read to its end even if it is removed meanwhile, or archived. Of a version that is
-    /// staged in more than 16 segments (4 GiB by the default settings) the rest isn't held.
+    /// Locates a version and holds it: it can be read to its end even if it is removed or archived
+    /// meanwhile. If it is staged in more than 16 segments (4 GiB by the default settings), the
+    /// rest is not held.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -250,7 +257,8 @@ impl<'a> ObjectReader<'a> {
                 if opened.segments.last().is_none_or(|(held, _)| *held != segment) && opened.segments.len() < SEGMENTS_HELD {
                     match self.archive.staging().open(segment) {
                         Ok(file) => opened.segments.push((segment, file)),
-                        // A flush may have archived the version since, and its segment be gone: reading finds out.
+                        // A flush may have archived the version since and released the segment. The
+                        // read will notice.
                         Err(_) => break,
                     }
                 }
@@ -259,7 +267,7 @@ impl<'a> ObjectReader<'a> {
         Ok(opened)
     }
 
-    /// [`read_buffers`](Self::read_buffers) of what was opened.
+    /// [`read_buffers`](Self::read_buffers) for an opened version.
     ///
     /// # Errors
     /// [`ReadError`] says why.
@@ -270,7 +278,7 @@ impl<'a> ObjectReader<'a> {
         let (mut frame, end) = (range.start / frame_bytes, range.end.div_ceil(frame_bytes));
         let mut buffer = std::mem::take(&mut self.buffer);
         while frame < end && !range.is_empty() {
-            // Up to the end of the staged record that the frame is in.
+            // Up to the end of the staged record that contains the frame.
             let next = end.min((frame / RECORD_FRAMES as u64 + 1) * RECORD_FRAMES as u64);
             let stored = frame * STORED_FRAME_BYTES as u64..(next * STORED_FRAME_BYTES as u64).min(opened.version.stored_bytes);
             buffer.resize((stored.end - stored.start) as usize, 0);
@@ -279,11 +287,12 @@ impl<'a> ObjectReader<'a> {
                 Ok::<_, ReadError>(open_frames(&opened.frames, frame, &mut buffer)?)
             };
             let mut pieces = match read(Check::ByFrames) {
-                // It may be of another segment that had the same number before; or it is damaged, and staging says where.
+                // The segment's number may have been reused, or the bytes are damaged; in that case
+                // staging reports where.
                 Err(_) if matches!(opened.places, Places::Staged(_)) => read(Check::ByRecords)?,
                 pieces => pieces?,
             };
-            // Cuts off what is before and behind the range.
+            // Trims the content before and after the range.
             if let Some(first) = pieces.first_mut() {
                 first.start += range.start.saturating_sub(frame * frame_bytes) as usize;
             }
@@ -308,19 +317,19 @@ impl<'a> ObjectReader<'a> {
 
     fn places(&self, version: &VersionRow) -> Result<Places, ReadError> {
         let mut catalogue = self.archive.reading();
-        // What the row says may be old by now: a flush can have archived the version since.
+        // The row may be stale: a flush may have archived the version since.
         match catalogue.staged(version.key).map_err(ArchiveError::from)? {
             Some((_, data)) => Ok(Places::Staged(data)),
             None => Ok(Places::Archived(catalogue.extents(version.key).map_err(ArchiveError::from)?)),
         }
     }
 
-    /// Fills `out` with stored bytes of a version.
+    /// Fills `out` with stored bytes of a version, beginning at `from`.
     fn read_stored(&mut self, opened: &Opened, from: u64, out: &mut [u8], check: Check) -> Result<(), ReadError> {
         match &opened.places {
             Places::Archived(extents) => self.read_extents(extents, from, out),
             Places::Staged(data) => match self.read_staged(opened, data, from, out, check) {
-                // A flush may have archived the version since, and its segment be gone.
+                // A flush may have archived the version since and released its segment.
                 Err(ReadError::Archive(ArchiveError::Staging(error))) => match self.places(&opened.version)? {
                     Places::Archived(extents) => self.read_extents(&extents, from, out),
                     Places::Staged(_) => Err(ArchiveError::from(error).into()),
@@ -376,7 +385,7 @@ impl<'a> ObjectReader<'a> {
 }
 
 impl Archive {
-    /// The platters that a version's bytes are on.
+    /// The platters that hold a version's bytes.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.

@@ -1,27 +1,32 @@
-//! Packing: which stored bytes go where on the platters of the next set.
+//! Packing: assigns stored bytes to the platters of the next set.
 //!
-//! Objects come in order of their names, so that what is read together lies together, and are laid one after another over the information
-//! platters, each with its file table behind. All platters of a set have the same number of tracks; the plan takes the smallest that
-//! holds everything, so the set is filled evenly and padding is below one track a platter.
+//! Objects are packed in the order of their names, so that objects that are read together are
+//! neighbours. They are laid one after another across the information platters, and each platter
+//! ends with its file table. All platters of a set have the same number of tracks. The plan takes
+//! the smallest number that holds everything, so the set is filled evenly and padding is below one
+//! track a platter.
 //!
-//! An object is cut only where that pays: at the end of a platter, if what would stay empty is more than [`SHARD_ROOM_BYTES`].
+//! An object is cut only where that pays: at the end of a platter, if more than
+//! [`SHARD_ROOM_BYTES`] would stay empty.
 
 use fulgurite_domain::{Geometry, SetShape, VersionId};
 
 use crate::catalogue::VersionKey;
 
-/// Room at the end of a platter below which an object goes to the next platter whole.
+/// If less room than this is left at the end of a platter, an object goes to the next platter
+/// whole.
 const SHARD_ROOM_BYTES: u64 = 4 << 20;
 
-/// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head, the identifier, flags, and seven
-/// integers or heads of at most nine bytes.
+/// Longest encoding of a table entry without its record, see `docs/format.md`: the array's head,
+/// the identifier, flags, and seven integers or heads of at most nine bytes.
 const ENTRY_BYTES: u64 = 1 + 17 + 1 + 7 * 9;
 /// Head of a file table.
 const TABLE_HEAD_BYTES: u64 = 24;
-/// A tombstone in a table: the array's head, the identifier, and eight numbers or heads of one byte.
+/// A tombstone in a table: the array's head, the identifier, and eight numbers or heads of one
+/// byte.
 const TOMBSTONE_BYTES: u64 = 1 + 17 + 8;
 
-/// Something to be packed: a version, or what of it isn't on platters yet.
+/// An item to pack: a version, or the part of it that is not on platters yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
     /// The version.
@@ -30,17 +35,17 @@ pub(crate) struct Item {
     pub id: VersionId,
     /// Stored bytes of the whole object.
     pub object_bytes: u64,
-    /// Where, in the stored bytes of the object, packing goes on.
+    /// Offset in the object's stored bytes at which packing continues.
     pub start: u64,
     /// Index of the next shard.
     pub shard: u32,
-    /// Bytes of its record.
+    /// Length of its encoded record.
     pub record_bytes: u32,
-    /// The object may be cut after every multiple of this many stored bytes.
+    /// The object may be cut after each multiple of this many stored bytes.
     pub cut_bytes: u64,
 }
 
-/// A shard and its place.
+/// A shard and its location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// Index of the item.
@@ -55,7 +60,8 @@ pub(crate) struct Placed {
     pub bytes: u64,
 }
 
-/// The content of one information platter: shards back to back, then the table at [`table_offset`](Self::table_offset).
+/// The content of one information platter: shards back to back, then the table at
+/// [`table_offset`](Self::table_offset).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PlatterPlan {
     /// Its shards, in order.
@@ -67,32 +73,33 @@ pub(crate) struct PlatterPlan {
 /// A set to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetPlan {
-    /// The division of its platters.
+    /// The geometry of its platters.
     pub geometry: Geometry,
-    /// How many platters.
+    /// Its number of platters.
     pub shape: SetShape,
     /// The content of its information platters, in order of position.
     pub platters: Vec<PlatterPlan>,
 }
 
-/// What limits a set.
+/// Limits of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// The shape of a full set.
     pub shape: SetShape,
-    /// Most content of a platter.
+    /// Content limit of a platter.
     pub platter_bytes: u64,
-    /// The largest sector that memory allows.
+    /// The largest sector that fits the memory limit.
     pub sector_bytes_max: u32,
 }
 
 impl Bounds {
-    /// Most content of a full set.
+    /// Content limit of a full set.
     pub(crate) fn capacity(self) -> u64 {
         self.platter_bytes * u64::from(self.shape.information)
     }
 
-    /// How many tombstones the first table of a set may take: half of a platter is left for what else there is.
+    /// Limit on the tombstones in the first table of a set: half of a platter stays free for other
+    /// content.
     pub(crate) fn most_tombstones(self) -> usize {
         usize::try_from(self.platter_bytes / 2 / TOMBSTONE_BYTES).unwrap_or(usize::MAX)
     }
@@ -100,30 +107,32 @@ impl Bounds {
 
 /// Proportions of the `disk` medium.
 ///
-/// 200+16 sectors make a track that fails less than once in 10^24 at a sector failure rate of 10^-3 (binomial tail: 5.9e-27). 240+5 tracks
-/// make a large group with 2.1 % overhead ("about 2 %", Anderson et al., SOSP '23, section 5); five tracks rather than six because 5 * 200
-/// redundancy symbols just fit a transform of 1,024, which halves the memory of the encoder.
+/// 200+16 sectors make a track that fails less than once in 10^24 at a sector failure rate of 10^-3
+/// (binomial tail: 5.9e-27). 240+5 tracks make a large group with 2.1 % overhead ("about 2 %",
+/// Anderson et al., SOSP '23, section 5); five tracks rather than six because 5 * 200 redundancy
+/// symbols just fit a transform of 1,024, which halves the memory of the encoder.
 #[must_use]
 pub(crate) fn disk_geometry(sector_bytes: u32, information_tracks: u32) -> Geometry {
     Geometry { sector_bytes, track_information: 200, track_redundancy: 16, group_information: 240, group_redundancy: 5, information_tracks }
 }
 
-/// A platter should have this many tracks before its sectors grow, so that the one redundancy track of a small group costs at most 2.5 %.
+/// Sectors grow only once a platter has this many tracks, so that the one redundancy track of a
+/// small group costs at most 2.5 %.
 const TRACKS_WANTED: u64 = 40;
-/// The smallest sector of a platter that is written.
+/// The smallest sector that is written.
 const SECTOR_BYTES_MIN: u32 = 1_024;
 
-/// Lays as many of `items` as fit on the platters of one set, with room for `tombstones` in the first table. The last of the items that are
-/// there may be there only in part.
+/// Packs as many of `items` as fit on the platters of one set, and reserves room for `tombstones`
+/// in the first table. The last packed item may be packed only in part.
 ///
 /// # Panics
 /// If `items` is empty.
 #[must_use]
 pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> SetPlan {
-    assert!(!items.is_empty(), "a set holds something");
+    assert!(!items.is_empty(), "a set is never empty");
     let first_table = TABLE_HEAD_BYTES + tombstones as u64 * TOMBSTONE_BYTES;
     let total: u64 = items.iter().map(|item| item.object_bytes - item.start + entry_bytes(item)).sum::<u64>() + first_table;
-    // With little to write, sectors are small, and a set that would have mostly empty platters has fewer of them.
+    // Small sets use small sectors, and fewer platters if most of them would be nearly empty.
     let share = total.div_ceil(bounds.shape.information.into()).min(bounds.platter_bytes);
     let track = |sector_bytes: u32| disk_geometry(sector_bytes, 1).track_bytes();
     let mut sector_bytes = SECTOR_BYTES_MIN;
@@ -139,8 +148,9 @@ pub(crate) fn plan_set(items: &[Item], tombstones: usize, bounds: Bounds) -> Set
         if complete || tracks == most_tracks {
             return SetPlan { geometry, shape: SetShape { information: platters.len() as u16, ..bounds.shape }, platters };
         }
-        // What didn't fit is the room left empty at the ends of platters, a fraction of a track each; so one more track is nearly always
-        // enough. Growing by a hundredth keeps a large plan from being tried many times.
+        // The rest did not fit because the ends of platters stayed empty, a fraction of a track
+        // each, so one more track is nearly always enough. Adding a hundredth as well limits the
+        // number of attempts for a large plan.
         tracks = (tracks + 1 + tracks / 100).min(most_tracks);
     }
 }
@@ -149,8 +159,8 @@ fn entry_bytes(item: &Item) -> u64 {
     ENTRY_BYTES + u64::from(item.record_bytes)
 }
 
-/// Lays items on `information` platters of `content_bytes`, of which the first has a table of `first_table` bytes before any item is on it.
-/// Says whether all of them are there.
+/// Packs items onto `information` platters of `content_bytes`. The first platter's table takes
+/// `first_table` bytes before any item. Returns whether everything fit.
 fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) -> (Vec<PlatterPlan>, bool) {
     if first_table > content_bytes {
         return (Vec::new(), false);
@@ -161,7 +171,7 @@ fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) 
     for (index, item) in items.iter().enumerate() {
         let (mut start, mut shard) = (item.start, item.shard);
         loop {
-            // An object without bytes needs room for its entry all the same.
+            // An empty object needs room for its entry, too.
             let room = content_bytes.checked_sub(platter.table_offset + table + entry_bytes(item));
             let bytes = room.and_then(|room| shard_bytes(item, start, room, platter.shards.is_empty()));
             if let Some(bytes) = bytes {
@@ -185,7 +195,7 @@ fn fill(items: &[Item], first_table: u64, content_bytes: u64, information: u16) 
     (platters, true)
 }
 
-/// How much of an item goes into `room`; `None` for nothing.
+/// How many bytes of an item go into `room`; `None` if nothing does.
 fn shard_bytes(item: &Item, start: u64, room: u64, platter_is_empty: bool) -> Option<u64> {
     let rest = item.object_bytes - start;
     if rest <= room {
@@ -212,7 +222,8 @@ mod tests {
         Bounds { shape: SetShape { information: 4, redundancy: 2 }, platter_bytes, sector_bytes_max: 65_536 }
     }
 
-    /// Every byte of every item is placed once, in order, inside the content and without overlap.
+    /// Checks that each byte of each item is placed once, in order, within the content and without
+    /// overlap.
     fn check(items: &[Item], plan: &SetPlan) -> u64 {
         let mut next: Vec<(u64, u32)> = items.iter().map(|item| (item.start, item.shard)).collect();
         let mut placed = 0;
@@ -251,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_larger_than_the_set_fills_it_and_goes_on_later() {
+    fn a_file_larger_than_the_set_fills_it_and_continues_in_the_next() {
         let items = [item(1, 10 << 30)];
         let plan = plan_set(&items, 0, bounds(64 << 20));
         let placed = check(&items, &plan);
-        assert!(placed > (4 * 60) << 20, "{placed} of {} bytes are used", (4 * 64) << 20);
+        assert!(placed > (4 * 60) << 20, "only {placed} of {} bytes are used", (4 * 64) << 20);
         let rest = Item { start: placed, shard: 4, ..items[0].clone() };
         check(std::slice::from_ref(&rest), &plan_set(std::slice::from_ref(&rest), 0, bounds(64 << 20)));
     }
 
     #[test]
-    fn a_small_file_is_never_cut() {
+    fn small_files_are_never_cut() {
         let items: Vec<Item> = (0..500).map(|i| item(i, 300_000)).collect();
         let plan = plan_set(&items, 0, bounds(1 << 30));
         assert!(plan.platters.iter().flat_map(|platter| &platter.shards).all(|shard| shard.bytes == 300_000));
@@ -288,14 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn many_empty_objects_are_spread_as_their_table_entries_need() {
+    fn many_empty_objects_are_spread_by_the_size_of_their_table_entries() {
         for count in [1_000, 5_000, 20_000] {
             let items: Vec<Item> = (0..count).map(|i| item(i, 0)).collect();
             let plan = plan_set(&items, 0, bounds(1 << 30));
             check(&items, &plan);
             assert_eq!(plan.platters.iter().map(|platter| platter.shards.len()).sum::<usize>(), items.len());
         }
-        // More than one set has room for: the rest stays for the next.
+        // More than one set can hold: the rest waits for the next set.
         let items: Vec<Item> = (0..200_000).map(|i| item(i, 0)).collect();
         let plan = plan_set(&items, 0, bounds(8 << 20));
         check(&items, &plan);
@@ -303,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn tombstones_have_their_room_in_the_first_table() {
+    fn the_first_table_has_room_for_the_tombstones() {
         for tombstones in [10_000, 100_000, bounds(8 << 20).most_tombstones()] {
             for items in [vec![item(1, 5)], vec![item(1, 90 << 20)], (0..3_000).map(|i| item(i, 700)).collect()] {
                 let plan = plan_set(&items, tombstones, bounds(8 << 20));

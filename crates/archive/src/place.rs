@@ -1,44 +1,47 @@
-//! Places of versions: in which order several are read, so that what lies together is fetched together.
+//! Places of versions: the order in which to read several versions so that neighbours share a read.
 //!
-//! A batch of small objects that is read in the order it was asked for opens a platter and moves along it for each. In the order of their places every
-//! platter is opened once, each is read from front to back, and neighbours share a read.
+//! Reading a batch of small objects in request order opens a platter and seeks for each object. In
+//! place order, every platter is opened once and read from front to back, and neighbouring objects
+//! share a read.
 
 use fulgurite_domain::{PlatterId, SECTOR_BYTES_MAX};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 
-/// What lies between two objects is fetched with them, if it is no more than this: to pass over it would take longer.
+/// Maximum gap between two objects that are fetched in one read. Seeking past a gap of this size
+/// would take longer than reading it.
 const GAP_BYTES: u64 = SECTOR_BYTES_MAX as u64;
-/// How far it is worth knowing what is going to be read: some reads of the medium.
+/// Maximum distance to look ahead: a few reads of the medium.
 const REACH_BYTES: u64 = 4 << 20;
 
-/// Where the stored bytes of a version begin. Their order is that of reading: staged ones by segment, then archived ones by platter, each from front to
-/// back.
+/// Start of a version's stored bytes. Places sort in reading order: staged versions by segment,
+/// then archived ones by platter, each from front to back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// In staging.
     Staged {
         /// Number of the segment.
         segment: u64,
-        /// Where in the segment's file.
+        /// Offset in the segment file.
         offset: u64,
     },
     /// On a platter.
     Archived {
         /// The platter.
         platter: PlatterId,
-        /// Where in the platter's content.
+        /// Offset in the platter's content.
         offset: u64,
-        /// Where its first piece ends, which is all of it unless it is spread over platters.
+        /// End of the version's first extent, which is the whole version unless it is spread over
+        /// platters.
         end: u64,
     },
-    /// The catalogue doesn't say.
+    /// The catalogue has no place for it.
     Unknown,
 }
 
 impl Archive {
-    /// Where the stored bytes of a version begin, as the catalogue has it now.
+    /// Current place of a version in the catalogue.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -57,7 +60,8 @@ impl Archive {
     }
 }
 
-/// Up to which byte of a platter the first of these places and those that follow it lie together.
+/// Returns the platter of the first place, and the end of the run of neighbouring places that
+/// starts with it.
 pub(crate) fn reach(places: impl IntoIterator<Item = Place>) -> Option<(PlatterId, u64)> {
     let mut places = places.into_iter();
     let Some(Place::Archived { platter: on, offset: start, end: mut reached }) = places.next() else { return None };
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_staged_is_read_first_and_platters_one_after_another() {
+    fn staged_versions_come_first_and_platters_one_after_another() {
         let staged = |segment, offset| Place::Staged { segment, offset };
         let in_order =
             [staged(1, 64), staged(1, 640), staged(2, 0), archived(1, 7, 1), archived(1, 9, 1), archived(2, 0, 1), Place::Unknown];
@@ -94,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_reach_to_the_first_wide_gap_and_to_the_end_of_their_platter() {
+    fn a_run_of_neighbours_ends_at_a_wide_gap_or_at_another_platter() {
         let on = |platter: u8, end| Some((PlatterId([platter; 16]), end));
         assert_eq!(reach([archived(1, 100, 50), archived(1, 150, 50), archived(1, 200 + GAP_BYTES, 10)]), on(1, 210 + GAP_BYTES));
         assert_eq!(reach([archived(1, 100, 50), archived(1, 151 + GAP_BYTES, 10)]), on(1, 150));

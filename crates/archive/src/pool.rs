@@ -1,25 +1,26 @@
-//! Connections to one engine: one that changes, and as many that read as read at once.
+//! Connection pool for a database: one connection for writes, and one per concurrent read.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard};
 
-/// Opens a connection for reading; `None` if there can't be one now.
+/// Opens a connection for reading; `None` if that is impossible now.
 pub type Open<T> = Box<dyn Fn(Cache) -> Option<Box<T>> + Send + Sync>;
 
-/// What a connection for reading keeps of its file in memory.
+/// Cache size of a connection for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cache {
-    /// What makes it fast. The connection is kept for later reads.
+    /// The size needed for speed. The connection is kept for later reads.
     Full,
-    /// Little, because there may be any number of these. The connection is closed after its read.
+    /// A small cache, because the number of these connections is unbounded. The connection is
+    /// closed after its read.
     Small,
 }
 
-/// The small one, KiB: a path through a tree, and then some.
+/// Size of a small cache in KiB: enough for a path through a B-tree, with some to spare.
 const SMALL_KIB: u64 = 64;
 
 impl Cache {
-    /// Its size for an engine whose full cache has so many KiB.
+    /// Cache size in KiB for a database whose full cache has `full_kib`.
     pub(crate) const fn kib(self, full_kib: u64) -> u64 {
         match self {
             Self::Full => full_kib,
@@ -28,18 +29,20 @@ impl Cache {
     }
 }
 
-/// Connections for reading with a full cache.
+/// Maximum number of connections with a full cache.
 pub(crate) const KEPT: usize = 16;
 
-/// What the connections to one file may take, KiB: the one that changes it, with a cache of `main_kib`, and so many that read at once, the first of
-/// them with `full_kib`. Each takes `beside_kib` beside its cache, for the schema and prepared statements.
+/// Maximum memory of all connections to a file, in KiB: one for writes with a cache of `main_kib`,
+/// and `reading` concurrent readers, the first of them with `full_kib` each. Every connection needs
+/// `beside_kib` in addition to its cache, for the schema and prepared statements.
 pub(crate) const fn most_kib(main_kib: u64, full_kib: u64, beside_kib: u64, reading: u64) -> u64 {
     let full = if reading < KEPT as u64 { reading } else { KEPT as u64 };
     main_kib + full * full_kib + (reading - full) * SMALL_KIB + (reading + 1) * beside_kib
 }
 
 pub(crate) struct Pool<T: ?Sized> {
-    // First, so that these are closed first: whoever is last brings everything from the log into the file, and can't if it only reads.
+    // First, so that readers close first. The last connection to close checkpoints the log into the
+    // file, and a read-only one can't.
     kept: Mutex<Kept<T>>,
     main: Mutex<Box<T>>,
     open: Option<Open<T>>,
@@ -47,7 +50,7 @@ pub(crate) struct Pool<T: ?Sized> {
 
 struct Kept<T: ?Sized> {
     idle: Vec<Box<T>>,
-    /// Those with a full cache, idle and in use.
+    /// Connections with a full cache, idle and in use.
     full: usize,
 }
 
@@ -60,7 +63,7 @@ impl<T: ?Sized> Pool<T> {
         self.main.lock().expect("no panic holds this lock")
     }
 
-    /// A connection of one's own, or the one that changes where there is no other.
+    /// Returns a separate connection, or the write connection if no other can be opened.
     pub(crate) fn reading(&self) -> Reading<'_, T> {
         let (idle, cache) = {
             let mut kept = self.kept.lock().expect("no panic holds this lock");
@@ -73,7 +76,7 @@ impl<T: ?Sized> Pool<T> {
                 None => (None, Cache::Small),
             }
         };
-        // Before it is opened, so that the count is right even if that panics.
+        // Created before opening, so that the count stays right even if opening panics.
         let mut reading = Own { connection: idle, cache, kept: &self.kept };
         if reading.connection.is_none() {
             reading.connection = self.open.as_ref().and_then(|open| open(cache));
@@ -82,7 +85,7 @@ impl<T: ?Sized> Pool<T> {
     }
 }
 
-/// A connection for one operation. It goes back when it is dropped.
+/// A connection for one operation. Returns to the pool when dropped.
 pub struct Reading<'a, T: ?Sized>(Kind<'a, T>);
 
 enum Kind<'a, T: ?Sized> {
@@ -90,7 +93,7 @@ enum Kind<'a, T: ?Sized> {
     Main(MutexGuard<'a, Box<T>>),
 }
 
-/// A connection that nobody else uses; none if it could not be opened.
+/// An exclusive connection; `None` if it could not be opened.
 struct Own<'a, T: ?Sized> {
     connection: Option<Box<T>>,
     cache: Cache,
@@ -125,7 +128,7 @@ impl<T: ?Sized> Drop for Own<'_, T> {
         let connection = self.connection.take();
         let mut kept = self.kept.lock().expect("no panic holds this lock");
         match connection {
-            // One that was in use when its thread panicked isn't used again.
+            // A connection is not reused if its thread panicked.
             Some(connection) if !std::thread::panicking() => kept.idle.push(connection),
             connection => {
                 kept.full -= 1;
@@ -143,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts those that are open, by their caches.
+    /// Counts open connections by cache size.
     struct Connection(Cache, Arc<[AtomicUsize; 2]>);
 
     impl Drop for Connection {
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn few_connections_have_full_caches_however_many_read_at_once() {
+    fn the_number_of_full_caches_is_bounded() {
         let open = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let counted = open.clone();
         let connect = move |cache: Cache| {
@@ -167,7 +170,7 @@ mod tests {
             let all: Vec<_> = (0..100).map(|_| pool.reading()).collect();
             assert_eq!(now(), (KEPT, 100 - KEPT));
             drop(all);
-            assert_eq!(now(), (KEPT, 0), "those with little cache are closed, the others kept");
+            assert_eq!(now(), (KEPT, 0), "connections with a small cache are closed, the others are kept");
         }
         let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _reading = pool.reading();
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_can_not_be_opened_takes_no_place() {
+    fn a_connection_that_fails_to_open_is_not_counted() {
         let pool = Pool::new(Box::new(7), Some(Box::new(|_| None)));
         for _ in 0..3 * KEPT {
             assert_eq!(*pool.reading(), 7);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_connections_may_take_is_counted() {
+    fn the_memory_of_all_connections_adds_up() {
         assert_eq!(most_kib(1_000, 500, 10, 0), 1_000 + 10);
         assert_eq!(most_kib(1_000, 500, 10, 2), 1_000 + 2 * 500 + 3 * 10);
         assert_eq!(most_kib(1_000, 500, 10, 100), 1_000 + 16 * 500 + 84 * SMALL_KIB + 101 * 10);

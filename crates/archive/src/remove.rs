@@ -1,8 +1,9 @@
-//! Removing: versions are forgotten and their keys destroyed.
+//! Removes versions: deletes them from the catalogue and destroys their keys.
 //!
-//! What is on platters stays there, and can't be read any more by anyone: neither bytes nor names, for both are sealed under the key that
-//! is gone. (In an archive that stores in the clear it stays readable to whoever has the platter.) A tombstone is staged, so that
-//! a rebuild of the catalogue doesn't bring the version back.
+//! Removed content stays on platters but can't be read by anyone, neither bytes nor names, because
+//! both are sealed under the destroyed key. (In an archive without encryption, anyone with the
+//! platter can still read it.) A tombstone is staged so that rebuilding the catalogue doesn't bring
+//! the version back.
 
 use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
@@ -12,12 +13,15 @@ use crate::catalogue::{PlatterPlace, SetState, StagedTombstone, Unlisted, Unlist
 use crate::staging::{SegmentWriter, StagingError};
 use crate::unread::NoPlatter;
 
+/// Archived tombstones read at once.
+const PAGE: usize = 1_000;
+
 impl Archive {
-    /// Removes versions, for ever.
+    /// Removes versions permanently.
     ///
     /// # Errors
-    /// What failed. Before the catalogue's transaction nothing is removed; a removal that is cut short behind it is completed by the next
-    /// opening.
+    /// [`ArchiveError`]. Before the catalogue's transaction nothing is removed; a removal
+    /// interrupted after it is completed when the archive is next opened.
     pub fn remove(&self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
         if versions.is_empty() {
             return Ok(());
@@ -25,16 +29,17 @@ impl Archive {
         let forgotten = self.forget(versions);
         let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
         let removed = forgotten.and_then(|()| Ok(self.keys().destroy(&sealed)?));
-        // Whether it worked or not: a tombstone without the catalogue's word for it must not be found by a rebuild one day.
+        // Release segments even after a failure: a later rebuild must not find a tombstone that the
+        // catalogue never committed.
         let released = self.release_segments();
         removed.and(released)
     }
 
-    /// Gives up versions that exist and can't be listed, for ever: they are removed like any other. Of a file table that can't be read, only the
-    /// mention goes, until the next rebuild.
+    /// Permanently gives up versions that exist but can't be listed; they are removed like any
+    /// other. For an unreadable file table, only its entry is dropped, until the next rebuild.
     ///
     /// # Errors
-    /// What failed; before the catalogue's transaction nothing is given up.
+    /// [`ArchiveError`]; before the catalogue's transaction nothing is given up.
     pub fn give_up(&self, versions: &[UnlistedVersion]) -> Result<(), ArchiveError> {
         let (tables, versions): (Vec<_>, Vec<_>) = versions.iter().partition(|version| version.why == Unlisted::UnreadableTable);
         let tables: Vec<VersionId> = tables.into_iter().map(|table| table.id).collect();
@@ -52,39 +57,72 @@ impl Archive {
         Ok(removed?).and(released)
     }
 
-    /// Gives up a set that can't be made whole again, and of which nothing is needed. What is left of its platters stays where it is, and
-    /// is not read any more.
+    /// Gives up a set that can't be repaired and holds no needed content. Its remaining platters
+    /// stay where they are but are no longer read.
     ///
     /// # Errors
-    /// [`ArchiveError::SetKept`] says why it is kept.
+    /// [`ArchiveError::SetKept`] if the set must be kept, with the reason.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
         let kept = |why: &str| ArchiveError::SetKept { set, hindrance: None, why: why.to_owned() };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
         let description = row.ok_or_else(|| kept("the catalogue does not know it, or it is being written"))?.description;
         let found = self.look_for(&description.platters);
         if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            let why = format!("not all of its platters can be looked for: {away}");
+            let why = format!("can't check all of its platters: {away}");
             return Err(ArchiveError::SetKept { set, hindrance: away.hindrance(), why });
         }
         let rows = self.catalogue().platters()?;
-        let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_sectors > 0);
+        let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
         let is_gone = |(place, found): &(&PlatterPlace, &Result<_, NoPlatter>)| {
             matches!(found, Err(NoPlatter::Missing { .. })) || is_damaged(place.platter)
         };
         let gone = description.platters.iter().zip(&found).filter(is_gone).count();
         if gone <= usize::from(description.shape.redundancy) {
             return Err(kept(
-                "no more of its platters are missing, or were damaged when last read, than its redundancy makes good. \
+                "its redundancy covers the platters that are missing or were damaged when last read. \
                  `fulgurite scrub` repairs it",
             ));
         }
+        if self.catalogue().unlisted_count()? > 0 {
+            return Err(kept(
+                "it may hold versions that can't be listed, or that were not looked into. `fulgurite verify` names them; \
+                 `fulgurite catalogue forget` gives them up",
+            ));
+        }
+        if !self.catalogue().versions_on(&description.platters.iter().map(|place| place.platter).collect::<Vec<_>>(), None, 1)?.is_empty() {
+            return Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them"));
+        }
+        // Before the set goes, or the versions that its tombstones removed would come back one day.
+        self.restage(&self.tombstones_on(set)?)?;
         match self.catalogue().forget_set(set)? {
             true => Ok(()),
-            false => Err(kept("versions are on it. `fulgurite verify` names those that are lost, and `fulgurite rm` removes them")),
+            false => Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them")),
         }
     }
 
-    /// Stages tombstones and takes the versions out of the catalogue.
+    /// The tombstones that are on a set.
+    fn tombstones_on(&self, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.catalogue().archived_tombstones(after, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(found) };
+            after = Some(*last);
+            found.extend(page.iter().filter(|(_, on)| *on == set).map(|(id, _)| *id));
+        }
+    }
+
+    /// Stages tombstones again, so that the next set has them.
+    pub(crate) fn restage(&self, removed: &[VersionId]) -> Result<(), ArchiveError> {
+        if removed.is_empty() {
+            return Ok(());
+        }
+        let writing = self.staging().begin()?;
+        let mut writer = writing.writer();
+        let tombstones = stage_tombstones(&mut writer, removed)?;
+        Ok(self.catalogue().adopt_tombstones(&tombstones)?)
+    }
+
+    /// Stages tombstones and removes the versions from the catalogue.
     fn forget(&self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
         let writing = self.staging().begin()?;
         let mut writer = writing.writer();
@@ -94,11 +132,12 @@ impl Archive {
         Ok(self.catalogue().commit_delete(&keys, &tombstones)?)
     }
 
-    /// Destroys the keys of what an [`Intake`](crate::Intake) has removed, clears their names from the catalogue's log, and removes segments that
-    /// nothing needs any more. Until then, whoever has the archive's disks could still read what was removed.
+    /// Destroys the keys of versions that an [`Intake`](crate::Intake) removed, clears their names
+    /// from the catalogue's log, and removes unneeded segments. Until then, the removed content can
+    /// still be read from the archive's disks.
     ///
     /// # Errors
-    /// What failed; the next sweep tries it again.
+    /// [`ArchiveError`]; the next sweep retries.
     pub fn sweep(&self) -> Result<(), ArchiveError> {
         let forgotten = std::mem::take(&mut *self.forgotten());
         if !forgotten.is_empty() {
@@ -111,7 +150,8 @@ impl Archive {
         self.release_segments()
     }
 
-    /// Does what is left to do for versions that the catalogue has forgotten: their keys are destroyed, and the segments they were staged in go.
+    /// Completes removals that the catalogue has committed: destroys the keys and releases the
+    /// segments.
     pub(crate) fn finish_removals(&self, tombstones: &[VersionId]) -> Result<(), ArchiveError> {
         if tombstones.is_empty() {
             return Ok(());
@@ -121,7 +161,7 @@ impl Archive {
     }
 }
 
-/// Stages tombstones, which survive a crash when it returns.
+/// Stages tombstones, and syncs them before it returns.
 fn stage_tombstones(writer: &mut SegmentWriter<'_>, ids: &[VersionId]) -> Result<Vec<StagedTombstone>, StagingError> {
     let mut tombstones = Vec::with_capacity(ids.len());
     for &id in ids {

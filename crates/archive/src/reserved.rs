@@ -1,14 +1,15 @@
-//! Names that an archive keeps for what it needs itself.
+//! Names that an archive reserves for itself.
 //!
-//! They are ordinary objects, and go where all objects go. But they are nobody's files: the command line neither puts nor removes them, a listing or
-//! a get of everything leaves them out, and no bucket can have the name of their folder.
+//! They are ordinary objects and are stored like all others. But they are not user files: the
+//! command line neither puts nor removes them, listings and restores of everything omit them, and
+//! no bucket can have the name of their folder.
 
 use fulgurite_domain::ObjectName;
 
-/// The folder of such names.
+/// Folder of the reserved names.
 pub const RESERVED_FOLDER: &str = ".fulgurite";
 
-/// Whether a name is kept: the folder itself, and all below it.
+/// True if a name is reserved: the folder itself and everything below it.
 #[must_use]
 pub fn is_reserved(name: &ObjectName) -> bool {
     name.0.strip_prefix(RESERVED_FOLDER.as_bytes()).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -19,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_and_what_is_in_it_are_kept_and_nothing_else() {
+    fn only_the_folder_and_its_content_are_reserved() {
         let kept = |name: &str| is_reserved(&ObjectName(name.into()));
         assert!(kept(".fulgurite") && kept(".fulgurite/") && kept(".fulgurite/a/b"));
         assert!(!kept(".fulgurites") && !kept("a/.fulgurite/b") && !kept("fulgurite/a") && !kept(""));

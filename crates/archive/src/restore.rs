@@ -1,7 +1,8 @@
-//! Getting: versions become files again.
+//! Restores versions as files.
 //!
-//! A file appears under its name only when its SHA-256 is right. Names come from the archive, and archives come from anywhere: nothing is
-//! ever written outside of the folder that was asked for, not by `..`, not by an absolute name, not through a link.
+//! A file appears under its name only after its SHA-256 has been verified. Names come from the
+//! archive and are untrusted: nothing is ever written outside the requested folder, whether through
+//! `..`, an absolute name or a symbolic link.
 
 mod names;
 
@@ -26,61 +27,63 @@ use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;
 use crate::watch::{OutOfReach, Trouble, Watcher};
 
-/// Rows asked of the catalogue at once.
+/// Rows per catalogue query.
 const PAGE: usize = 256;
-/// Zeros that are worth a hole in a restored file.
+/// Size of a block of zeros that becomes a hole in a restored file.
 const HOLE_BYTES: usize = 4_096;
 
-/// What came of a get.
+/// Results of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GetReport {
     /// Objects restored.
     pub objects: u64,
-    /// Their content.
+    /// Bytes of their content.
     pub bytes: u64,
     /// Objects that could not be restored.
     pub failed: u64,
-    /// Those of them that can't be read now, and aren't known to be lost.
+    /// Failed objects that can't be read now but aren't known to be lost.
     pub out_of_reach: OutOfReach,
-    /// Objects among the restored ones that had to get another name; each was reported.
+    /// Restored objects that got a different name; each was reported.
     pub renamed: u64,
-    /// What repair it took.
+    /// Repairs performed while reading.
     pub repairs: Repairs,
 }
 
-/// What to do where a file of that name is there already.
+/// What to do if the target file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it and report.
+    /// Keep it and report the object.
     Keep,
     /// Replace it.
     Replace,
 }
 
-/// Why a file couldn't be restored.
+/// Reasons why an object can't be restored.
 #[derive(Debug, thiserror::Error)]
 enum RestoreError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("it is a deletion marker, and there is nothing to restore")]
+    #[error("it is a deletion marker and has no content to restore")]
     DeletionMarker,
     #[error("{0} is there already (--force replaces it)")]
     Exists(PathBuf),
-    #[error("{0} is a folder, and no file takes its place")]
+    #[error("{0} is a folder, and a file can't replace it")]
     Folder(PathBuf),
-    #[error("{0} is a symbolic link, and nothing is written through links")]
+    #[error("{0} is a symbolic link, and restores don't follow links")]
     Link(PathBuf),
 }
 
 impl Archive {
-    /// Restores all objects whose names start with `prefix` into `destination`, under their names without the first `strip` bytes: the
-    /// newest versions, and nothing of names that are deleted. What can't be restored is reported to `watcher` and counted, and the rest goes on.
-    /// Without a prefix it is everything but the [names that the archive keeps for itself](crate::reserved).
+    /// Restores the newest versions of all objects whose names start with `prefix` into
+    /// `destination`, under their names without the first `strip` bytes. Skips deleted names.
+    /// Objects that can't be restored are reported to `watcher` and counted, and the restore
+    /// continues. An empty prefix selects everything except the [names reserved for the
+    /// archive](crate::reserved).
     ///
-    /// Names that no file can have, and those that are a file's and a folder's at once, are
-    /// changed, and that is reported too.
+    /// Changes and reports names that no file can have, and names that are both a file's and a
+    /// folder's.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -140,7 +143,7 @@ impl Archive {
                 .collect();
             workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
-        // Times of directories last, since files put into one change it.
+        // Set the times of directories last, because adding files changes them.
         for (path, row) in directories.into_inner().expect("no panic holds this lock") {
             let _ = File::open(path).and_then(|directory| set_attributes(&directory, &row));
         }
@@ -150,11 +153,11 @@ impl Archive {
     /// Restores one version to `path`.
     ///
     /// # Errors
-    /// [`ReadError`] says why not; nothing is at `path` then that wasn't there.
+    /// [`ReadError`]; `path` is unchanged then.
     pub fn get_to(&self, version: &VersionRow, path: &Path, existing: Existing, watcher: &dyn Watcher) -> Result<Repairs, ReadError> {
         let mut reader = ObjectReader::new(self);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file name is expected"))?;
+        let name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name"))?;
         let is_folder = version.record.kind == Kind::Directory;
         let target = Target { components: vec![name.as_bytes().to_vec()], is_folder, changed: None };
         match restore(&mut reader, version, &target, parent, existing, &mut |n| watcher.done(0, n)) {
@@ -166,13 +169,13 @@ impl Archive {
     }
 }
 
-/// The last part of an object's name, as a file can have it.
+/// Returns the last part of an object's name as a valid file name.
 #[must_use]
 pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
     if component.len() > names::NAME_BYTES { names::renamed(component, "").into() } else { component.into() }
 }
 
-/// The rows of a listing, fetched page by page.
+/// Rows of a listing, fetched page by page.
 struct Pages {
     after: Option<After>,
     rows: std::vec::IntoIter<VersionRow>,
@@ -180,7 +183,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// The next row, and whether there are objects below its name.
+    /// Returns the next row, and whether objects exist below its name.
     fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<(VersionRow, bool)>, ArchiveError> {
         loop {
             if let Some(row) = self.rows.find(|row| !prefix.is_empty() || !is_reserved(&row.record.name)) {
@@ -197,8 +200,8 @@ impl Pages {
         }
     }
 
-    /// Whether there are objects below a name, whose row was the last. They come later, but not
-    /// next: `a.txt` is before `a/b`.
+    /// True if objects exist below `name`, which is the name of the row returned last. They come
+    /// later in the listing, but not necessarily next: `a.txt` sorts before `a/b`.
     fn is_above(&self, archive: &Archive, name: &ObjectName) -> Result<bool, ArchiveError> {
         let below = [&name.0[..], b"/"].concat();
         let rows = self.rows.as_slice();
@@ -211,7 +214,7 @@ impl Pages {
     }
 }
 
-/// Restores one version to its target in `root`, and says where.
+/// Restores one version to its target in `root`, and returns the path.
 fn restore(
     reader: &mut ObjectReader<'_>,
     version: &VersionRow,
@@ -242,7 +245,8 @@ fn restore(
     };
     let made = made.and_then(|()| match existing {
         Existing::Replace => Ok(fs::rename(&part, &path)?),
-        // Unlike a renaming, a link doesn't replace what came there meanwhile. Where a file system has no links, it was looked for above.
+        // Unlike a rename, a hard link doesn't replace a file created in the meantime. On file
+        // systems without hard links, only the check above protects it.
         Existing::Keep => match fs::hard_link(&part, &path) {
             Ok(()) => Ok(fs::remove_file(&part)?),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(RestoreError::Exists(path.clone())),
@@ -255,8 +259,8 @@ fn restore(
     made.map(|()| path)
 }
 
-/// Makes folders in each other, as far as they aren't there, and says where the last is. Nothing
-/// leads out of `root`: not a link either.
+/// Creates missing folders along a path and returns the path of the last one. The path can't leave
+/// `root`, not even through a symbolic link.
 fn make_folders(root: &Path, folders: &[Vec<u8>], existing: Existing) -> Result<PathBuf, RestoreError> {
     let mut path = root.to_owned();
     for folder in folders {
@@ -264,9 +268,10 @@ fn make_folders(root: &Path, folders: &[Vec<u8>], existing: Existing) -> Result<
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(metadata) if metadata.is_symlink() => return Err(RestoreError::Link(path)),
-            // Nothing that is restored now has the name of a folder. So it was there before.
+            // Nothing restored in this run has the name of a folder, so the file existed before.
             Ok(_) if existing == Existing::Replace => {
-                // Another worker may have been faster: then it is a folder now, or nothing.
+                // Another worker may have been faster; then the path is a folder now, or doesn't
+                // exist.
                 if let Err(error) = fs::remove_file(&path)
                     && fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_dir())
                 {
@@ -282,8 +287,9 @@ fn make_folders(root: &Path, folders: &[Vec<u8>], existing: Existing) -> Result<
     Ok(path)
 }
 
-/// Makes a directory where nothing was a moment ago. Another worker may have been faster: then it has to be a directory that it made, and not
-/// a link that would lead elsewhere. (What is there stays: no worker puts anything in the place of a directory.)
+/// Creates a directory at a path that was free a moment ago. If another worker was faster, the path
+/// must be a directory and not a link that leads elsewhere. (No worker replaces an existing
+/// directory.)
 fn make_directory(path: &Path) -> Result<(), RestoreError> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::symlink_metadata(path)? {
@@ -310,7 +316,7 @@ fn restore_file(
     part: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), RestoreError> {
-    // Nobody else reads a file before it is checked and has the permissions it had.
+    // Until the file is verified and has its final permissions, only its owner can read it.
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
     let mut at = 0;
     reader.read(version, &mut |bytes| {
@@ -324,7 +330,8 @@ fn restore_file(
     Ok(())
 }
 
-/// Writes `bytes` at `at`, but for blocks of zeros: they become holes, as they were in a sparse file.
+/// Writes `bytes` at `at`, but skips blocks of zeros, which become holes as in the original sparse
+/// file.
 fn write_around_holes(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
     let mut start = 0;
     let mut end = 0;
@@ -344,7 +351,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 fn set_attributes(file: &File, version: &VersionRow) -> io::Result<()> {
     if let Some(mode) = version.record.mode {
-        // Set-user and set-group bits would hand out the rights of whoever restores.
+        // The set-user and set-group bits would grant the rights of the user who restores.
         file.set_permissions(Permissions::from_mode(mode & 0o1777))?;
     }
     if let Some(modified) = version.record.modified {
@@ -362,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_another_worker_was_faster_only_a_directory_will_do() {
+    fn losing_a_race_to_make_a_directory_accepts_only_a_directory() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("directory")).expect("a directory");

@@ -1,9 +1,11 @@
-//! Scrubbing: every platter is read in full, and what is damaged or missing is written anew from what the codes give back.
+//! Scrubbing: reads every platter in full, and rewrites damaged or missing platters from the
+//! erasure codes.
 //!
-//! What is absent or unreadable may be whole, so that it is left alone unless the operator says otherwise, and nothing on it is called lost.
+//! Absent and unreadable platters may be intact. They are left alone unless the operator asks to
+//! replace them, and nothing on them is reported as lost.
 //!
-//! Platters are never patched (I2): a damaged one is replaced by an identical one, under the same identifier, when that is written and
-//! read back.
+//! Platters are never patched (I2). A damaged platter is replaced by an identical one with the same
+//! identifier, after the new one has been written and read back.
 
 mod finding;
 mod one;
@@ -31,23 +33,25 @@ use shared::SharedNumbers;
 
 pub use finding::{PlatterFinding, PlatterState, Replace, ScrubReport};
 
-/// Rows asked of the catalogue at once.
+/// Rows per catalogue query.
 const PAGE: usize = 1_000;
 
 impl Archive {
-    /// Reads all platters and all of staging. With `repair`, platters that are missing or damaged are written anew, onto their own store or, if
-    /// that can't be used, onto one that has none of the set.
+    /// Reads all platters and all of staging. With `repair`, missing or damaged platters are
+    /// written anew: to their own store or, if that is unusable, to one without a platter of the
+    /// set.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails. What is wrong with platters is in the report.
+    /// [`ArchiveError`] if the catalogue fails. Problems with platters are in the report.
     pub fn scrub(&self, repair: bool, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         self.scrub_and_replace(repair.then(Replace::default), watcher)
     }
 
-    /// [`scrub`](Self::scrub), where `repair` says which platters are written anew beside those that are missing or damaged.
+    /// Like [`scrub`](Self::scrub); `repair` selects further platters to replace in addition to
+    /// missing and damaged ones.
     ///
     /// # Errors
-    /// As of [`scrub`](Self::scrub).
+    /// As [`scrub`](Self::scrub).
     pub fn scrub_and_replace(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         let mut report = ScrubReport::default();
         for error in self.stores().iter().filter_map(|store| store.check().err()) {
@@ -67,8 +71,8 @@ impl Archive {
         Ok(report)
     }
 
-    /// Opens the key of every encrypted version: without its key a version is lost, however sound its platters are. Looks for shared version numbers
-    /// on the way.
+    /// Unwraps the key of every encrypted version: without its key a version is lost even if its
+    /// platters are intact. Also collects shared version numbers.
     fn scrub_keys(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         watcher.stage("opening keys", None);
         let mut shared = SharedNumbers::default();
@@ -84,12 +88,12 @@ impl Archive {
             for row in page.iter().filter(|row| row.sealed) {
                 let why = match self.keys().get(row.id) {
                     Ok(None) => "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy".to_owned(),
-                    Ok(Some(key)) if self.master_key().unwrap(&key).is_err() => "its key does not open with this master key".to_owned(),
+                    Ok(Some(key)) if self.master_key().unwrap(&key).is_err() => "the master key can't unwrap its key".to_owned(),
                     Ok(Some(_)) => continue,
                     Err(error @ KeyStoreError::Damaged { .. }) => error.to_string(),
                     Err(error) => return Err(error.into()),
                 };
-                // Keys are destroyed after the catalogue has forgotten their versions.
+                // Keys are destroyed after the catalogue has removed their versions.
                 if !self.is_gone(row)? {
                     report_version(row, &why, report, watcher);
                 }
@@ -97,10 +101,11 @@ impl Archive {
         }
     }
 
-    /// Writes a platter anew from its set, onto `store` or, without one, as [`scrub`](Self::scrub) chooses. Returns the store's name.
+    /// Rebuilds a platter from its set and writes it to `store` or, if `None`, to the store that
+    /// [`scrub`](Self::scrub) would choose. Returns the store's name.
     ///
     /// # Errors
-    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::BeyondRepair`], or what the store answers.
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::BeyondRepair`], or an error of the store.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
         let set = self.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter { platter })?.description;
         let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters") as u16;
@@ -132,7 +137,7 @@ impl Archive {
         let mut findings = Vec::new();
         for position in 0..set.shape.platters() {
             let finding = self.read_platter(&open, position, report, watcher);
-            // What was read of it until then says nothing of the rest.
+            // A partial read says nothing about the rest of the platter.
             go_on(watcher)?;
             self.record(&finding)?;
             findings.push(finding);
@@ -144,10 +149,11 @@ impl Archive {
         let mut reader = SetReader::new(self.rebuilding(), self.threads());
         if let Some(replace) = repair {
             if findings.iter().any(|finding| replace.includes(finding)) {
-                watcher.stage("writing platters anew", None);
+                watcher.stage("writing replacement platters", None);
             }
             report.left += findings.iter().filter(|finding| !finding.is_sound() && !replace.includes(finding)).count() as u64;
-            // One platter repaired may be what another needs; so until nothing changes.
+            // A repaired platter may provide what another one needs, so repeat until nothing
+            // changes.
             let mut changed = true;
             while std::mem::take(&mut changed) {
                 for position in 0..set.shape.platters() {
@@ -188,7 +194,7 @@ impl Archive {
             Presence::There(loaded) => loaded,
             Presence::Gone(why) => {
                 if let (NOWHERE, NoPlatter::Absent { store, .. } | NoPlatter::Unreadable { store, .. }) = (finding.store.as_str(), why) {
-                    // The stores that it may be on.
+                    // Names the stores that may hold it.
                     finding.store = store.clone();
                 }
                 finding.gone = Some(why.clone());
@@ -210,13 +216,14 @@ impl Archive {
                     finding.own_store_is_there = disks.has(&place.store) || self.store(&place.store).is_none();
                 }
             }
-            // It went away while it was read.
+            // The platter disappeared while it was read.
             Err(why) => finding.gone = Some(why),
         }
         finding
     }
 
-    /// Reads all tracks of a platter that is there. If the watcher stops it, the finding is incomplete and must not be used.
+    /// Reads all tracks of a present platter. If the watcher stops the read, the finding is
+    /// incomplete and must be discarded.
     fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, report: &mut ScrubReport, watcher: &dyn Watcher) {
         let drive = &loaded.drive;
         let geometry = drive.geometry();
@@ -249,18 +256,19 @@ impl Archive {
     }
 
     fn record(&self, finding: &PlatterFinding) -> Result<(), ArchiveError> {
-        // Nothing can be written; who opened the archive like that knows.
+        // A read-only archive can't record anything.
         if finding.turned_up && !self.is_still() {
             self.catalogue().move_platter(finding.platter, &finding.store)?;
         }
         match finding.health().filter(|_| !self.is_still()) {
             Some(health) => Ok(self.catalogue().record_health(finding.platter, health)?),
-            // What is absent or unreadable says nothing new of itself.
+            // Absent and unreadable platters yield no new information.
             None => Ok(()),
         }
     }
 
-    /// Finds out which versions have lost bytes for good, and which can't be read now, and reports each.
+    /// Determines which versions have lost bytes for good and which can't be read now, and reports
+    /// each.
     fn report_lost(
         &self,
         set: &OpenSet,
@@ -280,15 +288,15 @@ impl Archive {
         if information.iter().all(|finding| finding.gone.is_none() && finding.lost.is_empty()) {
             return Ok(());
         }
-        watcher.stage("looking for what is lost", None);
-        // Sectors of the content that are lost, and such that can't be read now.
+        watcher.stage("checking for lost versions", None);
+        // Content sectors that are lost, and those that can't be read now.
         let (mut lost, mut out_of_reach) = (ContentSectors::new(geometry), ContentSectors::new(geometry));
         let mut reason = None;
         let mut track = Track::new(geometry);
         for index in (0..geometry.information_tracks).map(TrackIndex) {
             let all: usize = findings.iter().map(|finding| lost_at(finding, index)).sum();
             if all == 0 || all <= usize::from(shape.redundancy) * sectors {
-                // Any pattern of that size is within what the set's code gives back.
+                // The set's code can rebuild any pattern of that size.
                 continue;
             }
             for finding in information.iter().filter(|finding| lost_at(finding, index) > 0) {
@@ -325,7 +333,7 @@ impl Archive {
                     if only_here || report.lost_in_several_sets.insert(row.key) {
                         report_version(
                             row,
-                            "its sectors are lost beyond what track, large group and platter-set can rebuild",
+                            "its sectors are lost: neither track, large group nor platter-set can rebuild them",
                             report,
                             watcher,
                         );
@@ -341,7 +349,7 @@ impl Archive {
         }
     }
 
-    /// Reads everything that is staged.
+    /// Reads and verifies all staged records.
     fn scrub_staging(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let totals = self.catalogue().staged_totals()?;
         watcher.stage("reading staging", Some(totals.stored_bytes));
@@ -361,7 +369,8 @@ impl Archive {
                     self.staging().read(place, &mut payload)
                 });
                 if let Err(error) = read {
-                    // Beside a server it may have been archived or removed since, and its segment released.
+                    // A server may have archived or removed the version since, and released its
+                    // segment.
                     if self.catalogue().staged(row.key)?.is_none() {
                         continue;
                     }
@@ -381,7 +390,8 @@ impl Archive {
     /// Reads every version in full and compares it with its SHA-256.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the catalogue fails. Versions that can't be read are reported and counted.
+    /// [`ArchiveError`] if the catalogue fails. Versions that can't be read are reported and
+    /// counted.
     pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ArchiveError> {
         let totals = self.catalogue().totals()?;
         watcher.stage("reading objects", Some(totals.content_bytes));
@@ -415,24 +425,25 @@ impl Archive {
         }
     }
 
-    /// Whether a version that was listed was removed since, as a server may do meanwhile.
+    /// True if a listed version was removed since, for example by a server.
     fn is_gone(&self, row: &VersionRow) -> Result<bool, ArchiveError> {
         Ok(self.catalogue().version(&row.record.name, row.id)?.is_none())
     }
 
-    /// The store to write a platter anew on: its own, or else the one with the most room that has none of the set.
+    /// Chooses the store for a replacement platter: its own, or else the one with the most free
+    /// space that has no platter of the set.
     fn store_for(&self, set: &SetDescription, position: u16) -> Result<Arc<dyn PlatterStore>, ArchiveError> {
         let own = &set.platters[usize::from(position)].store;
         if let Some(store) = self.store(own).filter(|store| store.check().is_ok()) {
             return Ok(store.clone());
         }
         let free = |store: &&Arc<dyn PlatterStore>| store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name());
-        // As in a flush, a store that doesn't say has room.
+        // As in a flush, a store that doesn't report its free space is assumed to have enough.
         let store = self.stores().iter().filter(free).max_by_key(|store| store.free_bytes().unwrap_or(u64::MAX));
         store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
     }
 
-    /// Writes a platter anew onto a store, reads it back, and notes where it is.
+    /// Rebuilds a platter on a store, reads it back, and records its location.
     fn rebuild_platter(
         &self,
         set: &SetDescription,
@@ -457,7 +468,8 @@ impl Archive {
             watcher.done(0, geometry.track_bytes());
         }
         let mut sink = drive.finish().map_err(store_error)?.sink;
-        // Read back before it takes the place of what is there: that may be damaged, and still be what the set's other platters need.
+        // Read it back before it replaces the current platter, which may be damaged but still hold
+        // what the set's other platters need.
         let file = sink.finish().map_err(store_error)?;
         let mut finding = PlatterFinding::new(set, position);
         let Presence::There(written) = Presence::load(place.platter, geometry, file.clone(), target.name()) else {
@@ -470,7 +482,7 @@ impl Archive {
                 platter: place.platter,
                 store: target.name().to_owned(),
                 what: format!(
-                    "{} bad sectors, {} bad header copies, {} unreadable",
+                    "{} bad sectors, {} bad header copies, {} unreadable sectors or header copies",
                     finding.lost_sectors, finding.bad_headers, finding.unreadable
                 ),
             });
@@ -479,7 +491,8 @@ impl Archive {
         if target.name() != place.store {
             self.catalogue().move_platter(place.platter, target.name())?;
         }
-        // Two platters of one identifier would leave a rebuild to choose. A store that is away keeps its own.
+        // With two platters of the same identifier, a rebuild would have to choose. An absent store
+        // keeps its copy.
         for other in self.stores().iter().filter(|store| store.name() != target.name() && store.check().is_ok()) {
             if let Ok(Some(_)) = other.open(place.platter) {
                 let _ = other.remove(place.platter);
@@ -488,7 +501,7 @@ impl Archive {
         self.record(&finding)
     }
 
-    /// A good header of any platter of a set.
+    /// Finds a valid header of any platter of a set.
     fn find_set_header(&self, set: &SetDescription) -> Result<Header, ArchiveError> {
         let disks = self.disks();
         for place in &set.platters {
@@ -504,7 +517,7 @@ impl Archive {
     }
 }
 
-/// Counts copies of the header that don't say what they should, and those that can't be read.
+/// Counts wrong and unreadable copies of the header.
 fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {
     for offset in set.geometry.header_offsets() {
         let mut block = vec![0; Geometry::HEADER_BYTES as usize];
@@ -519,12 +532,12 @@ fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut Plat
         };
         finding.bad_headers += u32::from(!is_good);
     }
-    // The length of what can't be read says nothing of what is in it.
+    // If parts can't be read, the file length is no evidence of damage.
     let length_is_wrong = finding.unreadable == 0 && file.length().is_ok_and(|length| length != set.geometry.file_bytes());
     finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
 }
 
-/// Sectors of the content of a set, by platter and track.
+/// Content sectors of a set, by platter and track.
 struct ContentSectors {
     geometry: Geometry,
     sectors: BTreeMap<(PlatterId, TrackIndex), Vec<u16>>,
@@ -545,7 +558,7 @@ impl ContentSectors {
         self.sectors.keys().map(|(platter, _)| *platter).collect()
     }
 
-    /// Whether any of them is in a part of an object.
+    /// True if any of the sectors belongs to the extent.
     fn has_some_of(&self, extent: &Extent) -> bool {
         let (bytes, in_track) = (u64::from(self.geometry.sector_bytes), u64::from(self.geometry.track_information));
         extent.bytes > 0
@@ -556,25 +569,26 @@ impl ContentSectors {
     }
 }
 
-/// What came of reading every version.
+/// Result of reading every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObjectsReport {
-    /// Versions that were to be read.
+    /// Versions checked.
     pub versions: u64,
-    /// Those that aren't what came in, or can't be had any more.
+    /// Versions whose content differs from what was put, or is lost.
     pub wrong: u64,
-    /// Those that can't be read now, and aren't known to be lost.
+    /// Versions that can't be read now but aren't known to be lost.
     pub out_of_reach: OutOfReach,
 }
 
-/// Says which stores have several platters of a set (I3), as a catalogue may say that was rebuilt after platters were moved.
+/// Reports stores with several platters of a set (I3). A catalogue can list such stores if it was
+/// rebuilt after platters were moved.
 fn note_shared_stores(set: &SetDescription, watcher: &dyn Watcher) {
     let mut platters: BTreeMap<&str, u64> = BTreeMap::new();
     set.platters.iter().filter(|place| place.store != NOWHERE).for_each(|place| *platters.entry(&place.store).or_default() += 1);
     for (store, count) in platters.into_iter().filter(|(_, count)| *count > 1) {
         let text = format!(
-            "store {store} has {count} platters of set {}, which its loss would take together: move all but one to stores without any, then \
-             `fulgurite catalogue rebuild`",
+            "store {store} has {count} platters of set {}, so losing the store loses all of them: move all but one to stores without any, then \
+             run `fulgurite catalogue rebuild`",
             set.id
         );
         watcher.trouble(Trouble::Note { text: &text });

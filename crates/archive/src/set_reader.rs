@@ -1,10 +1,10 @@
-//! Reading the content of platters, by the cheapest code that works.
+//! Reads the content of platters with the cheapest code that works.
 //!
 //! ```text
-//! the sectors wanted -> their track -> its large group -> the matching tracks of the platter-set
+//! requested sectors -> their track -> its large group -> the matching tracks of the platter-set
 //! ```
 //!
-//! Which level it took is counted, because an archive that repairs much is telling something.
+//! Counts the repairs of each level, because frequent repairs are a sign of failing media.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -18,15 +18,16 @@ use crate::unread::{Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
 pub use crate::unread::BeyondRepair;
 
-/// Payload fetched at once, at most, and never more than a track: a read of an object asks for 1 MiB, which need not begin with a sector.
+/// Maximum payload per read, never more than a track. A read of an object requests 1 MiB, which
+/// need not start at a sector boundary.
 const WINDOW_BYTES: u64 = 20 * SECTOR_BYTES_MAX as u64;
 
-/// How many tracks each level of the code gave back.
+/// Number of tracks that each level of the code rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Repairs {
-    /// Sectors found lost on platters that are there.
+    /// Lost sectors found on platters that are present.
     pub lost_sectors: u64,
-    /// Tracks rebuilt from themselves.
+    /// Tracks rebuilt by their own code.
     pub by_track: u64,
     /// Tracks rebuilt by their large group.
     pub by_group: u64,
@@ -35,7 +36,7 @@ pub struct Repairs {
 }
 
 impl Repairs {
-    /// Adds what another reader counted.
+    /// Adds the counts of another reader.
     pub fn add(&mut self, other: Self) {
         self.lost_sectors += other.lost_sectors;
         self.by_track += other.by_track;
@@ -50,37 +51,37 @@ impl Repairs {
     }
 }
 
-/// Why a part of a set can't be read.
+/// Why part of a set can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetReadError {
-    /// It is lost, or can't be read now.
+    /// The content is lost, or can't be read now.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// There is no such part: whoever speaks of it is wrong.
+    /// The place is outside the platter's content, so its source is wrong.
     #[error("byte {offset} of platter {platter} is beyond its content")]
     NoSuchPlace {
         /// The platter.
         platter: PlatterId,
-        /// Where reading was to begin.
+        /// First byte requested.
         offset: u64,
     },
 }
 
-/// A platter-set and what of it is there.
+/// A platter-set and those of its platters that are present.
 pub struct OpenSet {
-    /// What the set is.
+    /// Description of the set.
     pub description: SetDescription,
     /// Its platters, by position.
     pub members: Vec<Presence>,
 }
 
 impl OpenSet {
-    /// The drive with the platter at `position`, if that can be read.
+    /// Returns the drive with the platter at `position`, if the platter can be read.
     pub(crate) fn drive(&self, position: u16) -> Option<&ReadDrive> {
         self.members[usize::from(position)].drive()
     }
 
-    /// What keeps the content of a platter from being read that isn't lost.
+    /// Describes what keeps the content of a platter from being read although it isn't lost.
     pub(crate) fn unreachable(&self, position: u16) -> Unreachable {
         let mut unreachable = Unreachable {
             platter: self.description.platters[usize::from(position)].platter,
@@ -115,26 +116,27 @@ impl OpenSet {
     }
 }
 
-/// Reads the content of platter-sets that it was [introduced](Self::introduce) to, and remembers the last of it.
+/// Reads the content of [introduced](Self::introduce) platter-sets, and caches the last sectors and
+/// the last rebuilt track.
 pub struct SetReader<'a> {
-    /// Held while something is rebuilt, which takes memory by the hundred MiB (I9).
+    /// Held during a rebuild, which needs hundreds of MiB of memory (I9).
     rebuilding: &'a Mutex<()>,
     threads: usize,
     sets: HashMap<SetId, Arc<OpenSet>>,
     platters: HashMap<PlatterId, (SetId, u16)>,
     window: Option<Window>,
-    /// Up to where of a platter's content reading is going to go on.
+    /// Platter, and end of the content that the caller is going to read.
     ahead: Option<(PlatterId, u64)>,
     rebuilt: Option<RebuiltTrack>,
     hopeless: Hopeless,
     repairs: Repairs,
 }
 
-/// Large groups, by platter and first track, whose code was asked in vain. To learn that takes reading the whole group, so it is learnt once and not for
-/// each of its tracks.
+/// Large groups, by platter and first track, that could not be repaired. Finding out requires
+/// reading the whole group, so the result is kept for all of its tracks.
 type Hopeless = HashSet<(PlatterId, TrackIndex)>;
 
-/// Good sectors that were just read: neighbours in a platter are wanted one after another.
+/// Good sectors from the last read. Callers usually request neighbouring sectors next.
 struct Window {
     platter: PlatterId,
     track: TrackIndex,
@@ -146,12 +148,13 @@ struct RebuiltTrack {
     platter: PlatterId,
     index: TrackIndex,
     track: Track,
-    /// Why sectors of it could not be had.
+    /// Why some of its sectors could not be read.
     unread: Option<Unread>,
 }
 
 impl<'a> SetReader<'a> {
-    /// A reader that rebuilds with `threads` threads, while nobody else who shares `rebuilding` does.
+    /// Creates a reader that rebuilds with `threads` threads. Only one of the readers that share
+    /// `rebuilding` rebuilds at a time.
     #[must_use]
     pub fn new(rebuilding: &'a Mutex<()>, threads: usize) -> Self {
         Self {
@@ -167,32 +170,32 @@ impl<'a> SetReader<'a> {
         }
     }
 
-    /// What it took so far.
+    /// Repairs so far.
     #[must_use]
     pub fn repairs(&self) -> Repairs {
         self.repairs
     }
 
-    /// Whether it was introduced to the set of a platter.
+    /// True if the platter's set was introduced.
     #[must_use]
     pub fn knows(&self, platter: PlatterId) -> bool {
         self.platters.contains_key(&platter)
     }
 
-    /// Forgets what it learnt of damage: for when platters were written anew.
+    /// Forgets known damage. Call this after platters were replaced.
     pub fn forget_damage(&mut self) {
         self.window = None;
         self.rebuilt = None;
         self.hopeless.clear();
     }
 
-    /// Says that the content of a platter is going to be read up to byte `end`: what lies before it is fetched along with what is read next, as far as
-    /// one read of the medium goes.
+    /// Announces that the content of a platter will be read up to byte `end`. The next read then
+    /// fetches what precedes it, as far as one read of the medium reaches.
     pub fn read_ahead(&mut self, platter: PlatterId, end: u64) {
         self.ahead = Some((platter, end));
     }
 
-    /// Makes a set known.
+    /// Makes a set known to the reader.
     pub fn introduce(&mut self, set: Arc<OpenSet>) {
         for (position, place) in set.description.platters.iter().enumerate() {
             self.platters.insert(place.platter, (set.description.id, position as u16));
@@ -200,7 +203,7 @@ impl<'a> SetReader<'a> {
         self.sets.insert(set.description.id, set);
     }
 
-    /// Forgets a set, whose platters are closed if nobody else has them open.
+    /// Forgets a set. Its platters are closed unless another reader has them open.
     pub fn forget(&mut self, set: SetId) {
         self.sets.remove(&set);
         self.platters.retain(|_, (of, _)| *of != set);
@@ -209,7 +212,8 @@ impl<'a> SetReader<'a> {
     /// Fills `out` with the content of a platter from byte `offset` on.
     ///
     /// # Errors
-    /// [`SetReadError::Unread`] if any of it is lost or can't be read now; [`SetReadError::NoSuchPlace`] if the platter has no such place.
+    /// [`SetReadError::Unread`] if any of it is lost or can't be read now;
+    /// [`SetReadError::NoSuchPlace`] if the range exceeds the platter's content.
     ///
     /// # Panics
     /// If the platter's set was not introduced.
@@ -232,7 +236,7 @@ impl<'a> SetReader<'a> {
         Ok(())
     }
 
-    /// Reads within one track, from byte `at` of its content on.
+    /// Reads within one track, starting at byte `at` of its content.
     fn read_in_track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, at: u64, out: &mut [u8]) -> Result<(), SetReadError> {
         let geometry = set.description.geometry;
         let platter = set.description.platters[usize::from(position)].platter;
@@ -268,7 +272,8 @@ impl<'a> SetReader<'a> {
         Ok(())
     }
 
-    /// The sector of a track behind those that one read from `first` on should fetch, by what is going to be read.
+    /// Returns the end of the sector range that a read from `first` on should fetch, based on the
+    /// announced reads.
     fn expected(&self, geometry: Geometry, platter: PlatterId, index: TrackIndex, first: u16) -> u16 {
         let Some((_, end)) = self.ahead.filter(|ahead| ahead.0 == platter) else { return first };
         let within = end.saturating_sub(u64::from(index.0) * geometry.track_bytes()).min(geometry.track_bytes());
@@ -276,7 +281,7 @@ impl<'a> SetReader<'a> {
         within.div_ceil(sector_bytes).min(u64::from(first) + WINDOW_BYTES / sector_bytes) as u16
     }
 
-    /// Reads within one track that has to be rebuilt, or was.
+    /// Reads within a track that needs, or needed, rebuilding.
     fn read_rebuilt(&mut self, set: &OpenSet, position: u16, index: TrackIndex, at: u64, out: &mut [u8]) -> Result<(), SetReadError> {
         let geometry = set.description.geometry;
         let platter = set.description.platters[usize::from(position)].platter;
@@ -284,7 +289,7 @@ impl<'a> SetReader<'a> {
         if self.rebuilt.as_ref().is_none_or(|rebuilt| (rebuilt.platter, rebuilt.index) != (platter, index)) {
             let mut track = self.rebuilt.take().map(|rebuilt| rebuilt.track).filter(|track| track.geometry() == geometry);
             let mut track = track.take().unwrap_or_else(|| Track::new(geometry));
-            // Not to be had as a whole; the sectors wanted may still be there.
+            // The whole track can't be rebuilt, but the requested sectors may be available.
             let unread = self.track(set, position, index, &mut track).err();
             self.rebuilt = Some(RebuiltTrack { platter, index, track, unread });
         }
@@ -292,9 +297,9 @@ impl<'a> SetReader<'a> {
         let wanted = at / sector_bytes..(at + out.len() as u64).div_ceil(sector_bytes);
         let mut without = wanted.map(|sector| sector as u16).filter(|&sector| track.is_lost(sector)).peekable();
         if without.peek().is_some() {
-            let unread = unread.clone().expect("a track that was had has no lost sectors");
+            let unread = unread.clone().expect("a rebuilt track has no lost sectors");
             let member = &set.members[usize::from(position)];
-            // Others of this track are lost; these the system just didn't read.
+            // Other sectors of this track are lost; the requested ones only failed to be read.
             if without.all(|sector| member.may_have(geometry.physical(index), sector)) {
                 return Err(Unread::from(set.unreachable(position)).into());
             }
@@ -308,10 +313,10 @@ impl<'a> SetReader<'a> {
         Ok(())
     }
 
-    /// Reads an information track of a platter, whatever it takes.
+    /// Reads an information track of a platter, using every code if necessary.
     ///
     /// # Errors
-    /// [`Unread`]; what could be had is in `track`, and the rest is marked lost there.
+    /// [`Unread`]; `track` contains the available sectors, and the others are marked lost.
     pub fn track(&mut self, set: &OpenSet, position: u16, index: TrackIndex, track: &mut Track) -> Result<(), Unread> {
         let geometry = set.description.geometry;
         match set.drive(position) {
@@ -353,7 +358,8 @@ impl<'a> SetReader<'a> {
     }
 }
 
-/// Rebuilds the lost information sectors of a track by its large group, unless that is known to be in vain.
+/// Rebuilds the lost information sectors of a track from its large group, unless that is known to
+/// fail.
 fn ask_group(drive: &ReadDrive, index: TrackIndex, hopeless: &mut Hopeless) -> Option<GroupRepair> {
     let group = drive.geometry().group_of(index);
     let key = (drive.platter(), group.first);
@@ -369,19 +375,22 @@ fn ask_group(drive: &ReadDrive, index: TrackIndex, hopeless: &mut Hopeless) -> O
 
 /// Rebuilds one track from the matching tracks of the set.
 ///
-/// The members' tracks don't fit in memory together, so the code is fed from the medium, on the assumption that what is not known to be
-/// lost is good. Where that was wrong, the next pass knows better. When too much is lost, the members' large groups are asked.
+/// The members' tracks don't fit in memory together. The code is therefore fed from the medium,
+/// assuming that sectors not known to be lost are good. If that turns out wrong, the next pass
+/// takes the newly lost sectors into account. If too much is lost, the members' large groups are
+/// tried.
 struct SetRepair<'a> {
     set: &'a OpenSet,
     position: u16,
     index: TrackIndex,
     threads: usize,
-    /// Lost information sectors of each platter's track, by position; those that a large group gave back carry their payload.
+    /// Lost information sectors of each platter's track, by position, and the payloads that large
+    /// groups recovered.
     members: Vec<Given>,
     hopeless: &'a mut Hopeless,
 }
 
-/// What a platter gives to a repair.
+/// What one platter contributes to a repair.
 #[derive(Default)]
 struct Given {
     lost: Vec<u16>,
@@ -389,14 +398,14 @@ struct Given {
     asked_group: bool,
 }
 
-/// What came of a repair by the set.
+/// Result of a repair by the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SetRepaired {
-    /// Everything is there.
+    /// The track is complete.
     Whole,
-    /// What is missing could be had, if all that isn't known to be lost could be read.
+    /// The track could be completed if all sectors that aren't known to be lost were readable.
     NotNow,
-    /// What is missing is lost.
+    /// The missing sectors are lost.
     Never,
 }
 
@@ -414,7 +423,7 @@ impl<'a> SetRepair<'a> {
         self.set.description.geometry
     }
 
-    /// Restores what is lost of `track`, unless it is too much.
+    /// Restores the lost sectors of `track`, if the set's code can.
     fn run(mut self, track: &mut Track) -> SetRepaired {
         let shape = self.set.description.shape;
         let sectors = usize::from(self.geometry().track_information);
@@ -422,7 +431,8 @@ impl<'a> SetRepair<'a> {
             return SetRepaired::Never;
         };
         self.members[usize::from(self.position)].lost = (0..self.geometry().track_information).filter(|&s| track.is_lost(s)).collect();
-        // A redundancy platter's track is computed from the information platters' by the same code, as a row of it.
+        // A redundancy platter's track is computed from those of the information platters by the
+        // same code, as a row of it.
         if self.position >= shape.information {
             return self.run_redundancy(&code, track);
         }
@@ -449,7 +459,8 @@ impl<'a> SetRepair<'a> {
         }
     }
 
-    /// How to rebuild the lost sectors of this platter, if the set lost those in `lost`, by position; `None` if it can't be done.
+    /// Plans how to rebuild the lost sectors of this platter, given the set's lost sectors by
+    /// position. `None` if that is impossible.
     fn plan(&self, code: &PooledCode, lost: &[&[u16]]) -> Option<PooledPlan> {
         let shape = self.set.description.shape;
         let sectors = self.geometry().track_information;
@@ -467,7 +478,8 @@ impl<'a> SetRepair<'a> {
         code.plan(&all_lost, &rows, &symbols(self.position, of(self.position))).ok()
     }
 
-    /// Whether what is lost would be had if everything were readable that isn't known to be lost.
+    /// Decides whether the track could be rebuilt if every sector not known to be lost were
+    /// readable.
     fn verdict(&self, code: &PooledCode) -> SetRepaired {
         let physical = self.geometry().physical(self.index);
         let surely = |(given, member): (&Given, &Presence)| -> Vec<u16> {
@@ -481,7 +493,8 @@ impl<'a> SetRepair<'a> {
         }
     }
 
-    /// Feeds the code. False if something turned out to be lost that was taken for good; it is known then.
+    /// Feeds the code. Returns false if a sector assumed to be good was lost; the sector is
+    /// recorded as lost then.
     fn feed(&mut self, repairer: &mut PooledRepairer, track: &Track) -> bool {
         let shape = self.set.description.shape;
         let sectors = usize::from(self.geometry().track_information);
@@ -510,7 +523,7 @@ impl<'a> SetRepair<'a> {
         as_expected
     }
 
-    /// Reads a member's track, with what its large group gave back.
+    /// Reads a member's track, and adds the sectors recovered by its large group.
     fn read_member<'t>(&mut self, position: u16, track: &'t mut Track, as_expected: &mut bool) -> &'t Track {
         let Some(drive) = self.set.drive(position) else { return track };
         let _ = drive.read(self.geometry().physical(self.index), track);
@@ -528,7 +541,8 @@ impl<'a> SetRepair<'a> {
         track
     }
 
-    /// Tries to regain the lost sectors of other members by their large groups. True if that gave anything.
+    /// Tries to recover lost sectors of other members from their large groups. Returns true if any
+    /// was recovered.
     fn ask_groups(&mut self) -> bool {
         let mut gained = false;
         for (position, member) in self.members.iter_mut().enumerate() {
@@ -547,7 +561,8 @@ impl<'a> SetRepair<'a> {
         gained
     }
 
-    /// Rebuilds the track of a redundancy platter: every information track is had first, then encoded again.
+    /// Rebuilds the track of a redundancy platter: first reads or rebuilds every information track,
+    /// then encodes them again.
     fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> SetRepaired {
         let shape = self.set.description.shape;
         let geometry = self.geometry();
@@ -572,7 +587,7 @@ impl<'a> SetRepair<'a> {
                 if other.misses_information() {
                     match SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other) {
                         SetRepaired::Whole => {}
-                        // The track itself may be fine.
+                        // The sectors of this track itself may be fine.
                         SetRepaired::Never if self.lost_may_be_fine() => return SetRepaired::NotNow,
                         failed => return failed,
                     }
@@ -590,7 +605,7 @@ impl<'a> SetRepair<'a> {
         SetRepaired::Whole
     }
 
-    /// Whether every lost sector of the track itself may be fine.
+    /// True if every lost sector of the track itself may be fine.
     fn lost_may_be_fine(&self) -> bool {
         let (member, physical) = (&self.set.members[usize::from(self.position)], self.geometry().physical(self.index));
         self.members[usize::from(self.position)].lost.iter().all(|&sector| member.may_have(physical, sector))

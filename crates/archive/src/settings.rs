@@ -1,6 +1,7 @@
-//! The settings file: `fulgurite.toml`, written with comments by `init`, edited by people.
+//! The settings file `fulgurite.toml`: `init` writes it with comments, people edit it.
 //!
-//! Unknown settings are refused, because a mistyped one would otherwise be a guess.
+//! Unknown settings are rejected, because a mistyped name would otherwise silently mean the
+//! default.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use serde::Deserialize;
 /// The file's name in an archive's folder.
 pub const FILE: &str = "fulgurite.toml";
 
-/// What a person can set.
+/// The settings of an archive.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -24,7 +25,7 @@ pub struct Settings {
     pub staging: StagingSettings,
     /// Platter-sets.
     pub set: SetSettings,
-    /// Where platters go, one entry each.
+    /// Stores for platters, one entry each.
     #[serde(rename = "store")]
     pub stores: Vec<StoreSettings>,
 }
@@ -33,13 +34,13 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveSettings {
-    /// Identifier, 32 hexadecimal digits.
+    /// Identifier of the archive, 32 hexadecimal digits.
     #[serde(deserialize_with = "identifier")]
     pub id: ArchiveId,
     /// Whether new objects are encrypted, each under a key of its own.
     #[serde(default = "yes")]
     pub encrypt: bool,
-    /// File of the master key; relative to the archive's folder.
+    /// Master key file, relative to the archive's folder.
     #[serde(default = "default_master_key")]
     pub master_key: PathBuf,
 }
@@ -48,7 +49,7 @@ pub struct ArchiveSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Memory that a command may take, MiB.
+    /// Memory limit of a command, MiB.
     pub memory_mib: u64,
     /// Threads.
     pub threads: usize,
@@ -65,11 +66,11 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StagingSettings {
-    /// Folder, relative to the archive's.
+    /// Folder, relative to the archive's folder.
     pub path: PathBuf,
-    /// A segment is closed when it is this long, MiB.
+    /// Length at which a segment is closed, MiB.
     pub segment_mib: u64,
-    /// Most that the segments take together, MiB; without it, as much as the disk has.
+    /// Limit on the total size of all segments, MiB. Without it, the disk is the limit.
     pub limit_mib: Option<u64>,
 }
 
@@ -85,9 +86,9 @@ impl Default for StagingSettings {
 pub struct SetSettings {
     /// Information platters of a set.
     pub information: u16,
-    /// Redundancy platters of a set: how many stores may be lost.
+    /// Redundancy platters of a set: the number of stores that can be lost without losing data.
     pub redundancy: u16,
-    /// Most content a platter takes, MiB.
+    /// Content limit of a platter, MiB.
     #[serde(default = "default_platter_mib")]
     pub platter_mib: u64,
 }
@@ -96,24 +97,24 @@ pub struct SetSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreSettings {
-    /// Name, for ever.
+    /// Name of the store; permanent.
     pub name: String,
-    /// Folder; relative ones to the archive's.
+    /// Folder; relative paths are relative to the archive's folder.
     pub path: PathBuf,
 }
 
-/// Settings that can't be used.
+/// Why settings were rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file can't be read.
-    #[error("the settings {path} can't be read: {source}")]
+    #[error("can't read the settings {path}: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The file isn't what was expected.
+    /// The file does not parse, or has unknown settings.
     #[error("{path}: {source}")]
     Malformed {
         /// The file.
@@ -133,8 +134,8 @@ pub enum SettingsError {
         /// What is expected.
         expected: &'static str,
     },
-    /// Two stores have one name or one place.
-    #[error("{path}: two stores have the same {what}, {value}")]
+    /// Two stores share a name or a path.
+    #[error("{path}: two stores have the same {what}, {value}; give each its own")]
     StoreTwice {
         /// The file.
         path: PathBuf,
@@ -143,15 +144,15 @@ pub enum SettingsError {
         /// The value.
         value: String,
     },
-    /// A store name that can't be.
-    #[error("{path}: store name {name:?}: letters, digits, `-`, `_` and `.` are expected, at most 64")]
+    /// A store has an invalid name.
+    #[error("{path}: invalid store name {name:?}: use 1 to 64 letters, digits, `-`, `_` or `.`")]
     StoreName {
         /// The file.
         path: PathBuf,
         /// The name.
         name: String,
     },
-    /// Sets need more stores than there are.
+    /// A set needs more stores than the settings list.
     #[error("{path}: a set of {shape} platters needs {} stores, one a platter, and {stores} are given", shape.platters())]
     TooFewStores {
         /// The file.
@@ -183,7 +184,7 @@ impl Settings {
     /// Reads and checks a settings file.
     ///
     /// # Errors
-    /// [`SettingsError`] says where and what.
+    /// [`SettingsError`] says where and why.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
         Self::parse(&text, path)
@@ -192,7 +193,7 @@ impl Settings {
     /// Parses and checks the text of a settings file; `path` is for messages.
     ///
     /// # Errors
-    /// [`SettingsError`] says where and what.
+    /// [`SettingsError`] says where and why.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
         let settings: Self =
             toml::from_str(text).map_err(|source| SettingsError::Malformed { path: path.to_owned(), source: Box::new(source) })?;
@@ -241,7 +242,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The settings as a file, with comments.
+    /// Formats the settings as a file, with comments.
     #[must_use]
     pub fn to_file(&self) -> String {
         let path = |path: &Path| quoted(&path.to_string_lossy());
@@ -249,37 +250,38 @@ impl Settings {
             "# Settings of a Fulgurite archive. Paths are relative to the folder of this file, unless they are absolute.\n\
              \n\
              [archive]\n\
-             # Identifies the archive; it stands on every platter. Never change it.\n\
+             # Identifies the archive, and is written to every platter. Never change it.\n\
              id = \"{id}\"\n\
-             # Encrypt new objects, each under a key of its own, so that deleting one destroys it on every platter.\n\
+             # Encrypt each new object under its own key, so that deleting an object makes it unreadable on every platter.\n\
              encrypt = {encrypt}\n\
-             # The master key, without which no encrypted object can be read. Keep a copy elsewhere: `fulgurite keys export`.\n\
+             # File of the master key. Encrypted objects can't be read without it. Keep a copy elsewhere: `fulgurite keys export`.\n\
              master_key = {master_key}\n\
              \n\
              [limits]\n\
-             # Memory that a command may take, in MiB.\n\
+             # Memory limit of a command, in MiB.\n\
              memory_mib = {memory}\n\
              # Threads that a command may use.\n\
              threads = {threads}\n\
              \n\
              [staging]\n\
-             # Where objects wait until their platters are written and verified: on a disk that survives a crash.\n\
+             # Folder where objects wait until their platters are written and verified. Use a disk that survives a crash.\n\
              path = {staging}\n\
              # A staging segment is closed at this length, in MiB.\n\
              segment_mib = {segment}\n\
-             # The most that staging's files may take, in MiB; without it, as much as its disk has. No object can be larger. It holds for\n\
-             # `serve` too, beside staging.limit_mib in service.toml.\n\
+             # Limit on the size of all staging files, in MiB; without it, the disk is the limit. No object can be larger.\n\
+             # `serve` applies it, too, in addition to staging.limit_mib in service.toml.\n\
              {limit}\n\
              \n\
              [set]\n\
-             # A platter-set has this many information and redundancy platters, each on a store of its own. As many stores as there are\n\
-             # redundancy platters may be lost. Changing it is for new sets only.\n\
+             # Information and redundancy platters of a set, each on its own store. As many stores as there are redundancy\n\
+             # platters can be lost without losing data. Changes apply to new sets only.\n\
              information = {information}\n\
              redundancy = {redundancy}\n\
-             # Most content of a platter, in MiB.\n\
+             # Content limit of a platter, in MiB.\n\
              platter_mib = {platter}\n\
              \n\
-             # Where platters are kept: a folder for each disk or mount. A store's name is marked in its folder; keep the two together.\n",
+             # Stores for platters: one folder for each disk or mount. A mark in the folder holds the store's name; keep the two\n\
+             # together.\n",
             id = self.archive.id,
             encrypt = self.archive.encrypt,
             master_key = path(&self.archive.master_key),
@@ -302,7 +304,7 @@ impl Settings {
 }
 
 impl StoreSettings {
-    /// The store's part of a settings file.
+    /// Formats the store's section of a settings file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         format!("[[store]]\nname = {}\npath = {}\n", quoted(&self.name), quoted(&self.path.to_string_lossy()))
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_the_name_of_the_setting() {
+    fn an_invalid_value_is_rejected_with_the_name_of_its_setting() {
         let text = settings().to_file();
         for (from, to, says) in [
             ("memory_mib = 512", "memory_mib = 0", "limits.memory_mib"),
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_makes_the_parser_panic_and_what_it_takes_writes_back_to_the_same() {
+    fn the_parser_never_panics_and_accepted_files_survive_a_round_trip() {
         let good = settings().to_file().into_bytes();
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
         let mut below = |bound: usize| {
@@ -388,6 +390,6 @@ mod tests {
                 assert_eq!(Settings::parse(&settings.to_file(), Path::new(FILE)).expect("readable"), settings);
             }
         }
-        assert!(taken > 100, "{taken} texts were taken");
+        assert!(taken > 100, "only {taken} files were accepted");
     }
 }

@@ -1,8 +1,10 @@
-//! Staging: where objects wait until their platters are verified. Until then it holds the only copy.
+//! Staging: the write-ahead area that holds the only copy of an object until its platters are
+//! verified.
 //!
-//! Objects are appended to segments, many to a file. Segments are closed when they are long, when the writer goes, and never appended to
-//! again: so a tail that was torn in a crash stays behind, unacknowledged, and is nobody's concern but a rebuild's. A segment is
-//! removed when the catalogue says that nothing in it is staged any more (I1).
+//! Objects are appended to segment files, many objects to a segment. A segment is closed when it
+//! reaches its size or when the writer is dropped, and is never appended to again. A tail torn by a
+//! crash therefore stays unacknowledged at the end of its segment, and only a rebuild has to deal
+//! with it. A segment is removed when the catalogue no longer lists staged content in it (I1).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,83 +24,83 @@ use crate::settings::Settings;
 use crate::unread::Hindrance;
 use crate::volume::{Appending, FolderVolume, Volume, VolumeFile};
 
-/// Room that a put leaves free, for the catalogue and the keys: without it a flush could not begin
-/// on a disk that is full.
+/// Space that puts leave free for the catalogue and the key store. Without it, a flush could not
+/// start on a full disk.
 const LEFT_FREE_BYTES: u64 = 8 << 20;
 
-/// Segments kept open for reading.
+/// Maximum number of segment files kept open for reading.
 const OPEN_SEGMENTS: usize = 32;
 
-/// What can go wrong in staging.
+/// Errors of staging.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// Writing failed. What was acknowledged before is safe.
-    #[error("staging {place} can't be written: {source}")]
+    /// A write failed. Everything acknowledged before it is safe.
+    #[error("can't write to staging ({place}): {source}")]
     Write {
-        /// Where staging is.
+        /// Path of the staging folder.
         place: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no room left. What was acknowledged before is safe.
+    /// The disk or the configured limit is exhausted. Everything acknowledged before is safe.
     #[error(
-        "staging in {place} is full: {needed} more bytes are needed and {free} can be used, since {bound}. \
-         `fulgurite flush` writes what is staged to platters and frees its room"
+        "staging in {place} is full: {needed} more bytes are needed and {free} are available, because {bound}. \
+         `fulgurite flush` writes what is staged to platters and frees the space"
     )]
     Full {
-        /// Where staging is.
+        /// Path of the staging folder.
         place: String,
-        /// Bytes that are needed.
+        /// Bytes that the operation needs.
         needed: u64,
-        /// Bytes that can be used.
+        /// Bytes available.
         free: u64,
-        /// What bounds them.
+        /// The limit that was reached.
         bound: Bound,
     },
-    /// Its folder has no mark.
+    /// The folder carries no mark.
     #[error(
         "staging ({place}) is absent: no mark of this archive is in it. Is the disk mounted? If it is gone for good, \
-         `fulgurite catalogue rebuild --without-unseen` goes on with an empty folder and names what was staged"
+         `fulgurite catalogue rebuild --without-unseen` continues with an empty folder and lists what was staged"
     )]
     Absent {
-        /// Where staging should be.
+        /// Expected path of the staging folder.
         place: String,
     },
-    /// Its folder has another mark.
+    /// The folder carries a different mark.
     #[error(
-        "staging ({place}) is absent: its folder is marked \"{found}\", and \"{expected}\" is expected. \
+        "staging ({place}) is absent: its folder is marked \"{found}\", expected \"{expected}\". \
          Two archives share one folder, or the settings name the wrong one"
     )]
     Foreign {
-        /// Where staging should be.
+        /// Expected path of the staging folder.
         place: String,
-        /// What the mark says.
+        /// Text of the mark found.
         found: String,
-        /// What it should say.
+        /// Text of the mark expected.
         expected: String,
     },
-    /// Its folder can't be read.
-    #[error("staging ({place}) can't be read: {source}")]
+    /// The folder can't be read.
+    #[error("can't read staging ({place}): {source}")]
     Unreadable {
-        /// Where staging is.
+        /// Path of the staging folder.
         place: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A segment can't be read.
-    #[error("staging segment {segment:016x} in {place} can't be read: {source}")]
+    #[error("can't read staging segment {segment:016x} in {place}: {source}")]
     Read {
-        /// Where staging is.
+        /// Path of the staging folder.
         place: String,
         /// Number of the segment.
         segment: u64,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A segment holds something else than was written.
+    /// The bytes of a segment differ from those written.
     #[error("staging segment {segment:016x} in {place} is damaged at byte {offset}")]
     Damaged {
-        /// Where staging is.
+        /// Path of the staging folder.
         place: String,
         /// Number of the segment.
         segment: u64,
@@ -108,7 +110,8 @@ pub enum StagingError {
 }
 
 impl StagingError {
-    /// What keeps staged bytes from being read that aren't known to be lost; `None` if they are.
+    /// Why the staged bytes can't be read now, if they may still exist; `None` if they are known to
+    /// be lost.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
@@ -120,12 +123,12 @@ impl StagingError {
     }
 }
 
-/// What bounds the room of staging.
+/// The limit that bounds free space in staging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
     /// The limit in the settings.
     Limit {
-        /// MiB that it allows.
+        /// Configured limit in MiB.
         mib: u64,
     },
     /// The disk, or a quota on it.
@@ -141,12 +144,12 @@ impl fmt::Display for Bound {
     }
 }
 
-/// What bounds further segments. The smaller of the two counts.
+/// Free space for further segments; the smaller of the two applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Free {
-    /// Free bytes of the disk, where the system tells.
+    /// Free bytes on the disk, if the operating system reports them.
     pub on_disk: Option<u64>,
-    /// Bytes that the limit of the settings leaves, where there is one.
+    /// Bytes left under the configured limit, if one is set.
     pub within_limit: Option<u64>,
 }
 
@@ -155,26 +158,28 @@ pub struct Staging {
     volume: Arc<dyn Volume>,
     archive: ArchiveId,
     segment_bytes: u64,
-    /// The most that segments may take together.
+    /// Maximum total size of all segments.
     limit_bytes: Option<u64>,
-    /// Room that the segment being written has reserved and doesn't use yet; negative where it has bytes in memory that its file has no room for.
-    /// Held while segments are counted or changed, so that both figures are of one instant.
+    /// Bytes that the open segment has reserved but not used. Negative if it buffers bytes in
+    /// memory that its file has no space for. The lock is held while segments are counted or
+    /// changed, so that both figures describe the same instant.
     spare: Mutex<i64>,
     open: Mutex<HashMap<u64, Arc<dyn VolumeFile>>>,
-    /// Held by whoever writes.
+    /// Held by the writer.
     writer: Mutex<()>,
-    /// The first segment that the writer may have written to; `u64::MAX` if there is none.
+    /// First segment that the writer may have written to; `u64::MAX` while no writer is active.
     writing_from: AtomicU64,
-    /// Numbers below this were given out. None is given out twice while a reader may have a place in the old segment of that number.
+    /// All segment numbers below this are taken. A number is not reused while a reader may still
+    /// hold a place in the old segment of that number.
     next: AtomicU64,
-    /// Held by whoever removes segments.
+    /// Held while segments are removed.
     releaser: Mutex<()>,
-    /// Whether the folder had its mark when the archive was opened for writing.
+    /// True if the folder carried its mark when the archive was opened for writing.
     marked: AtomicBool,
 }
 
 impl Staging {
-    /// Staging of `archive` in a volume, in segments of about `segment_bytes`.
+    /// Creates the staging of `archive` in a volume, with segments of about `segment_bytes`.
     #[must_use]
     pub fn new(volume: Arc<dyn Volume>, archive: ArchiveId, segment_bytes: u64) -> Self {
         Self {
@@ -192,48 +197,49 @@ impl Staging {
         }
     }
 
-    /// Staging in a folder, as the settings say.
+    /// Opens staging in a folder with the configured segment size.
     pub(crate) fn in_folder(folder: &Path, settings: &Settings) -> Self {
         Self::new(Arc::new(FolderVolume::new(folder)), settings.archive.id, settings.staging.segment_mib << 20)
     }
 
-    /// The same, taking `limit_bytes` at most.
+    /// Limits the total size of segments to `limit_bytes`.
     #[must_use]
     pub fn limited(self, limit_bytes: Option<u64>) -> Self {
         Self { limit_bytes, ..self }
     }
 
-    /// Where it is, for people.
+    /// Location for messages.
     #[must_use]
     pub fn place(&self) -> String {
         self.volume.describe()
     }
 
-    /// What bounds further segments: the disk, and the limit of the settings.
+    /// Free space on the disk and under the configured limit.
     #[must_use]
     pub fn free(&self) -> Free {
         Free { on_disk: self.volume.free_bytes(), within_limit: self.limit_bytes.map(|limit| self.left_of(limit)) }
     }
 
-    /// The most that segments may take together, where the settings bound it.
+    /// Maximum total size of segments, if configured.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<u64> {
         self.limit_bytes
     }
 
-    /// Bytes of a limit that no content has taken. Room that the segment being written has reserved is still there for content.
+    /// Bytes of the limit that content has not used. Space reserved by the open segment counts as
+    /// unused.
     fn left_of(&self, limit: u64) -> u64 {
         let spare = self.spare();
         limit.saturating_sub(self.taken_bytes()).saturating_add_signed(*spare).min(limit)
     }
 
-    /// Bytes that a put may still stage: with the room that its segments have already, but without
-    /// what has to be left free.
+    /// Bytes that puts may still stage: includes space that open segments have reserved, excludes
+    /// the space that must stay free.
     pub(crate) fn room(&self) -> u64 {
         self.bounded_room().0
     }
 
-    /// The room, and what bounds it.
+    /// Returns the available bytes and the limit that bounds them.
     fn bounded_room(&self) -> (u64, Bound) {
         let spare = self.spare();
         let within = self.limit_bytes.map_or(u64::MAX, |limit| limit.saturating_sub(self.taken_bytes()));
@@ -246,14 +252,14 @@ impl Staging {
         self.spare.lock().expect("no panic holds this lock")
     }
 
-    /// Length of all segments.
+    /// Total length of all segments.
     fn taken_bytes(&self) -> u64 {
-        // One that can't be opened was just released.
+        // A segment that can't be opened was just released.
         let length = |segment| self.open(segment).and_then(|file| file.length().map_err(|error| self.write_error(error))).unwrap_or(0);
         self.segments().unwrap_or_default().into_iter().map(length).sum()
     }
 
-    /// Numbers of the segments that are there, ascending.
+    /// Numbers of all existing segments, ascending.
     ///
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
@@ -264,22 +270,25 @@ impl Staging {
         Ok(numbers)
     }
 
-    /// Begins to write: segments from here on belong to the writer, until the guard goes. Waits for the writer before, if there is one.
+    /// Starts writing. Segments created from here on belong to the writer until the guard is
+    /// dropped. Waits for the current writer, if any.
     ///
     /// # Errors
     /// [`StagingError::Write`] if the folder can't be listed.
     pub fn begin(&self) -> Result<Writing<'_>, StagingError> {
         let alone = self.writer.lock().expect("no panic holds this lock");
-        // By the clock: a number that was used before would let an old copy of the catalogue take one segment for another.
+        // Numbers follow the clock. With a reused number, an old copy of the catalogue would
+        // mistake one segment for another.
         let first = self.segments()?.last().map_or(1, |last| last + 1).max(self.next.load(Ordering::SeqCst)).max(now_ms());
         self.writing_from.store(first, Ordering::SeqCst);
         Ok(Writing { staging: self, first, _alone: alone })
     }
 
-    /// Opens a segment to be read.
+    /// Opens a segment for reading.
     ///
     /// # Errors
-    /// [`StagingError::Read`].
+    /// [`StagingError::Read`] if the segment can't be opened; [`StagingError::Absent`] if the
+    /// folder has no mark.
     pub fn open(&self, segment: u64) -> Result<Arc<dyn VolumeFile>, StagingError> {
         let mut open = self.open.lock().expect("no panic holds this lock");
         if let Some(file) = open.get(&segment) {
@@ -297,13 +306,14 @@ impl Staging {
         Ok(file)
     }
 
-    /// Reads a payload in place of what `payload` holds, and checks it.
+    /// Reads a payload into `payload`, replacing its contents, and verifies the checksum.
     ///
     /// # Errors
-    /// [`StagingError::Damaged`] if it isn't what was written.
+    /// [`StagingError::Damaged`] if the payload differs from what was written.
     pub fn read(&self, place: StagedPlace, payload: &mut Vec<u8>) -> Result<(), StagingError> {
         self.read_once(place, payload).or_else(|_| {
-            // It may be the file of an old segment of that number that was kept open: another process has released it since, and begun anew.
+            // The cached handle may refer to an old segment of the same number, which another
+            // process has released and created anew.
             self.open.lock().expect("no panic holds this lock").remove(&place.segment);
             self.read_once(place, payload)
         })
@@ -319,11 +329,11 @@ impl Staging {
         Ok(())
     }
 
-    /// Reads a part of a payload from its segment, from `start` on, unchecked: the segment may even be an old one that had the same number.
-    /// [`read`](Self::read) is for what turns out to be wrong.
+    /// Reads part of a payload, from `start` on, without verifying it. The segment may even be an
+    /// old one of the same number. Use [`read`](Self::read) when the content turns out to be wrong.
     ///
     /// # Errors
-    /// [`StagingError::Damaged`] if the segment ends before.
+    /// [`StagingError::Damaged`] if the segment ends early.
     pub fn read_part(&self, segment: &dyn VolumeFile, place: StagedPlace, start: usize, mut out: &mut [u8]) -> Result<(), StagingError> {
         let mut at = place.offset + start as u64;
         while !out.is_empty() {
@@ -339,7 +349,7 @@ impl Staging {
         StagingError::Damaged { place: self.place(), segment: place.segment, offset: place.offset }
     }
 
-    /// Asks the system to forget what it has of the segments in memory: they were read for the last time.
+    /// Drops the segments from the page cache. They have been read for the last time.
     pub(crate) fn forget_cached(&self) {
         for segment in self.segments().unwrap_or_default() {
             if let Ok(file) = self.open(segment) {
@@ -348,27 +358,30 @@ impl Staging {
         }
     }
 
-    /// Room to be reserved for a new segment: for all of it, which makes each sync cheaper, since
-    /// the file's blocks don't change with it. Where little is left, no more than a part of that,
-    /// so that it isn't the reservation that fills the disk.
+    /// Bytes to reserve for a new segment. Reserving the whole segment makes each sync cheaper,
+    /// because the file's block list no longer changes. When space is short, only a quarter of it
+    /// is reserved, so that the reservation itself doesn't fill the disk.
     fn allocation(&self) -> u64 {
         let left = self.room() / 4;
         self.segment_bytes.min(left - left % (1 << 20))
     }
 
-    /// Removes the segments that the catalogue has no use for (I1); `used` asks it, and gives their numbers in order. Those of a put in progress
-    /// stay, since what is in them may be acknowledged any moment. `note` has the catalogue remember them first.
+    /// Removes the segments that the catalogue no longer needs (I1). `used` returns the numbers
+    /// that the catalogue needs, ascending. Segments of a put in progress stay, because their
+    /// records may be acknowledged at any moment. `note` records the numbers in the catalogue
+    /// before the files are removed.
     ///
     /// # Errors
-    /// [`StagingError::Write`], or what `used` or `note` say.
+    /// [`StagingError::Write`], or the errors of `used` and `note`.
     pub fn release<E: From<StagingError>>(
         &self,
         used: impl FnOnce() -> Result<Vec<u64>, E>,
         note: impl FnOnce(&[u64]) -> Result<(), E>,
     ) -> Result<(), E> {
         let _alone = self.releaser.lock().expect("no panic holds this lock");
-        // In this order. A put that begins from here on writes to segments that are not on the list; one that goes on protects its own; and one
-        // that has ended is in what the catalogue says.
+        // The order matters: a put that starts from here on writes to segments that are not in the
+        // list; a put in progress protects its own segments; and a finished put is visible in the
+        // catalogue.
         let there = self.segments()?;
         let writing_from = self.writing_from.load(Ordering::SeqCst);
         let used = used()?;
@@ -386,17 +399,18 @@ impl Staging {
             }
             self.open.lock().expect("no panic holds this lock").remove(&segment);
         }
-        // A segment that came back would be taken for what is staged, by a rebuild without a catalogue.
+        // If a removed segment reappeared after a crash, a rebuild without a catalogue would treat
+        // its content as staged.
         self.volume.sync_directory("").map_err(|source| self.write_error(source).into())
     }
 
-    /// Sees to it that no new segment has the number of one that was released, whatever the clock says.
+    /// Ensures that new segments get higher numbers than released ones, whatever the clock says.
     pub(crate) fn number_behind(&self, released: Option<u64>) {
         self.next.fetch_max(released.map_or(0, |last| last + 1), Ordering::SeqCst);
     }
 
-    /// Reads the records of a segment, with their payloads if `checks_payloads`. The inner error is of a file that isn't a segment of this
-    /// archive.
+    /// Reads the records of a segment, and verifies their payloads if `checks_payloads`. The inner
+    /// error means that the file is not a segment of this archive.
     ///
     /// # Errors
     /// [`StagingError::Read`] if the segment can't be opened.
@@ -429,7 +443,7 @@ impl Staging {
         self.open(segment)?.length().map_err(|source| self.read_error(segment, source))
     }
 
-    /// Cuts a segment off where what is acknowledged ends. Nobody may be writing to it.
+    /// Truncates a segment to its acknowledged length. The segment must have no writer.
     ///
     /// # Errors
     /// [`StagingError::Write`].
@@ -441,13 +455,13 @@ impl Staging {
         StagingError::Write { place: self.place(), source }
     }
 
-    /// Why `needed` bytes can't be staged beside those that are reserved.
+    /// Error for `needed` bytes that don't fit in addition to the reserved ones.
     pub(crate) fn full(&self, needed: u64, reserved: u64) -> StagingError {
         let (room, bound) = self.bounded_room();
         StagingError::Full { place: self.place(), needed, free: room.saturating_sub(reserved), bound }
     }
 
-    /// Why `needed` bytes could not be appended.
+    /// Maps an error of appending `needed` bytes.
     fn append_error(&self, needed: u64, source: io::Error) -> StagingError {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -480,7 +494,8 @@ pub struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// The writer. Records may be acknowledged while this guard is there, even after the writer went.
+    /// Creates the writer. Its records may be acknowledged as long as this guard lives, even after
+    /// the writer is dropped.
     #[must_use]
     pub fn writer(&self) -> SegmentWriter<'a> {
         let staging = self.staging;
@@ -489,13 +504,13 @@ impl<'a> Writing<'a> {
 }
 
 impl Writing<'_> {
-    /// Numbers of the segments that this writer may have written to so far.
+    /// Range of segment numbers that this writer may have written to so far.
     #[must_use]
     pub fn segments(&self) -> Range<u64> {
         self.first..self.staging.next.load(Ordering::SeqCst).max(self.first)
     }
 
-    /// From here on, only segments from `segment` on may hold something that is yet to be acknowledged.
+    /// Declares that segments below `segment` contain nothing that is still to be acknowledged.
     pub fn keep_from(&self, segment: u64) {
         self.staging.writing_from.fetch_max(segment, Ordering::AcqRel);
     }
@@ -507,17 +522,17 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Makes staged records survive a crash, see [`SegmentWriter::unsynced`].
+/// Files to sync before records are acknowledged, see [`SegmentWriter::unsynced`].
 pub struct Unsynced {
     files: Vec<Arc<dyn VolumeFile>>,
     place: String,
 }
 
 impl Unsynced {
-    /// Syncs what was appended.
+    /// Syncs all appended records.
     ///
     /// # Errors
-    /// [`StagingError::Write`]; nothing of it may be acknowledged then.
+    /// [`StagingError::Write`]. None of the records may be acknowledged then.
     pub fn sync(self) -> Result<(), StagingError> {
         for file in self.files {
             file.sync().map_err(|source| StagingError::Write { place: self.place.clone(), source })?;
@@ -526,30 +541,32 @@ impl Unsynced {
     }
 }
 
-/// Appends records. There is one writer at a time.
+/// Appends records to segments. Only one writer exists at a time.
 pub struct SegmentWriter<'a> {
     staging: &'a Staging,
     next: u64,
     current: Option<Segment>,
-    /// Tombstones have segments of their own, numbered behind those of what they remove: so a segment is never kept for tombstones alone that
-    /// still holds what was removed.
+    /// Tombstones go to segments of their own, with higher numbers than the segments of the
+    /// versions they remove. A segment that still contains removed content is therefore never kept
+    /// just for its tombstones.
     tombstones: Option<Segment>,
-    /// Segments with bytes that were written and not yet handed out to be synced.
+    /// Written segments that have not been handed out for syncing yet.
     unsynced: Vec<Arc<dyn VolumeFile>>,
-    /// Ends of segments that were closed and not yet handed out.
+    /// Ends of closed segments that have not been handed out yet.
     closed: Vec<SegmentEnd>,
 }
 
 struct Segment {
     number: u64,
     appending: Appending,
-    /// Whether something was appended since its file was last handed out to be synced.
+    /// True if bytes were appended since the file was last handed out for syncing.
     dirty: bool,
     allocated: u64,
 }
 
 impl SegmentWriter<'_> {
-    /// Appends a record and says where its payload is. It may still be in memory.
+    /// Appends a record and returns the place of its payload. The record may still be buffered in
+    /// memory.
     ///
     /// # Errors
     /// [`StagingError::Write`].
@@ -564,7 +581,7 @@ impl SegmentWriter<'_> {
         self.append_checked(kind, version, offset, sealed, payload, crc64(payload))
     }
 
-    /// [`append`](Self::append), where the checksum of the payload is known.
+    /// Like [`append`](Self::append), with a precomputed checksum of the payload.
     ///
     /// # Errors
     /// [`StagingError::Write`].
@@ -595,14 +612,13 @@ impl SegmentWriter<'_> {
         appended.map_err(|source| staging.append_error((HEAD_BYTES + payload.len()) as u64, source))
     }
 
-    /// The lowest number of a segment that is appended to, or would be next.
+    /// Lowest number among the open segments, or the next number if none is open.
     #[must_use]
     pub fn segment_number(&self) -> u64 {
         self.current.iter().chain(&self.tombstones).map(|segment| segment.number).min().unwrap_or(self.next)
     }
 
-    /// Closes the segments: what is appended from here on goes to new ones, so that these can be
-    /// released.
+    /// Closes the open segments. Later records go to new segments, so that these can be released.
     ///
     /// # Errors
     /// [`StagingError`].
@@ -615,14 +631,15 @@ impl SegmentWriter<'_> {
         Ok(())
     }
 
-    /// Where what was appended so far ends, in each segment that was appended to since this was asked last.
+    /// Current ends of all segments that were appended to since the last call.
     pub fn ends(&mut self) -> Vec<SegmentEnd> {
         let open = self.current.iter().chain(&self.tombstones);
         let open = open.map(|segment| SegmentEnd { segment: segment.number, bytes: segment.appending.length() });
         std::mem::take(&mut self.closed).into_iter().chain(open).collect()
     }
 
-    /// Writes out what is in memory and hands over what has to be synced before anything appended so far may be acknowledged.
+    /// Writes buffered records to their files and returns the files to sync before any record
+    /// appended so far may be acknowledged.
     ///
     /// # Errors
     /// [`StagingError::Write`].
@@ -636,12 +653,12 @@ impl SegmentWriter<'_> {
         Ok(Unsynced { files: std::mem::take(&mut self.unsynced), place: self.staging.place() })
     }
 
-    /// Says how much room the open segments have left. (Those of tombstones reserve none.)
+    /// Updates the spare space of the open segment. (Segments of tombstones reserve none.)
     fn tell_spare(&self) {
         *self.staging.spare() = self.current.as_ref().map_or(0, Segment::spare);
     }
 
-    /// The segment that the next record goes to.
+    /// Returns the segment for the next record, and opens a new one if needed.
     fn segment(&mut self, kind: RecordKind, payload: usize) -> io::Result<&mut Segment> {
         let of_tombstones = kind == RecordKind::Tombstone;
         let data_number = self.current.as_ref().map_or(0, |segment| segment.number);
@@ -661,7 +678,7 @@ impl SegmentWriter<'_> {
             }
             self.staging.check_still_marked()?;
             let number = self.next;
-            // A file whose creation failed may be there all the same, so its number is not used again.
+            // If creating the file fails, it may still exist, so the number is not reused.
             self.next += 1;
             self.staging.next.fetch_max(self.next, Ordering::SeqCst);
             let file: Arc<dyn VolumeFile> = Arc::from(self.staging.volume.create_appended(&file_name(number))?);
@@ -684,11 +701,11 @@ impl SegmentWriter<'_> {
     }
 }
 
-/// Reserves room for a file, and says how much it got: none where a file system can't, or where the
-/// disk is too full.
+/// Reserves space for a file and returns the reserved bytes: 0 if the file system doesn't support
+/// it or the disk is too full.
 fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
     match file.allocate(bytes) {
-        // Without it a sync costs more, and that is all.
+        // Without the reservation, syncs only cost more.
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
             file.set_length(0)?;
             Ok(0)
@@ -698,13 +715,13 @@ fn allocate(file: &dyn VolumeFile, bytes: u64) -> io::Result<u64> {
 }
 
 impl Segment {
-    /// Room that it has and doesn't use yet.
+    /// Bytes reserved but not yet used.
     fn spare(&self) -> i64 {
         self.allocated.max(self.appending.written()) as i64 - self.appending.length() as i64
     }
 
-    /// Writes out what is in memory, and gives back the room that wasn't needed. Nothing is
-    /// appended afterwards.
+    /// Writes out buffered bytes and frees the unused reservation. The segment is not appended to
+    /// afterwards.
     fn close(&mut self, unsynced: &mut Vec<Arc<dyn VolumeFile>>) -> io::Result<()> {
         self.appending.write_out()?;
         if std::mem::take(&mut self.dirty) {
@@ -714,11 +731,11 @@ impl Segment {
         Ok(())
     }
 
-    /// Gives back the room that wasn't needed.
+    /// Frees the unused reservation.
     fn trim(&mut self) {
         let length = self.appending.length();
         if self.allocated > length {
-            // Only room is lost if it fails.
+            // A failure only wastes space.
             let _ = self.appending.file().set_length(length);
         }
     }

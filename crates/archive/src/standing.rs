@@ -1,4 +1,4 @@
-//! How an archive stands, as far as a look without reading content tells.
+//! The state of an archive, as far as it can be told without reading content.
 
 use std::collections::HashSet;
 
@@ -9,25 +9,27 @@ use crate::catalogue::Unlisted;
 use crate::rebuild::{Compared, UnseenPlace};
 use crate::staging::StagingError;
 
-/// What is wrong with an archive beside its stores and platters.
+/// Problems of an archive other than the state of its stores and platters.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// Versions and file tables that exist and can't be listed.
+    /// Versions and file tables that exist but can't be listed.
     pub unlisted: u64,
-    /// What the last rebuild of the catalogue could not look into.
+    /// Places that the last rebuild of the catalogue could not read.
     pub unseen: Vec<UnseenPlace>,
-    /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
+    /// Platters on the stores that the catalogue doesn't know. If not 0, the catalogue is an old
+    /// copy.
     pub unknown_platters: u64,
-    /// Platters that are not on their stores, which are there.
+    /// Platters missing from stores that are present.
     pub missing_platters: HashSet<PlatterId>,
-    /// Staging segments that the catalogue needs and that are gone.
+    /// Missing staging segments that the catalogue needs.
     pub missing_segments: u64,
     /// Why staging can't be used.
     pub staging: Option<StagingError>,
 }
 
 impl Archive {
-    /// Looks at what the catalogue says of itself, and at whether staging and stores agree with it.
+    /// Collects the problems recorded in the catalogue, and compares the catalogue with staging and
+    /// stores.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -40,7 +42,7 @@ impl Archive {
             Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
             _ => standing.unlisted += 1,
         })?;
-        // They may be whole, or removed, as what was not seen may tell.
+        // While places remain unseen, these versions may be intact or removed.
         if standing.unseen.is_empty() {
             standing.unlisted += without_key;
         }
@@ -50,7 +52,7 @@ impl Archive {
             Ok(there) => {
                 let is_missing = |segment: &u64| there.binary_search(segment).is_err();
                 if used.iter().any(is_missing) {
-                    // Another process may have released some in between.
+                    // Another process may have released some since they were listed.
                     let still_used = self.catalogue().segments_in_use()?;
                     let is_needed = |segment: &&u64| is_missing(segment) && still_used.binary_search(segment).is_ok();
                     standing.missing_segments = used.iter().filter(is_needed).count() as u64;
@@ -60,7 +62,7 @@ impl Archive {
         Ok(standing)
     }
 
-    /// The segments in staging, or why it can't be used.
+    /// Lists the segments in staging, or says why it can't be used.
     fn staging_segments(&self) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
         match self.check_staging() {
             Ok(()) => Ok(self.staging().segments()),

@@ -1,4 +1,4 @@
-//! Stores that join an archive, and disks that are replaced.
+//! Adds stores to an archive, and replaces their disks.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,12 +12,13 @@ use crate::settings::{self, Settings};
 use crate::store::{FolderStore, Mark, StoreError};
 use crate::volume::FolderVolume;
 
-/// Gives the archive in `home` one more store: its folder is made and marked, and the settings name it from then on. A folder that is marked as a store
-/// of this archive joins it under the name in its mark, and in the place of one that was absent when the archive was attached. Returns what the settings
-/// say of it.
+/// Adds a store to the archive in `home`: creates and marks its folder, and adds it to the
+/// settings. A folder that is already marked as a store of this archive joins under the name in its
+/// mark, and replaces the entry of a store that was absent when the archive was attached. Returns
+/// the store's settings.
 ///
 /// # Errors
-/// [`ArchiveError`]; the settings are as they were then.
+/// [`ArchiveError`]; the settings are unchanged then.
 pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<settings::StoreSettings, ArchiveError> {
     let file = home.join(settings::FILE);
     let known = read_settings(home)?;
@@ -34,7 +35,8 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
         if let Some(place) = there.filter(|place| place.canonicalize().ok() != folder.canonicalize().ok()) {
             return Err(ArchiveError::Moved { store: mark.name, place, found: folder });
         }
-        // Another name than that of a store in the same place, which is an error of its own.
+        // Keep the name if the mark's is already configured, so that the conflict of two stores in
+        // one place is reported as such.
         if known.stores.iter().all(|store| store.name != mark.name) {
             store.name = mark.name;
         }
@@ -64,10 +66,12 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
     Ok(store)
 }
 
-/// Marks the folder of a store anew, after its disk was replaced by an empty one. A scrub then writes its platters there.
+/// Marks the folder of a store anew after its disk was replaced with an empty one. A scrub then
+/// writes the store's platters to it.
 ///
 /// # Errors
-/// [`ArchiveError::NotEmpty`] if there is something in it, [`StoreError`] if it is another store.
+/// [`ArchiveError::NotEmpty`] if the folder isn't empty, [`StoreError`] if it belongs to another
+/// store.
 pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
@@ -76,11 +80,11 @@ pub fn replace_store(home: &Path, name: &str) -> Result<(), ArchiveError> {
     let store = folder_stores(home, &settings).swap_remove(index);
     match store.check() {
         Err(StoreError::Unmarked { .. }) => {}
-        // It is what it should be and nothing has to be done, or it is not to be touched.
+        // The store is already as it should be, or must not be touched.
         checked => return Ok(checked?),
     }
     let place = home.join(&settings.stores[index].path);
-    // The folder is made by hand, not here: it may be missing because a disk isn't mounted.
+    // The operator must create the folder; it may be missing because a disk isn't mounted.
     for entry in std::fs::read_dir(&place).map_err(ArchiveError::io(&place))? {
         if entry.map_err(ArchiveError::io(&place))?.file_name() != "lost+found" {
             return Err(ArchiveError::NotEmpty { place });

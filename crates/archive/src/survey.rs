@@ -1,12 +1,13 @@
-//! What is on stores and in staging, read without a catalogue and without a key.
+//! Reads stores and staging without a catalogue and without keys.
 //!
 //! ```text
 //! stores -> headers of their platters -> sets -> file tables -> versions and tombstones, by identifier
-//! staging segments ------------------------------------------> the same of what is staged
+//! staging segments ------------------------------------------> the same for staged versions
 //! ```
 //!
-//! A [rebuild](crate::rebuild_catalogue) reads the same and opens the records, which takes the keys. A survey comes before: it says
-//! which keys must not come back, because their versions were removed, and what an archive is that lost its settings.
+//! A [rebuild](crate::rebuild_catalogue) reads the same data and also opens the records, which
+//! requires the keys. A survey comes first: it shows which keys must not be restored because their
+//! versions were removed, and it describes an archive that has lost its settings.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,25 +24,25 @@ use crate::tables::{TableTrouble, read_header, read_table};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
-/// A version, as a file table or a segment speaks of it.
+/// A version or tombstone, as listed in a file table or segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mention {
-    /// It is there.
+    /// The version exists.
     Version { id: VersionId, sealed: bool },
-    /// It was removed.
+    /// The version was removed.
     Tombstone { id: VersionId },
 }
 
 /// A set of which platters were found.
 pub(crate) struct SurveyedSet {
-    /// Of any of its platters.
+    /// Header of any platter of the set.
     pub(crate) header: Header,
-    /// The store of each of its platters, by position.
+    /// Index of the store of each platter, by position.
     stores: Vec<Option<usize>>,
 }
 
 impl SurveyedSet {
-    /// Its platters that were not found.
+    /// Number of platters that were not found.
     pub(crate) fn missing(&self) -> usize {
         self.stores.iter().filter(|store| store.is_none()).count()
     }
@@ -50,21 +51,22 @@ impl SurveyedSet {
 /// The platters of an archive on some stores.
 pub(crate) struct Survey<'a> {
     stores: &'a [Arc<dyn PlatterStore>],
-    /// In order of writing.
+    /// Sets in the order in which they were written.
     pub(crate) sets: Vec<SurveyedSet>,
-    /// Platters found, those without a readable header too.
+    /// Number of platters found, including those without a readable header.
     pub(crate) platters: u64,
-    /// What could not be read, a sentence each.
+    /// What could not be read, one message each.
     pub(crate) unread: Vec<String>,
 }
 
 impl<'a> Survey<'a> {
-    /// Reads the headers of all platters. A store that can't be used is left out, and its error is in [`unread`](Self::unread).
+    /// Reads the headers of all platters. Skips stores that can't be used; their errors are in
+    /// [`unread`](Self::unread).
     pub(crate) fn new(archive: ArchiveId, stores: &'a [Arc<dyn PlatterStore>], watcher: &dyn Watcher) -> Self {
         Self::find(archive, stores, watcher, |store| store.check())
     }
 
-    /// The same, of stores whose marks were looked at before.
+    /// Like [`new`](Self::new), for stores whose marks were checked before.
     pub(crate) fn of_unchecked(archive: ArchiveId, stores: &'a [Arc<dyn PlatterStore>], watcher: &dyn Watcher) -> Self {
         Self::find(archive, stores, watcher, |_| Ok(()))
     }
@@ -80,9 +82,9 @@ impl<'a> Survey<'a> {
         let mut headers: HashMap<SetId, Header> = HashMap::new();
         let mut places: HashMap<PlatterId, usize> = HashMap::new();
         for (index, store) in stores.iter().enumerate() {
-            let platters = check(&**store).map_err(|error| error.to_string()).and_then(|()| {
-                store.list().map_err(|error| format!("store {} ({}) can't be listed: {error}", store.name(), store.place()))
-            });
+            let platters = check(&**store)
+                .map_err(|error| error.to_string())
+                .and_then(|()| store.list().map_err(|error| format!("can't list store {} ({}): {error}", store.name(), store.place())));
             for platter in platters.unwrap_or_else(|why| {
                 unread.push(why);
                 Vec::new()
@@ -107,7 +109,8 @@ impl<'a> Survey<'a> {
         Self { stores, sets, platters: places.len() as u64, unread }
     }
 
-    /// Reads all file tables. A table that can't be read whole counts for nothing: it is told by a sentence of what is returned.
+    /// Reads all file tables. A table that can't be read completely is ignored; the returned
+    /// messages name it.
     pub(crate) fn read_tables(&self, threads: usize, watcher: &dyn Watcher, on_mention: &mut dyn FnMut(Mention)) -> Vec<String> {
         let tables = self.sets.iter().flat_map(|set| &set.header.members);
         watcher.stage("reading file tables", Some(tables.map(|member| member.table_bytes).sum()));
@@ -129,7 +132,7 @@ impl<'a> Survey<'a> {
                 match read {
                     Ok(()) => mentions.iter().copied().for_each(&mut *on_mention),
                     Err(TableTrouble::Unreadable(why)) => {
-                        unread.push(format!("the file table of platter {} can't be read: {why}", header.platter))
+                        unread.push(format!("can't read the file table of platter {}: {why}", header.platter))
                     }
                 }
             }
@@ -157,14 +160,15 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Reads what staging speaks of. Segments that can't be read, or are another archive's, are told by a sentence of what is returned.
+/// Reads the versions and tombstones in staging. The returned messages name segments that can't be
+/// read or belong to another archive.
 ///
 /// # Errors
 /// [`StagingError`] if staging can't be listed.
 pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Mention)) -> Result<Vec<String>, StagingError> {
     let mut unread = Vec::new();
     for segment in staging.segments()? {
-        // Heads have checksums of their own; payloads aren't needed.
+        // Record heads have their own checksums, so payloads need not be read.
         let scan = staging.scan(segment, false, |record| match record.kind {
             RecordKind::Object => on_mention(Mention::Version { id: record.version, sealed: record.sealed }),
             RecordKind::Tombstone => on_mention(Mention::Tombstone { id: record.version }),
@@ -172,7 +176,7 @@ pub(crate) fn survey_staging(staging: &Staging, on_mention: &mut dyn FnMut(Menti
         });
         let read = match scan.map_err(|error| error.to_string()) {
             Ok(Ok(scan)) if scan.damaged.is_empty() => Ok(()),
-            Ok(Ok(scan)) => Err(format!("{} of its places are damaged", scan.damaged.len())),
+            Ok(Ok(scan)) => Err(format!("it is damaged in {} places", scan.damaged.len())),
             Ok(Err(error)) => Err(error.to_string()),
             Err(why) => Err(why),
         };

@@ -1,4 +1,4 @@
-//! What platters say of themselves: headers and file tables.
+//! Reads headers and file tables from platters.
 
 use std::io::{self, Read};
 
@@ -10,7 +10,7 @@ use crate::set_reader::SetReader;
 use crate::store::PlatterStore;
 use crate::watch::Watcher;
 
-/// The header of a platter on a store, or why it can't be read.
+/// Returns the header of a platter on a store, or the reason why it can't be read.
 pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Result<Header, String> {
     let file = store.open(platter).map_err(|error| error.to_string())?.ok_or("it is gone")?;
     let length = file.length().map_err(|error| error.to_string())?;
@@ -18,11 +18,11 @@ pub(crate) fn read_header(store: &dyn PlatterStore, platter: PlatterId) -> Resul
     Ok(found.map_err(|error: FindHeaderError| error.to_string())?.header)
 }
 
-/// Why a file table was not read to its end.
+/// Why reading a file table stopped early.
 pub(crate) enum TableTrouble<E> {
-    /// The caller said so.
+    /// The callback returned an error.
     Stopped(E),
-    /// It can't be read whole, or its checksum is wrong; its entries count for nothing.
+    /// The table can't be read completely, or its checksum is wrong. Its entries must be discarded.
     Unreadable(String),
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn read_table<E>(
     }
 }
 
-/// The content of a platter from some byte on.
+/// Reads the content of a platter sequentially.
 struct TableContent<'a, 'r> {
     reader: &'a mut SetReader<'r>,
     platter: PlatterId,

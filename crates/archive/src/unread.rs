@@ -1,14 +1,15 @@
-//! Why bytes can't be read. Each reason has one word, here and wherever it is reported:
+//! Reasons why bytes can't be read. Each reason has one word, used here and in all reports:
 //!
 //! | word | meaning |
 //! | --- | --- |
-//! | absent | the store isn't there: not mounted, unmarked, or another store is in its place |
-//! | unreadable | the store is there, but reading fails: no permission, an I/O error |
-//! | missing | the store is there, and the platter isn't on it |
-//! | damaged | what was read is wrong |
-//! | lost | no combination of what can exist brings it back |
+//! | absent | the store isn't mounted, has no mark, or a different store is in its place |
+//! | unreadable | the store is present, but reads fail: no permission, an I/O error |
+//! | missing | the store is present but doesn't have the platter |
+//! | damaged | the bytes read are wrong |
+//! | lost | no combination of what can still exist restores the bytes |
 //!
-//! What is absent or unreadable can come back, so it is never called lost, and nothing is concluded from it.
+//! Absent and unreadable content can come back, so it is never reported as lost, and no conclusion
+//! is drawn from its absence.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,12 +20,12 @@ use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackI
 use fulgurite_glass::{PlatterSource, ReadDrive};
 use serde::{Deserialize, Serialize};
 
-/// What keeps bytes from being read that aren't known to be lost. The greater is the worse.
+/// Why bytes that aren't known to be lost can't be read. Greater is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Hindrance {
     /// Stores are absent.
     Absent,
-    /// Something that is there can't be read.
+    /// Something present can't be read.
     Unreadable,
 }
 
@@ -37,48 +38,48 @@ impl fmt::Display for Hindrance {
     }
 }
 
-/// Why a platter gives nothing at all.
+/// Why nothing of a platter can be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error, Serialize, Deserialize)]
 pub enum NoPlatter {
-    /// Its store isn't there.
+    /// Its store is absent.
     #[error("{why}")]
     Absent {
-        /// The store, or several where it isn't known which has the platter.
+        /// The store, or several if any of them may have the platter.
         store: String,
         /// What was found in its place.
         why: String,
     },
-    /// Its store is there, and reading fails.
+    /// Its store is present, but reads fail.
     #[error("{why}")]
     Unreadable {
         /// The store.
         store: String,
-        /// What the system says.
+        /// The system's error.
         why: String,
     },
-    /// Its store is there, without the platter.
-    #[error("store {store} is there, and the platter is not on it")]
+    /// Its store is present but doesn't have the platter.
+    #[error("store {store} is present, but the platter is not on it")]
     Missing {
         /// The store.
         store: String,
-        /// Absent and unreadable stores that may hold it: those without a platter of its set.
+        /// Absent and unreadable stores that may hold it: those without any platter of its set.
         may_be_on: Vec<AwayStore>,
     },
 }
 
-/// A store that nothing can be read of.
+/// A store that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AwayStore {
     /// The store.
     pub store: String,
-    /// Why.
+    /// The kind of failure.
     pub hindrance: Hindrance,
-    /// What was found, or what the system says.
+    /// Details: what was found, or the system's error.
     pub why: String,
 }
 
 impl NoPlatter {
-    /// What keeps it from being read; `None` if it is missing.
+    /// Why the platter can't be read; `None` if it is missing.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         match self {
@@ -88,16 +89,16 @@ impl NoPlatter {
         }
     }
 
-    /// Whether the platter may exist all the same, so that nothing on it is known to be lost.
+    /// True if the platter may still exist, so that its content isn't known to be lost.
     #[must_use]
     pub fn may_exist(&self) -> bool {
         !matches!(self, Self::Missing { may_be_on, .. } if may_be_on.is_empty())
     }
 }
 
-/// Sectors that no code gave back, and none ever will.
+/// Sectors that no code can rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("platter {platter}, track {}: {sectors} {} lost beyond what track, large group and platter-set can rebuild", track.0,
+#[error("platter {platter}, track {}: {sectors} {} lost, and neither track, large group nor platter-set can rebuild them", track.0,
     if *.sectors == 1 { "sector is" } else { "sectors are" })]
 pub struct BeyondRepair {
     /// The platter.
@@ -108,32 +109,32 @@ pub struct BeyondRepair {
     pub sectors: usize,
 }
 
-/// Content that can't be read now, and would be readable if all stores were there and could be read.
+/// Content that can't be read now, but could be if all stores were present and readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreachable {
-    /// The platter that it is on.
+    /// The platter that holds it.
     pub platter: PlatterId,
-    /// How many platters of the set have to be readable, whichever they are.
+    /// Number of platters of the set that must be readable; any will do.
     pub needed: u16,
-    /// Platters of the set.
+    /// Number of platters in the set.
     pub platters: u16,
-    /// Platters that no read has failed on.
+    /// Number of platters without a failed read.
     pub there: u16,
-    /// What would have to come back.
+    /// Stores that must come back.
     pub away: Box<AwayStores>,
 }
 
-/// The stores that keep something from being read.
+/// Stores that keep content from being read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AwayStores {
     /// Stores that are absent.
     pub absent: BTreeSet<String>,
-    /// Stores of which something can't be read, and what the system says.
+    /// Stores that are partly or entirely unreadable, with the system's error.
     pub unreadable: BTreeSet<(String, String)>,
 }
 
 impl Unreachable {
-    /// The worst that keeps it from being read.
+    /// The worst reason.
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
         if self.away.unreadable.is_empty() { Hindrance::Absent } else { Hindrance::Unreadable }
@@ -162,7 +163,7 @@ impl fmt::Display for Unreachable {
 
 impl std::error::Error for Unreachable {}
 
-/// Why content of a set can't be had.
+/// Why content of a set can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// It is lost.
@@ -173,17 +174,17 @@ pub enum Unread {
     Unreachable(#[from] Unreachable),
 }
 
-/// A platter of a set, as far as it can be read.
+/// A platter of a set: loaded in a drive, or unavailable.
 #[derive(Clone)]
 pub enum Presence {
-    /// It can be read.
+    /// The platter can be read.
     There(Loaded),
-    /// It can't.
+    /// The platter is unavailable.
     Gone(NoPlatter),
 }
 
 impl Presence {
-    /// A platter that is there, on `store`.
+    /// Loads a platter that is present on `store`.
     #[must_use]
     pub fn load(platter: PlatterId, geometry: Geometry, source: Arc<dyn PlatterSource>, store: &str) -> Self {
         let faults = Arc::new(Faults { sector_bytes: geometry.sector_stride(), ..Faults::default() });
@@ -191,13 +192,13 @@ impl Presence {
         Self::There(Loaded { drive: ReadDrive::load(platter, geometry, source), store: store.to_owned(), faults })
     }
 
-    /// One that is nowhere.
+    /// A platter that is on no store.
     #[must_use]
     pub fn missing(store: &str) -> Self {
         Self::Gone(NoPlatter::Missing { store: store.to_owned(), may_be_on: Vec::new() })
     }
 
-    /// The drive that it is in.
+    /// The drive with the platter, if it is loaded.
     #[must_use]
     pub fn drive(&self) -> Option<&ReadDrive> {
         match self {
@@ -206,7 +207,7 @@ impl Presence {
         }
     }
 
-    /// Whether a sector that was not read may be fine.
+    /// True if a sector that could not be read may be fine.
     pub(crate) fn may_have(&self, physical: PhysicalTrack, sector: u16) -> bool {
         match self {
             Self::There(loaded) => loaded.is_unreadable(physical, sector),
@@ -215,25 +216,25 @@ impl Presence {
     }
 }
 
-/// A platter in a drive.
+/// A platter loaded in a drive.
 #[derive(Clone)]
 pub struct Loaded {
     /// The drive.
     pub drive: ReadDrive,
-    /// The store that it was found on.
+    /// The store on which it was found.
     pub store: String,
     faults: Arc<Faults>,
 }
 
 impl Loaded {
-    /// Whether the system refused to read a sector when it was last wanted.
+    /// True if the system refused the last read of a sector.
     #[must_use]
     pub fn is_unreadable(&self, physical: PhysicalTrack, sector: u16) -> bool {
         let at = self.drive.geometry().sector_offset(SectorAddress { track: physical, sector });
         self.faults.sectors().range(at..at + self.faults.sector_bytes as u64).next().is_some()
     }
 
-    /// Sectors of a track that the system refused to read.
+    /// Number of sectors of a track that the system refused to read.
     #[must_use]
     pub fn unreadable_sectors(&self, physical: PhysicalTrack) -> u64 {
         let sectors = 0..self.drive.geometry().track_sectors();
@@ -243,19 +244,19 @@ impl Loaded {
         }
     }
 
-    /// What the system said when it first refused.
+    /// The system's error of the first refused read.
     #[must_use]
     pub fn why_unreadable(&self) -> Option<&str> {
         self.faults.first.get().map(String::as_str)
     }
 }
 
-/// Reads of a platter that the system refused. Drives take such sectors for lost, which is right for the codes; only here is it known that they may
-/// be fine.
+/// Reads of a platter that the system refused. Drives treat these sectors as lost, which is right
+/// for the codes; only this record shows that they may be fine.
 #[derive(Default)]
 struct Faults {
     sector_bytes: usize,
-    /// Where single sectors, or parts of them, could not be read.
+    /// Offsets of refused reads of single sectors, or of parts of them.
     sectors: Mutex<BTreeSet<u64>>,
     first: OnceLock<String>,
 }
@@ -266,7 +267,7 @@ impl Faults {
     }
 }
 
-/// A source that remembers what could not be read of it.
+/// A source that records refused reads.
 struct Watched {
     source: Arc<dyn PlatterSource>,
     faults: Arc<Faults>,
@@ -277,7 +278,7 @@ impl PlatterSource for Watched {
         let read = self.source.read_at(offset, buffer);
         if let Err(error) = &read
             && error.kind() != io::ErrorKind::Interrupted
-            // After a longer read that failed, drives ask for each sector.
+            // After a longer read fails, drives read each sector on its own.
             && buffer.len() <= self.faults.sector_bytes
         {
             self.faults.sectors().insert(offset);
@@ -292,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cant_be_read_now_is_told_with_what_is_needed() {
+    fn the_message_for_unreachable_content_names_the_stores_and_the_platters_needed() {
         let mut unreachable = Unreachable {
             platter: PlatterId([1; 16]),
             needed: 4,

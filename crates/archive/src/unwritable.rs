@@ -1,8 +1,10 @@
-//! Databases that can be read where nothing can be written: on a full or a read-only file system.
+//! Reads databases on full or read-only file systems.
 //!
-//! A reader of a database with a write-ahead log wants to make an index of the log beside it. Where that fails and the log is empty, the file
-//! alone is the whole database, and it can be read as one that doesn't change, as long as nobody changes it. That is held off by the archive's
-//! lock. A log that a crash left is brought into a copy of the database, in the system's folder for temporary files.
+//! A reader of a database with a write-ahead log needs to create an index of the log next to it. If
+//! that fails and the log is empty, the file alone is the complete database, and SQLite can open it
+//! as immutable as long as no process changes it. The archive's lock ensures that. If a crash left
+//! a log, the database is copied to the system's temporary folder and the log is checkpointed into
+//! the copy.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::chance::random;
 
-/// Whether an error comes of a file system that takes nothing.
+/// True if the error was caused by a file system that rejects writes.
 #[must_use]
 pub fn is_unwritable(error: &(dyn std::error::Error + 'static)) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
@@ -40,29 +42,29 @@ fn log_of(database: &Path) -> PathBuf {
     log.into()
 }
 
-/// Opens a database that nobody changes while it is open.
+/// Opens a database that no process changes while it is open.
 pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     if std::fs::metadata(log_of(path)).map_or(0, |log| log.len()) == 0 {
         return connect_immutable(path);
     }
     let folder = std::env::temp_dir().join(format!("fulgurite-{:032x}", u128::from_le_bytes(random())));
     let opened = copy_with_log(path, &folder).and_then(|copy| connect_immutable(&copy));
-    // What is open stays readable without its name.
+    // Open files stay readable after they are unlinked.
     let _ = std::fs::remove_dir_all(&folder);
     opened
 }
 
-/// Copies a database to a new folder and brings its log into the copy.
+/// Copies a database to a new folder and checkpoints its log into the copy.
 fn copy_with_log(path: &Path, folder: &Path) -> rusqlite::Result<PathBuf> {
     let told = |error: io::Error| {
         let text = format!(
-            "{} has a log that was left by a crash, and no copy to bring it into can be made in {}: {error}. TMPDIR names another folder",
+            "{} has a log left by a crash, and can't be copied to {} to apply it: {error}. Set TMPDIR to another folder",
             path.display(),
             folder.parent().unwrap_or(folder).display()
         );
         rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CANTOPEN), Some(text))
     };
-    // The catalogue has names of objects that may be secret.
+    // The catalogue contains object names, which may be secret.
     std::fs::DirBuilder::new().mode(0o700).create(folder).map_err(told)?;
     let copy = folder.join("database");
     std::fs::copy(path, &copy).map_err(told)?;

@@ -1,4 +1,4 @@
-//! How an operation tells what it is doing, to whoever shows progress.
+//! Progress reporting by long operations.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use crate::unread::Hindrance;
 
 use crate::catalogue::UnlistedVersion;
 
-/// What long operations report. All methods may be called from several threads.
+/// Receives reports from a long operation. All methods may be called from several threads.
 pub trait Watcher: Sync {
-    /// A new stage begins; `bytes` of work are expected, where that is known.
+    /// A new stage starts, with `bytes` of expected work, if known.
     fn stage(&self, what: &str, bytes: Option<u64>) {
         let _ = (what, bytes);
     }
@@ -19,26 +19,26 @@ pub trait Watcher: Sync {
     fn expect(&self, objects: u64, bytes: u64) {
         let _ = (objects, bytes);
     }
-    /// So much more was done.
+    /// More work was done.
     fn done(&self, objects: u64, bytes: u64) {
         let _ = (objects, bytes);
     }
-    /// Whether nobody wants the result any more. Reading platters and writing sets then end early, with
-    /// [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). Once true, it stays true.
+    /// True once the result is no longer wanted. Reading platters and writing sets then end early
+    /// with [`ArchiveError::Stopped`](crate::ArchiveError::Stopped). Once true, it stays true.
     fn is_stopped(&self) -> bool {
         false
     }
-    /// This version is acknowledged: it survives a crash.
+    /// The version is acknowledged: it survives a crash.
     fn stored(&self, name: &ObjectName, version: u64) {
         let _ = (name, version);
     }
-    /// Something failed that concerns one thing only; the operation goes on.
+    /// A failure that affects a single item; the operation continues.
     fn trouble(&self, trouble: Trouble<'_>) {
         let _ = trouble;
     }
 }
 
-/// What failed for one thing.
+/// A failure that affects a single item.
 #[derive(Debug)]
 pub enum Trouble<'a> {
     /// A file could not be read and was not stored.
@@ -48,14 +48,14 @@ pub enum Trouble<'a> {
         /// Why.
         why: &'a str,
     },
-    /// A file changed each time it was read, and was not stored.
+    /// A file changed during every attempt to read it, and was not stored.
     Changed {
         /// The file.
         path: &'a Path,
-        /// How often it was read.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// An object could not be given back.
+    /// An object is lost.
     Lost {
         /// Its name.
         name: &'a ObjectName,
@@ -64,49 +64,50 @@ pub enum Trouble<'a> {
         /// Why.
         why: &'a str,
     },
-    /// An object can't be read now. It is not known to be lost.
+    /// An object can't be read now but isn't known to be lost.
     Unreachable {
         /// Its name.
         name: &'a ObjectName,
         /// Number of the version.
         version: u64,
-        /// What keeps it from being read.
+        /// What kept it from being read.
         hindrance: Hindrance,
         /// Why.
         why: &'a str,
     },
-    /// An object was restored under another name than its own.
+    /// An object was restored under a different name.
     Renamed {
         /// Its name.
         name: &'a ObjectName,
         /// Number of the version.
         version: u64,
-        /// Where it is now.
+        /// Path of the restored file.
         path: &'a Path,
-        /// Why not under its own.
+        /// Why its name could not be used.
         why: &'a str,
     },
     /// A version exists that can't be listed.
     Unlisted {
-        /// What is known of it.
+        /// The version.
         version: &'a UnlistedVersion,
-        /// Whether its key, which was missing, is in the key store now; then a rebuild lists it.
+        /// True if its key was missing and is back in the key store; a rebuild lists the version
+        /// then.
         key_is_back: bool,
     },
-    /// Something that a person should know.
+    /// A message for the operator.
     Note {
-        /// A sentence.
+        /// The message.
         text: &'a str,
     },
 }
 
-/// Ends an operation that nobody wants the result of.
+/// Returns an error if the operation's result is no longer wanted.
 pub(crate) fn go_on(watcher: &dyn Watcher) -> Result<(), crate::ArchiveError> {
     if watcher.is_stopped() { Err(crate::ArchiveError::Stopped) } else { Ok(()) }
 }
 
 impl<'a> Trouble<'a> {
-    /// An object that could not be read.
+    /// Reports an object that could not be read.
     #[must_use]
     pub fn unread(name: &'a ObjectName, version: u64, hindrance: Option<Hindrance>, why: &'a str) -> Self {
         match hindrance {
@@ -116,12 +117,12 @@ impl<'a> Trouble<'a> {
     }
 }
 
-/// How many objects could not be read, and aren't known to be lost.
+/// Counts of objects that could not be read but aren't known to be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutOfReach {
-    /// Because stores are absent.
+    /// Objects on absent stores.
     pub absent: u64,
-    /// Because something that is there can't be read.
+    /// Objects on stores that are present but can't be read.
     pub unreadable: u64,
 }
 
@@ -134,13 +135,13 @@ impl OutOfReach {
         }
     }
 
-    /// All of them.
+    /// Total number.
     #[must_use]
     pub fn total(self) -> u64 {
         self.absent + self.unreadable
     }
 
-    /// The worst that kept any of them from being read.
+    /// The worst reason.
     #[must_use]
     pub fn hindrance(self) -> Option<Hindrance> {
         match self {
@@ -151,7 +152,7 @@ impl OutOfReach {
     }
 }
 
-/// Watches nothing.
+/// A watcher that ignores all reports.
 pub struct Unwatched;
 
 impl Watcher for Unwatched {}

@@ -1,5 +1,5 @@
-//! A file that changes while it is read is read again, then skipped: no version mixes two states of
-//! it.
+//! A file that changes while it is read is read again, and skipped if it keeps changing. No version
+//! mixes two states of a file.
 
 mod support;
 
@@ -14,7 +14,7 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_domain::ObjectName;
 use support::{Home, get_all, noise};
 
-/// Changes a file as soon as some of it was read, in each of the first `times` readings.
+/// Changes a file after its first bytes were read, in each of the first `times` reads.
 struct Meddler {
     file: PathBuf,
     size: u64,
@@ -33,7 +33,7 @@ impl Meddler {
 
 impl Watcher for Meddler {
     fn done(&self, _objects: u64, bytes: u64) {
-        // After the first frame of each reading.
+        // After the first frame of each read.
         if bytes > 0 && self.read.fetch_add(bytes, Ordering::Relaxed).is_multiple_of(self.size) {
             let round = self.done.fetch_add(1, Ordering::Relaxed);
             if round < self.times {
@@ -49,21 +49,21 @@ impl Watcher for Meddler {
     }
 }
 
-/// Overwrites the beginning and the end, as one logical change. The time of modification doesn't
-/// show it.
+/// Overwrites the first and the last byte, as one logical change, without changing the modification
+/// time.
 fn overwrite(path: &Path, round: u64) {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
     let mut content = fs::read(path).expect("read");
     let last = content.len() - 1;
     (content[0], content[last]) = (round as u8, round as u8);
-    // In place, not under a new inode.
+    // In place, so that the inode stays the same.
     let mut file = OpenOptions::new().write(true).open(path).expect("opened");
     file.write_all(&content).expect("written");
     file.set_modified(modified).expect("time set");
 }
 
-/// Several frames: a change after the first is in the part that is read later, and in the part that
-/// was read before.
+/// Several frames, so that a change after the first one affects bytes already read and bytes still
+/// to be read.
 const SIZE: u64 = 4 << 16;
 
 fn put(times: u64, change: fn(&Path, u64)) -> (fulgurite_archive::PutReport, Vec<String>, Option<Vec<u8>>, Vec<u8>) {
@@ -79,7 +79,7 @@ fn put(times: u64, change: fn(&Path, u64)) -> (fulgurite_archive::PutReport, Vec
 }
 
 #[test]
-fn a_file_that_comes_to_rest_is_stored_as_it_is_then() {
+fn a_file_is_stored_in_its_state_after_the_last_change() {
     for times in [0, 1, 2] {
         let (report, troubles, found, now) = put(times, overwrite);
         assert_eq!((report.objects, report.changed, report.failed), (1, 0, 0), "changed {times} times");
@@ -90,7 +90,7 @@ fn a_file_that_comes_to_rest_is_stored_as_it_is_then() {
 }
 
 #[test]
-fn a_file_that_never_rests_is_skipped_and_named() {
+fn a_file_that_keeps_changing_is_skipped_and_reported() {
     let (report, troubles, found, _) = put(u64::MAX, overwrite);
     assert_eq!((report.objects, report.changed, report.failed), (0, 1, 0));
     assert!(troubles.len() == 1 && troubles[0].ends_with("file 3"), "{troubles:?}");
@@ -98,7 +98,7 @@ fn a_file_that_never_rests_is_skipped_and_named() {
 }
 
 #[test]
-fn a_file_that_is_replaced_by_another_is_stored_as_one_of_the_two() {
+fn a_file_replaced_during_the_read_is_stored_as_one_of_the_two() {
     let (report, _, found, _) = put(1, |path, _| {
         let other = path.with_file_name("other");
         fs::write(&other, vec![7; SIZE as usize]).expect("written");

@@ -1,7 +1,8 @@
-//! The power goes before, within and after every single step of a workload, and nothing that was acknowledged is lost.
+//! Simulates a power failure before, during and after every step of a workload, and checks that
+//! nothing acknowledged is lost.
 //!
 //! ```text
-//! one run of the workload -> a photograph before each step -> for each kind of survival: reboot, settle, check, go on working
+//! one run of the workload -> a photograph before each step -> for each kind of survival: reboot, settle, check, work on
 //!                                                                                     \-> rebuild the catalogue, check
 //! ```
 //!
@@ -19,11 +20,12 @@ use sim::Scene;
 use sim::disk::Survival;
 use sim::world::{Photograph, World};
 
-/// Random survivals tried at each step, besides nothing and everything.
+/// Random survivals tried at each step, in addition to nothing and everything.
 const RANDOM_SURVIVALS: u64 = 2;
 
-/// Objects small and empty, with several data records and over several segments, new versions, removals before and after a flush, a platter lost
-/// and repaired, and one recovered on a store that is not its own.
+/// Small and empty objects, an object with several data records in several segments, new versions,
+/// removals before and after a flush, a lost and repaired platter, and a platter recovered on a
+/// store other than its own.
 fn workload(scene: &mut Scene) -> Result<(), ArchiveError> {
     scene.put(&[("small", 1_000), ("empty", 0), ("folder/large", 1_200_000)])?;
     scene.put(&[("small", 2_000), ("doomed early", 500), ("doomed late", 70_000)])?;
@@ -43,7 +45,8 @@ fn workload(scene: &mut Scene) -> Result<(), ArchiveError> {
     scene.put(&[("last", 10)])
 }
 
-/// Several sets in one flush, of which each is begun before the one before is complete, and an object that goes on from set to set.
+/// Several sets in one flush, each begun before the previous one is complete, and an object that
+/// spans sets.
 fn workload_of_many_sets(scene: &mut Scene) -> Result<(), ArchiveError> {
     scene.put(&[("a", 1_000), ("b goes on", 2_300_000), ("c", 70_000)])?;
     scene.flush()?;
@@ -52,7 +55,7 @@ fn workload_of_many_sets(scene: &mut Scene) -> Result<(), ArchiveError> {
     Ok(())
 }
 
-/// One information platter a set, with room for one data record and some more.
+/// Sets of one information platter, with room for little more than one data record.
 fn world_of_small_sets(encrypt: bool) -> Arc<World> {
     World::with(encrypt, |settings| (settings.set.information, settings.set.redundancy, settings.set.platter_mib) = (1, 1, 2))
 }
@@ -72,7 +75,8 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
     scene.check_tidy()?;
     scene.check_usable()?;
 
-    // The same crash, and the catalogue is gone with it. What was on its way may come out differently.
+    // The same crash, with the catalogue lost too. Unacknowledged changes may have a different
+    // outcome.
     let world = photograph.reboot(survival);
     let archive = world.rebuild()?;
     let expected = world.expected.lock().expect("not poisoned").clone();
@@ -83,7 +87,7 @@ fn after_a_crash(photograph: &Photograph, survival: Survival) -> Result<(), Stri
     scene.check_usable().map_err(|why| format!("with the catalogue rebuilt: {why}"))
 }
 
-/// Checks photographs as they come; collects what is wrong, and counts them.
+/// Checks photographs as they arrive. Collects failures, and returns the number of photographs.
 fn check_all(
     photographs: &Mutex<Receiver<Photograph>>,
     failures: &Mutex<Vec<String>>,
@@ -98,7 +102,7 @@ fn check_all(
         for survival in [Survival::Nothing, Survival::Everything].into_iter().chain(random) {
             if let Err(why) = check(&photograph, survival) {
                 let text = format!(
-                    "crash before step {} ({}), of what was not synced {survival:?} survives: {why}",
+                    "crash before step {} ({}), unsynced changes that survive: {survival:?}: {why}",
                     photograph.step, photograph.what
                 );
                 failures.lock().expect("not poisoned").push(text);
@@ -120,7 +124,7 @@ fn walk(world: Arc<World>, workload: Workload, least_steps: u64, check: impl Fn(
         opened = scene.world.steps();
         let world = scene.world.clone();
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| workload(&mut scene)));
-        // Or the checkers would wait for ever.
+        // Otherwise the checkers would wait forever.
         world.photograph_to(None);
         let worked = worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         worked.expect("nothing fails in this run");
@@ -128,7 +132,7 @@ fn walk(world: Arc<World>, workload: Workload, least_steps: u64, check: impl Fn(
     });
     let steps = scene.world.steps() - opened;
     scene.check().expect("without a crash");
-    assert_eq!(checked, steps, "each step was a crash");
+    assert_eq!(checked, steps, "every step was photographed");
     assert!(checked > least_steps, "the workload has only {checked} steps");
     let failures = failures.into_inner().expect("not poisoned");
     assert!(
@@ -141,16 +145,16 @@ fn walk(world: Arc<World>, workload: Workload, least_steps: u64, check: impl Fn(
 }
 
 #[test]
-fn a_crash_at_any_point_loses_nothing_acknowledged_when_objects_are_sealed() {
+fn a_crash_at_any_point_loses_no_acknowledged_sealed_object() {
     walk(world(true), workload, 150, after_a_crash);
 }
 
 #[test]
-fn a_crash_at_any_point_loses_nothing_acknowledged_when_objects_are_in_the_clear() {
+fn a_crash_at_any_point_loses_no_acknowledged_unencrypted_object() {
     walk(world(false), workload, 150, after_a_crash);
 }
 
 #[test]
-fn a_crash_while_two_sets_are_under_way_loses_nothing_acknowledged() {
+fn a_crash_while_two_sets_are_being_written_loses_nothing_acknowledged() {
     walk(world_of_small_sets(true), workload_of_many_sets, 70, after_a_crash);
 }

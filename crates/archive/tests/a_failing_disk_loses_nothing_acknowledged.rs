@@ -1,5 +1,6 @@
-//! Disks are full or fail at every single step of a workload: the operation says so, nothing that was acknowledged is lost, and when all is well
-//! again everything works, at once and after the archive was opened anew.
+//! Makes disks full or failing at every step of a workload. The operation must report the error,
+//! nothing acknowledged may be lost, and everything must work again after the fault ends, both at
+//! once and after reopening the archive.
 //!
 //! The fault model is in `sim/world.rs`.
 
@@ -16,7 +17,7 @@ use sim::world::{Fault, World};
 
 type Step = fn(&mut Scene) -> Result<(), ArchiveError>;
 
-/// Every operation of the archive. Each goes on with what the faults of those before it have left.
+/// Every operation of the archive. Each continues with the state that earlier faults have left.
 const WORKLOAD: [(&str, Step); 9] = [
     ("put", |scene| scene.put(&[("small", 1_000), ("empty", 0), ("frames", 150_000), ("more frames", 160_000)])),
     ("put again", |scene| scene.put(&[("small", 2_000), ("doomed early", 500), ("doomed late", 600)])),
@@ -36,8 +37,8 @@ const WORKLOAD: [(&str, Step); 9] = [
     ("settle", |scene| scene.archive.settle()),
 ];
 
-/// One flush of several sets with one information platter each, of which each is begun before the one before is complete, and an object that goes on from
-/// set to set.
+/// One flush of several sets with one information platter each. Each set is begun before the
+/// previous one is complete, and one object spans sets.
 const MANY_SETS: [(&str, Step); 2] =
     [("put", |scene| scene.put(&[("a", 1_000), ("b goes on", 2_300_000), ("c", 70_000)])), ("flush", |scene| scene.flush())];
 
@@ -45,7 +46,7 @@ fn small_sets(encrypt: bool) -> Arc<World> {
     World::with(encrypt, |settings| (settings.set.information, settings.set.redundancy, settings.set.platter_mib) = (1, 1, 2))
 }
 
-/// Runs a workload with a fault at step `at`; `None` if it has no such step.
+/// Runs a workload with a fault at step `at`. Returns `None` if the workload has no such step.
 fn run(world: Arc<World>, workload: &[(&str, Step)], at: u64, fault: Fault, expected: &str) -> Result<Option<()>, String> {
     let mut scene = Scene::open(world).expect("a new archive opens");
     scene.world.strike(at, fault);
@@ -59,7 +60,7 @@ fn run(world: Arc<World>, workload: &[(&str, Step)], at: u64, fault: Fault, expe
                 return Err(format!("{name} failed with something else: {error}"));
             }
             failed = Some(name);
-            // Full disks can still be read.
+            // A full disk can still be read.
             scene.check().map_err(|why| format!("while the fault lasts, after {name} failed: {why}"))?;
         }
     }
@@ -76,7 +77,7 @@ fn run(world: Arc<World>, workload: &[(&str, Step)], at: u64, fault: Fault, expe
     Ok(Some(()))
 }
 
-/// `expected`: what any error says, in one of these ways, which `|` separates.
+/// Every error must contain one of the texts in `expected`, which are separated by `|`.
 fn walk(fault: Fault, expected: &str) {
     walk_through(World::new, &WORKLOAD, 80, fault, expected);
 }
@@ -104,36 +105,36 @@ fn walk_through(world: fn(bool) -> Arc<World>, workload: &[(&str, Step)], least_
 }
 
 #[test]
-fn a_disk_that_is_full_once_loses_nothing_and_says_so() {
+fn a_disk_that_is_full_once_loses_nothing_and_reports_it() {
     walk(Fault::NoSpaceOnce, "no storage space|no more room");
 }
 
 #[test]
-fn disks_that_stay_full_lose_nothing_and_say_so_until_there_is_space() {
+fn disks_that_stay_full_lose_nothing_and_report_it_until_space_is_freed() {
     walk(Fault::NoSpace, "no storage space|no more room");
 }
 
 #[test]
-fn a_change_that_fails_halfway_loses_nothing_and_says_so() {
+fn a_change_that_fails_halfway_loses_nothing_and_is_reported() {
     walk(Fault::Io, "nput/output error");
 }
 
 #[test]
-fn a_reading_that_fails_loses_nothing() {
+fn a_failed_read_loses_nothing() {
     walk(Fault::ReadIo, "");
 }
 
 #[test]
-fn a_reading_that_gives_less_than_was_asked_for_changes_nothing() {
+fn a_short_read_changes_nothing() {
     walk(Fault::ShortRead, "no error is expected");
 }
 
 #[test]
-fn a_change_that_fails_while_two_sets_are_under_way_loses_nothing_and_says_so() {
+fn a_change_that_fails_while_two_sets_are_being_written_loses_nothing_and_is_reported() {
     walk_through(small_sets, &MANY_SETS, 60, Fault::Io, "nput/output error");
 }
 
 #[test]
-fn a_reading_that_fails_while_two_sets_are_under_way_loses_nothing() {
+fn a_read_that_fails_while_two_sets_are_being_written_loses_nothing() {
     walk_through(small_sets, &MANY_SETS, 60, Fault::ReadIo, "");
 }

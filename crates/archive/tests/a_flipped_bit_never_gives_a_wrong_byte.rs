@@ -1,5 +1,5 @@
-//! Bits flip in staging, on platters, in the catalogue and in the key store: what is read is right, or an error says that it can't be read. When only the
-//! catalogue was hurt, a rebuild brings everything back.
+//! Flips bits in staging, on platters, in the catalogue and in the key store. Reads return the
+//! right bytes or an error. If only the catalogue was damaged, a rebuild restores everything.
 
 mod sim;
 mod support;
@@ -23,7 +23,7 @@ fn photograph(encrypt: bool) -> Photograph {
     scene.world.photograph("damage")
 }
 
-/// Opens a damaged world and reads everything. Errors of opening are among what was told.
+/// Opens a damaged world and reads everything. Errors from opening are added to `told`.
 fn look(world: &std::sync::Arc<World>) -> (Seen, Option<Archive>) {
     let expected = world.expected.lock().expect("not poisoned").clone();
     match world.open() {
@@ -32,7 +32,7 @@ fn look(world: &std::sync::Arc<World>) -> (Seen, Option<Archive>) {
     }
 }
 
-/// Flips a bit in a file of catalogue or key store.
+/// Flips a bit in a file of the catalogue or the key store.
 fn flip(world: &World, file: &str, at: u64, bit: u64) {
     let mut bytes = std::fs::read(world.path(file)).expect("read");
     bytes[at as usize] ^= 1 << bit;
@@ -40,7 +40,7 @@ fn flip(world: &World, file: &str, at: u64, bit: u64) {
 }
 
 #[test]
-fn in_staging_it_costs_at_most_the_object_it_is_in_and_does_not_stop_a_flush() {
+fn in_staging_it_costs_at_most_one_object_and_does_not_stop_a_flush() {
     for encrypt in [true, false] {
         let photograph = photograph(encrypt);
         let world = photograph.reboot(Survival::Everything);
@@ -48,7 +48,7 @@ fn in_staging_it_costs_at_most_the_object_it_is_in_and_does_not_stop_a_flush() {
         let mut chance = Chance::new(1);
         for segment in segments {
             let bytes = world.disk(0, |disk| disk.content(disk.find(&segment).expect("there")).len() as u64);
-            // Heads and records all over, payloads here and there.
+            // Dense in heads and records, sparse in payloads.
             let mut at = chance.below(40);
             while at < bytes.min(68_500) {
                 let bit = chance.below(8);
@@ -57,12 +57,12 @@ fn in_staging_it_costs_at_most_the_object_it_is_in_and_does_not_stop_a_flush() {
                 let told = |why: &str| format!("bit {bit} of byte {at} of {segment}: {why}");
                 let (seen, archive) = look(&world);
                 assert!(seen.wrong.is_empty() && seen.told.len() <= 1, "{}", told(&format!("{:?} {:?}", seen.wrong, seen.told)));
-                let archive = archive.expect("a damaged segment does not keep an archive from being opened");
+                let archive = archive.expect("an archive with a damaged segment opens");
                 let troubles = Troubles::default();
                 let flushed = archive.flush(&troubles).unwrap_or_else(|error| panic!("{}", told(&error.to_string())));
-                assert_eq!(flushed.unreadable, troubles.take().len() as u64, "{}", told("what stays staged is told"));
+                assert_eq!(flushed.unreadable, troubles.take().len() as u64, "{}", told("versions that stay staged are reported"));
                 let left = archive.catalogue().staged_totals().expect("totals").versions;
-                assert_eq!(left, flushed.unreadable, "{}", told("all the rest is archived"));
+                assert_eq!(left, flushed.unreadable, "{}", told("all other versions are archived"));
                 let after = world.expected.lock().expect("not poisoned").look(&archive);
                 assert!(after.wrong.is_empty() && after.told.len() <= 1, "{}", told(&format!("{:?} {:?}", after.wrong, after.told)));
                 at += if (2_500..66_000).contains(&at) { 3_000 + chance.below(3_000) } else { 1 + chance.below(40) };
@@ -72,7 +72,7 @@ fn in_staging_it_costs_at_most_the_object_it_is_in_and_does_not_stop_a_flush() {
 }
 
 #[test]
-fn on_a_platter_it_costs_nothing_wherever_it_is() {
+fn on_a_platter_it_costs_nothing() {
     let photograph = photograph(true);
     let mut chance = Chance::new(2);
     for disk in 1..=3 {
@@ -92,7 +92,7 @@ fn on_a_platter_it_costs_nothing_wherever_it_is() {
 }
 
 #[test]
-fn beyond_all_codes_what_is_lost_is_told_and_the_rest_is_right() {
+fn damage_beyond_the_codes_is_reported_and_all_other_bytes_are_right() {
     for encrypt in [true, false] {
         let photograph = photograph(encrypt);
         let mut chance = Chance::new(3);
@@ -101,7 +101,7 @@ fn beyond_all_codes_what_is_lost_is_told_and_the_rest_is_right() {
             let world = photograph.reboot(Survival::Everything);
             for disk in 1..=3 {
                 let name = world.disk(disk, |disk| disk.names().into_iter().find(|name| name.ends_with(".platter")).expect("a platter"));
-                // One sector in some hit by a burst, more of them from round to round.
+                // Damages some of the sectors with a burst, more of them in each round.
                 world.disk(disk, |disk| {
                     disk.damage(&name, |content| {
                         for sector in content.chunks_mut(1_088) {
@@ -115,23 +115,23 @@ fn beyond_all_codes_what_is_lost_is_told_and_the_rest_is_right() {
             }
             let (seen, archive) = look(&world);
             assert!(seen.wrong.is_empty(), "round {round}: {:?}", seen.wrong);
-            let archive = archive.expect("damaged platters do not keep an archive from being opened");
+            let archive = archive.expect("an archive with damaged platters opens");
             let troubles = Troubles::default();
             let report = archive.scrub(true, &troubles).expect("scrub");
             assert_eq!(report.lost_versions, seen.told.len() as u64, "round {round}: {:?}", troubles.take());
             lost += report.lost_versions;
             drop(archive);
-            // A rebuild may not know of what it can't read the table of; what it gives is right all the same.
+            // A rebuild can't list versions whose table is unreadable, but what it lists is right.
             let archive = world.rebuild().expect("rebuilt");
             let wrong = world.expected.lock().expect("not poisoned").look(&archive).wrong;
             assert!(wrong.iter().all(|wrong| wrong.contains("is lost")), "round {round}: {wrong:?}");
         }
-        assert!(lost > 0, "the damage went beyond the codes");
+        assert!(lost > 0, "the damage exceeds what the codes can repair");
     }
 }
 
 #[test]
-fn in_the_catalogue_it_is_told_and_a_rebuild_brings_everything_back() {
+fn in_the_catalogue_it_is_reported_and_a_rebuild_restores_everything() {
     let photograph = photograph(true);
     let mut chance = Chance::new(4);
     let mut told = 0;
@@ -147,7 +147,8 @@ fn in_the_catalogue_it_is_told_and_a_rebuild_brings_everything_back() {
             let (seen, archive) = look(&world);
             drop(archive);
             let place = format!("bit {bit} of byte {at} of {file}");
-            // A log that ends early is an earlier state, and all that SQLite can tell; see the rebuild below for what follows.
+            // A log that ends early is a valid earlier state, and SQLite can't detect it. The
+            // rebuild below restores the rest.
             let excused = file.ends_with("-wal");
             assert!(seen.wrong.is_empty() || excused, "{place}: {:?}", seen.wrong);
             told += seen.told.len();
@@ -161,7 +162,7 @@ fn in_the_catalogue_it_is_told_and_a_rebuild_brings_everything_back() {
 }
 
 #[test]
-fn in_the_key_store_it_is_told() {
+fn in_the_key_store_it_is_reported() {
     let photograph = photograph(true);
     let mut chance = Chance::new(5);
     let mut told = 0;

@@ -1,7 +1,8 @@
-//! `kill -9`: a process puts, removes and flushes, and says so after each; it is killed at whatever it is doing when so many lines were said; what it
-//! had said is true. Real files, a real process.
+//! `kill -9` with real files and a real process: the process puts, removes and flushes, and prints
+//! a line after each step. It is killed after a number of lines, whatever it is doing then.
+//! Everything that it printed must hold.
 //!
-//! `FULGURITE_ROUNDS` sets how many are killed.
+//! `FULGURITE_ROUNDS` sets the number of kills.
 
 mod support;
 
@@ -15,7 +16,7 @@ use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::ObjectName;
 use support::{Home, get_all, noise, put_all};
 
-/// Tells the process that it is the one to be killed, and where its archive is.
+/// Marks the process to be killed, and holds the path of its archive.
 const CHILD: &str = "FULGURITE_TO_BE_KILLED";
 
 fn content(index: u64) -> Vec<u8> {
@@ -26,12 +27,12 @@ fn put(archive: &Archive, index: u64) {
     put_all(archive, &BTreeMap::from([(format!("{index:06}").into_bytes(), content(index))]));
 }
 
-/// Works until it is killed. Objects with odd numbers stay; one in four of the others is removed again.
+/// Works until killed. Objects with odd numbers stay; half of the even ones are removed again.
 fn work(home: &Path) -> ! {
     let archive = Archive::open(home, Access::Write).expect("the archive opens");
     let said = |what: &str, index: u64| {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "\n{what} {index}").and_then(|()| out.flush()).expect("somebody listens");
+        writeln!(out, "\n{what} {index}").and_then(|()| out.flush()).expect("the parent reads the pipe");
     };
     let first = archive.catalogue().totals().expect("totals").versions * 2 + 1_000;
     for index in first.. {
@@ -49,7 +50,7 @@ fn work(home: &Path) -> ! {
             said("flushed", index);
         }
     }
-    unreachable!("there are more numbers than time")
+    unreachable!("the process is killed first")
 }
 
 #[test]
@@ -59,11 +60,11 @@ fn a_killed_process_loses_nothing_acknowledged() {
     }
     let rounds = std::env::var("FULGURITE_ROUNDS").map_or(10, |text| text.parse::<u64>().expect("FULGURITE_ROUNDS is a number"));
     let mut home = Home::new(2, 1);
-    // Whether each must be there; `None` if either will do.
+    // Whether each object must exist; `None` if both outcomes are valid.
     let mut expected: BTreeMap<u64, Option<bool>> = BTreeMap::new();
     for round in 0..rounds {
         if round > 0 && round % 8 == 0 {
-            // So that reading everything does not take longer and longer.
+            // Start over, so that reading everything doesn't take longer in each round.
             (home, expected) = (Home::new(2, 1), BTreeMap::new());
         }
         let mut child = Command::new(std::env::current_exe().expect("a test has a binary"))
@@ -89,13 +90,13 @@ fn a_killed_process_loses_nothing_acknowledged() {
             }
             last = Some(index);
             said += 1;
-            // What is in the pipe by then is read all the same: it was said.
+            // Lines already in the pipe are still read and must hold.
             if said == 3 + round * 7 % 61 {
                 child.kill().expect("killed");
             }
         }
         child.wait().expect("ended");
-        assert!(said >= 3 + round * 7 % 61, "the process ended by itself after {said} lines");
+        assert!(said >= 3 + round * 7 % 61, "the process exited by itself after {said} lines");
         expected.entry(last.expect("something was said") + 1).or_insert(None);
 
         let archive = home.open();
@@ -103,7 +104,7 @@ fn a_killed_process_loses_nothing_acknowledged() {
         assert_eq!(report.failed, 0, "round {round}");
         for (name, bytes) in &found {
             let index: u64 = std::str::from_utf8(name).expect("digits").parse().expect("digits");
-            assert!(*bytes == content(index), "round {round}: {index} is something else");
+            assert!(*bytes == content(index), "round {round}: {index} has different content");
             assert_ne!(expected.get(&index).copied(), Some(Some(false)), "round {round}: {index} was removed");
             assert!(expected.contains_key(&index), "round {round}: {index} was never put");
         }

@@ -1,6 +1,8 @@
-//! Puts, removals, flushes, crashes, faults, lost platters, scrubs and rebuilds in random order, checked after every step.
+//! Puts, removals, flushes, crashes, faults, lost platters, scrubs and rebuilds in random order,
+//! with a check after every step.
 //!
-//! `FULGURITE_SEED` walks one way; `FULGURITE_ROUNDS` walks so many, from that seed on.
+//! `FULGURITE_SEED` selects the first seed, and `FULGURITE_ROUNDS` the number of seeds from there
+//! on.
 
 mod sim;
 mod support;
@@ -19,14 +21,16 @@ struct Walk {
     chance: Chance,
     scene: Scene,
     puts: u64,
-    /// Whether a platter may be lost or damaged. Then no other is, until a scrub says that all are sound.
+    /// True while a platter may be lost or damaged. No other is damaged until a scrub finds all of
+    /// them sound.
     hurt: bool,
-    /// Whether the catalogue was rebuilt after a crash. Then platters of a set that was never finished may be left, which no rebuild dares to remove.
+    /// True after a rebuild. Platters of an unfinished set may be left then, and no rebuild removes
+    /// them, since it can't be sure.
     leftovers: bool,
 }
 
 impl Walk {
-    /// One operation, which may fail if there is a fault.
+    /// Runs one operation, which may fail if a fault is set.
     fn work(&mut self) -> Result<&'static str, String> {
         let told = |error: fulgurite_archive::ArchiveError| error.to_string();
         match self.chance.below(10) {
@@ -120,7 +124,7 @@ impl Walk {
             5 => {
                 let world = self.scene.world.photograph("rebuild").reboot(Survival::Everything);
                 drop(world.rebuild()?);
-                // The fault before this may have kept a flush from tidying up.
+                // An earlier fault may have kept a flush from cleaning up.
                 self.leftovers = true;
                 self.reopened(world)?;
                 Ok("rebuild".into())

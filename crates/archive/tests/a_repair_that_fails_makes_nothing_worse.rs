@@ -1,4 +1,5 @@
-//! A scrub writes onto disks that are known to be damaged. What they take wrongly must not replace what was still good on them.
+//! A scrub writes to disks that are known to be damaged. A failed write must not replace content
+//! that was still good.
 
 mod support;
 
@@ -17,7 +18,7 @@ use fulgurite_archive::{Archive, Parts, Readers};
 use fulgurite_domain::PlatterId;
 use support::{Home, Troubles, get_all, noise, put_all};
 
-/// A store whose disk, as long as it is `sick`, takes every byte and keeps another.
+/// A store whose disk, while `sick`, accepts every byte but stores a different one.
 struct Store {
     inner: Arc<dyn PlatterStore>,
     sick: Arc<AtomicBool>,
@@ -93,7 +94,7 @@ impl PlatterStore for Store {
 }
 
 #[test]
-fn a_platter_that_can_not_be_replaced_stays_as_it_was() {
+fn a_platter_whose_replacement_fails_stays_unchanged() {
     let home = Home::new(2, 1);
     let path = home.path();
     let settings = read_settings(&path).expect("settings");
@@ -115,7 +116,8 @@ fn a_platter_that_can_not_be_replaced_stays_as_it_was() {
     put_all(&archive, &files);
     archive.flush(&Unwatched).expect("flushed");
 
-    // One platter is gone, as many as may be; the others have lost a few sectors each.
+    // One platter is missing, which is all that the set tolerates; the others have lost a few
+    // sectors each.
     let platters = home.platter_files();
     fs::remove_file(&platters[0]).expect("removed");
     for file in &platters[1..] {

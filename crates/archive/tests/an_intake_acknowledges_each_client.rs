@@ -1,4 +1,5 @@
-//! The intake of a server: many uploads at once, each acknowledged when it survives, and none mixed with another.
+//! Tests the intake of a server: concurrent uploads, each acknowledged once it is durable, and none
+//! mixed with another.
 
 mod support;
 
@@ -34,7 +35,7 @@ fn write(upload: &mut Upload, content: &[u8], step: usize) {
 
 fn finish(upload: Upload, name: &str, replaced: Vec<VersionRow>) -> Receiver<Result<(), IntakeError>> {
     let (tell, told) = channel();
-    upload.finish(object(name), replaced, Box::new(move |result| tell.send(result).expect("somebody waits")));
+    upload.finish(object(name), replaced, Box::new(move |result| tell.send(result).expect("the receiver is alive")));
     told
 }
 
@@ -54,17 +55,17 @@ fn content(archive: &Archive, version: &VersionRow) -> Vec<u8> {
         content.extend_from_slice(bytes);
         Ok(())
     });
-    read.expect("an object that was acknowledged");
+    read.expect("an acknowledged object");
     content
 }
 
-/// Content that tells one object from another.
+/// Bytes that differ between objects.
 fn bytes(seed: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251 + seed * 17) as u8).collect()
 }
 
 #[test]
-fn sizes_around_frames_and_records_come_back_from_staging_and_from_platters() {
+fn sizes_around_frames_and_records_round_trip_through_staging_and_platters() {
     let home = Home::new(2, 1);
     let frame = 65_536;
     let sizes = [0, 1, frame - 1, frame, frame + 1, 16 * frame - 1, 16 * frame, 16 * frame + 1, 40 * frame + 7];
@@ -76,7 +77,7 @@ fn sizes_around_frames_and_records_come_back_from_staging_and_from_platters() {
             let row = newest(&archive, &format!("{size}")).expect("what was acknowledged is there");
             assert!(content(&archive, &row) == bytes(seed, size), "{size} bytes from staging");
         }
-        archive.flush(&Unwatched).expect("a flush beside an open intake");
+        archive.flush(&Unwatched).expect("a flush while an intake is open");
         for (seed, size) in sizes.into_iter().enumerate() {
             let row = newest(&archive, &format!("{size}")).expect("it is still there");
             assert!(row.archived && content(&archive, &row) == bytes(seed, size), "{size} bytes from platters");
@@ -88,8 +89,8 @@ fn sizes_around_frames_and_records_come_back_from_staging_and_from_platters() {
 }
 
 #[test]
-fn an_object_in_records_of_one_frame_and_of_many_is_cut_between_records() {
-    // Which records are of one frame, again and again.
+fn an_object_with_records_of_one_and_many_frames_is_split_between_records() {
+    // Which records have a single frame, repeated cyclically.
     for pattern in [&[true, false][..], &[true, true, false], &[false, true], &[true]] {
         let home = Home::new(3, 1);
         let archive = Arc::new(home.open());
@@ -119,7 +120,7 @@ fn an_object_in_records_of_one_frame_and_of_many_is_cut_between_records() {
 }
 
 #[test]
-fn many_clients_at_once_get_their_own_objects() {
+fn concurrent_clients_get_their_own_objects() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());
     let intake = Intake::open(archive.clone()).expect("an intake");
@@ -144,7 +145,7 @@ fn many_clients_at_once_get_their_own_objects() {
 }
 
 #[test]
-fn clients_that_put_one_name_at_once_get_versions_in_a_row() {
+fn concurrent_puts_of_one_name_get_consecutive_versions() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());
     let intake = Intake::open(archive.clone()).expect("an intake");
@@ -160,7 +161,7 @@ fn clients_that_put_one_name_at_once_get_versions_in_a_row() {
 }
 
 #[test]
-fn an_upload_that_is_dropped_leaves_nothing() {
+fn a_dropped_upload_leaves_nothing() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());
     let intake = Intake::open(archive.clone()).expect("an intake");
@@ -171,11 +172,11 @@ fn an_upload_that_is_dropped_leaves_nothing() {
     intake.close();
     archive.flush(&Unwatched).expect("a flush");
     assert_eq!(archive.catalogue().totals().expect("totals").versions, 1);
-    assert_eq!(archive.staging().segments().expect("segments"), [0u64; 0], "nothing keeps a segment");
+    assert_eq!(archive.staging().segments().expect("segments"), [0u64; 0], "no segment is kept");
 }
 
 #[test]
-fn what_is_replaced_goes_in_the_same_commit_and_its_key_with_the_next_sweep() {
+fn a_replaced_version_goes_with_the_commit_and_its_key_with_the_next_sweep() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());
     let intake = Intake::open(archive.clone()).expect("an intake");
@@ -191,17 +192,18 @@ fn what_is_replaced_goes_in_the_same_commit_and_its_key_with_the_next_sweep() {
     assert_eq!(archive.keys().get(first.id).expect("a key store"), None);
 
     let (tell, told) = channel();
-    intake.remove(versions.clone(), Box::new(move |result| tell.send(result).expect("somebody waits")));
+    intake.remove(versions.clone(), Box::new(move |result| tell.send(result).expect("the receiver is alive")));
     told.recv().expect("an answer").expect("acknowledged");
     assert_eq!(newest(&archive, "name"), None);
-    // Tombstones have segments of their own, so that the one with what was removed can go.
+    // Tombstones have segments of their own, so that the segment with the removed object can be
+    // released.
     let segments = archive.staging().segments().expect("segments").len();
     intake.close();
     drop(archive);
     let archive = home.open();
-    assert_eq!(archive.keys().len().expect("a key store"), 0, "an opening finishes what no sweep did");
+    assert_eq!(archive.keys().len().expect("a key store"), 0, "opening the archive completes what no sweep did");
     assert!(archive.staging().segments().expect("segments").len() < segments);
-    // Tombstones go with the next set.
+    // Tombstones are written with the next set.
     let mut another = BTreeMap::new();
     another.insert(b"another".to_vec(), b"content".to_vec());
     support::put_all(&archive, &another);
@@ -211,13 +213,13 @@ fn what_is_replaced_goes_in_the_same_commit_and_its_key_with_the_next_sweep() {
 }
 
 #[test]
-fn after_it_is_closed_uploads_are_told() {
+fn uploads_to_a_closed_intake_fail() {
     let home = Home::new(2, 1);
     let archive = Arc::new(home.open());
     let intake = Intake::open(archive).expect("an intake");
     let (before, late) = (intake.upload(), intake.upload());
     let acknowledged = finish(before, "before", Vec::new());
     intake.close();
-    acknowledged.recv().expect("an answer").expect("what was complete is acknowledged");
+    acknowledged.recv().expect("an answer").expect("an upload that was complete is acknowledged");
     assert!(matches!(finish(late, "late", Vec::new()).recv(), Ok(Err(IntakeError::Closed))));
 }

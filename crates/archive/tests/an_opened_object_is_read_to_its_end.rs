@@ -1,4 +1,4 @@
-//! Reading goes on while objects are removed, archived and damaged beside it.
+//! Reads continue while objects are removed, archived and damaged.
 
 mod support;
 
@@ -45,7 +45,7 @@ fn read_range(archive: &Archive, version: &VersionRow, range: Range<u64>) -> Res
 }
 
 #[test]
-fn what_is_removed_and_its_segment_released_after_it_was_opened_is_still_read() {
+fn an_opened_object_stays_readable_after_its_removal_and_the_release_of_its_segment() {
     let home = Home::new(2, 1);
     let (archive, row) = staged(&home);
     let opened = ObjectReader::new(&archive).open(&row).expect("opened");
@@ -62,11 +62,11 @@ fn what_is_removed_and_its_segment_released_after_it_was_opened_is_still_read() 
     };
     ObjectReader::new(&archive).read_whole(&opened, &mut sink).expect("read, and its digest is right");
     assert!(whole == bytes());
-    assert!(matches!(ObjectReader::new(&archive).open(&row), Err(ReadError::NoKey)), "nobody opens it any more");
+    assert!(matches!(ObjectReader::new(&archive).open(&row), Err(ReadError::NoKey)), "a removed object can't be opened again");
 }
 
 #[test]
-fn what_is_archived_after_it_was_opened_is_still_read() {
+fn an_opened_object_stays_readable_after_it_is_archived() {
     let home = Home::new(2, 1);
     let (archive, row) = staged(&home);
     let opened = ObjectReader::new(&archive).open(&row).expect("opened");
@@ -75,7 +75,7 @@ fn what_is_archived_after_it_was_opened_is_still_read() {
 }
 
 #[test]
-fn ranges_of_staged_and_archived_objects_are_what_they_say() {
+fn ranges_of_staged_and_archived_objects_return_the_requested_bytes() {
     let home = Home::new(2, 1);
     let (archive, staged) = staged(&home);
     let content = bytes();
@@ -98,7 +98,7 @@ fn ranges_of_staged_and_archived_objects_are_what_they_say() {
 }
 
 #[test]
-fn damage_in_staging_is_told_and_spares_what_is_beside_it() {
+fn damage_in_staging_is_reported_and_spares_other_frames() {
     let home = Home::new(2, 1);
     let (archive, row) = staged(&home);
     let (_, data) = archive.reading().staged(row.key).expect("a catalogue").expect("it is staged");

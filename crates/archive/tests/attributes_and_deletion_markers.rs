@@ -1,4 +1,5 @@
-//! Attributes and deletion markers go where objects go: staging, platters, the catalogue and a new one.
+//! Attributes and deletion markers are kept in staging, on platters, in the catalogue and in a
+//! rebuilt catalogue.
 
 mod support;
 
@@ -11,7 +12,7 @@ use fulgurite_archive::{Archive, Existing, rebuild_catalogue};
 use fulgurite_domain::{Kind, ObjectName, ObjectRecord};
 use support::{Home, get_all, record, stage};
 
-/// An archive in the clear into which these objects were just staged.
+/// An unencrypted archive with these objects staged.
 fn staged(objects: &[(ObjectRecord, &[u8])]) -> Home {
     let home = Home::with(2, 1, |settings| settings.archive.encrypt = false);
     stage(&home, 7, objects);
@@ -34,7 +35,7 @@ fn listed(archive: &Archive, versions: Versions) -> Vec<VersionRow> {
     archive.catalogue().list(b"", versions, None, 100).expect("listed")
 }
 
-/// The records in the order of listings, and what a restore of everything gives.
+/// Checks the records in listing order, and the result of restoring everything.
 fn check(archive: &Archive, archived: bool) {
     let mut expected: Vec<ObjectRecord> = objects().into_iter().map(|(record, _)| record).collect();
     expected.sort_by(|a, b| (&a.name, b.version).cmp(&(&b.name, a.version)));
@@ -48,7 +49,7 @@ fn check(archive: &Archive, archived: bool) {
 }
 
 #[test]
-fn they_are_the_same_in_staging_on_platters_and_in_a_catalogue_made_anew() {
+fn they_are_the_same_in_staging_on_platters_and_in_a_rebuilt_catalogue() {
     let home = staged(&objects());
     let rebuild = || {
         fs::remove_file(home.path().join("catalogue.db")).expect("removed");
@@ -66,7 +67,7 @@ fn they_are_the_same_in_staging_on_platters_and_in_a_catalogue_made_anew() {
 }
 
 #[test]
-fn a_deletion_marker_is_no_file_and_its_removal_brings_the_name_back() {
+fn a_deletion_marker_is_not_restored_and_its_removal_brings_the_name_back() {
     let home = staged(&objects());
     let archive = home.open();
     archive.flush(&Unwatched).expect("flushed");

@@ -1,8 +1,10 @@
-//! Damage of all kinds at once, over a whole set: a file comes back exactly if track, large group and platter-set together promise it, and
-//! what comes back is right.
+//! Applies damage of all kinds to a whole set. A file must be restored exactly if track, large
+//! group and platter-set together guarantee it, and every restored byte must be right.
 //!
-//! The prediction is counting alone. A track misses what its own code can't give; a group gives all of its tracks, or none, by the number of
-//! symbols lost in it; the matching tracks of a set likewise, after their own repair by tracks and, if that is not enough, groups.
+//! The prediction only counts symbols. A track loses what its own code can't rebuild. A group
+//! restores all of its tracks or none, depending on the number of symbols lost in it. The same
+//! holds for the matching tracks of a set, after repair by tracks and, if that is not enough, by
+//! groups.
 
 mod support;
 
@@ -27,7 +29,7 @@ impl Chance {
     }
 }
 
-/// Lost sectors of a platter; all of them, if it is gone.
+/// Lost sectors of a platter; all of them if `gone`.
 #[derive(Clone, Default)]
 struct Damage {
     gone: bool,
@@ -41,7 +43,7 @@ impl Damage {
             0 => {}
             1 => damage.gone = true,
             2 => damage.scatter(geometry, 1 + chance.below(18), chance),
-            // Whole tracks, as many as a group can spare and more.
+            // Whole tracks: as many as a group can rebuild, and more.
             3 | 4 => {
                 for _ in 0..1 + chance.below(3) {
                     let track = PhysicalTrack(chance.below(geometry.physical_tracks()));
@@ -57,7 +59,7 @@ impl Damage {
         damage
     }
 
-    /// So many sectors of every track.
+    /// Loses up to `sectors` random sectors of every track.
     fn scatter(&mut self, geometry: Geometry, sectors: u32, chance: &mut Chance) {
         for track in (0..geometry.physical_tracks()).map(PhysicalTrack) {
             for _ in 0..sectors {
@@ -79,7 +81,7 @@ impl Damage {
         lost.into_iter().filter(|sector| *sector < geometry.track_information).collect()
     }
 
-    /// The same after repair by the large group.
+    /// Information sectors lost after repair by the large group too.
     fn after_group(&self, geometry: Geometry, index: TrackIndex) -> BTreeSet<u16> {
         let track = self.after_track(geometry, geometry.physical(index));
         if self.gone || track.is_empty() {
@@ -92,7 +94,7 @@ impl Damage {
     }
 }
 
-/// Lost information sectors of a track of one platter, after everything.
+/// Information sectors of a platter's track lost after repair by all codes.
 fn after_set(set: &SetDescription, damage: &[Damage], position: usize, index: TrackIndex) -> BTreeSet<u16> {
     let geometry = set.geometry;
     let own = damage[position].after_group(geometry, index);
@@ -110,14 +112,15 @@ fn after_set(set: &SetDescription, damage: &[Damage], position: usize, index: Tr
 }
 
 fn files() -> BTreeMap<Vec<u8>, Vec<u8>> {
-    // Mostly small ones, so that a loss is told apart from its neighbours; enough for several tracks a platter.
+    // Mostly small files, so that a lost file can be told from its neighbours; enough for several
+    // tracks per platter.
     let mut files: BTreeMap<_, _> =
         (0..300_u64).map(|i| (format!("f{i:03}").into_bytes(), noise(i, 1_000 + (i * 37 % 9_000) as usize))).collect();
     files.insert(b"large".to_vec(), noise(1_000, 1_500_000));
     files
 }
 
-/// What must be lost, by name.
+/// Names of the files that must be lost.
 fn expected(archive: &Archive, set: &SetDescription, damage: &[Damage]) -> BTreeSet<String> {
     let geometry = set.geometry;
     let lost: Vec<Vec<BTreeSet<u16>>> = (0..usize::from(set.shape.information))
@@ -130,7 +133,7 @@ fn expected(archive: &Archive, set: &SetDescription, damage: &[Damage]) -> BTree
             let sector_bytes = u64::from(geometry.sector_bytes);
             (extent.offset / sector_bytes..(extent.offset + extent.bytes).div_ceil(sector_bytes)).any(|sector| {
                 let (track, sector, _) = geometry.locate(sector * sector_bytes);
-                // A sector that is good is read as it is, whatever became of its track.
+                // A good sector is readable even if its track can't be rebuilt.
                 lost[position][track.0 as usize].contains(&sector)
             })
         })
@@ -139,7 +142,7 @@ fn expected(archive: &Archive, set: &SetDescription, damage: &[Damage]) -> BTree
 }
 
 #[test]
-fn a_file_comes_back_exactly_if_the_codes_promise_it() {
+fn a_file_is_restored_if_and_only_if_the_codes_guarantee_it() {
     let home = Home::new(3, 2);
     let archive = home.open();
     let files = files();
@@ -179,7 +182,7 @@ fn a_file_comes_back_exactly_if_the_codes_promise_it() {
         assert_eq!(report.failed, lost.len() as u64, "{again}");
         assert_eq!(found.len() + lost.len(), files.len(), "{again}");
         assert!(found.iter().all(|(name, content)| files[name] == *content), "{again}");
-        // A verification says the same, without reading any file.
+        // A verification must report the same without reading any file.
         archive.scrub(false, &troubles).expect("scrub");
         let verified: BTreeSet<String> = troubles.take().into_iter().collect();
         assert_eq!(verified, expected, "{again}");

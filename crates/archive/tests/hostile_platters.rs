@@ -1,4 +1,4 @@
-//! Platter files whose headers were made to harm whoever looks into them: good checksums, and numbers that no writer writes.
+//! Platter files with malicious headers: valid checksums, but values that no writer produces.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ fn golden() -> Vec<u8> {
     std::fs::read(path).expect("a golden file")
 }
 
-/// What is found in a golden platter after its first header was changed, cut to `length`.
+/// Changes the first header of a golden platter, truncates the file to `length`, and inspects it.
 fn inspected(length: usize, change: impl FnOnce(&mut Header)) -> Option<Inspection> {
     let mut image = golden();
     let mut header = Header::from_block(&image[..Geometry::HEADER_BYTES as usize]).expect("a good header");
     change(&mut header);
-    // What makes no header is refused when it is read, and is no harm.
+    // Headers that can't be encoded can't be read either, so they do no harm.
     let block = header.to_block().ok()?;
     image[..block.len()].copy_from_slice(&block);
     image.truncate(length);
@@ -27,7 +27,7 @@ fn inspected(length: usize, change: impl FnOnce(&mut Header)) -> Option<Inspecti
 }
 
 #[test]
-fn a_header_that_speaks_of_a_platter_of_petabytes_is_told_in_no_time() {
+fn a_header_that_claims_petabytes_is_inspected_quickly() {
     let start = Instant::now();
     for group_information in [1, 200] {
         for length in [16_384, 100_000, usize::MAX] {
@@ -51,7 +51,7 @@ fn a_header_that_speaks_of_a_platter_of_petabytes_is_told_in_no_time() {
 }
 
 #[test]
-fn numbers_at_random_do_no_harm() {
+fn random_header_values_do_no_harm() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut below = |bound: u64| {
         state ^= state << 13;

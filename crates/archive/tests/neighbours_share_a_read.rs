@@ -1,4 +1,5 @@
-//! Objects that lie together on a platter are fetched together, if the reader is told which come next.
+//! Neighbouring objects on a platter are fetched in one read if the reader knows which objects
+//! follow.
 
 mod support;
 
@@ -20,7 +21,7 @@ use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 use support::{Home, noise, put_all};
 
-/// What was read of platters.
+/// Counts of platter reads.
 #[derive(Default)]
 struct Counter {
     opened: AtomicU64,
@@ -30,7 +31,7 @@ struct Counter {
     bytes: AtomicU64,
 }
 
-/// A store that counts what is read from it.
+/// A store that counts reads.
 struct Counting {
     inner: Arc<dyn PlatterStore>,
     counter: Arc<Counter>,
@@ -122,11 +123,11 @@ fn assert_reads(reader: &mut ObjectReader<'_>, row: &VersionRow, files: &BTreeMa
         Ok(())
     });
     read.expect("it reads");
-    assert!(content == files[&row.record.name.0], "{} has other bytes", row.record.name.display());
+    assert!(content == files[&row.record.name.0], "{} has different bytes", row.record.name.display());
 }
 
 #[test]
-fn small_objects_that_lie_together_are_fetched_with_few_reads_and_hardly_a_byte_twice() {
+fn neighbouring_small_objects_are_fetched_with_few_reads_and_few_extra_bytes() {
     let home = Home::new(2, 1);
     let counter = Arc::new(Counter::default());
     let archive = open(&home, &counter);
@@ -149,12 +150,12 @@ fn small_objects_that_lie_together_are_fetched_with_few_reads_and_hardly_a_byte_
     let [opened, reads, bytes] = take();
     let stored: u64 = rows.iter().map(|row| row.stored_bytes).sum();
     assert_eq!(opened, 3, "each platter of the set is opened once");
-    // No read goes beyond a track.
+    // No read extends beyond a track.
     let tracks = stored.div_ceil(archive.catalogue().sets().expect("sets")[0].description.geometry.track_bytes());
     assert!(reads <= tracks + tracks / 20, "{reads} reads for {} objects on {tracks} tracks", files.len());
     assert!(bytes < stored + stored / 10, "{bytes} bytes were fetched for {stored}");
 
-    // One by one, as they are asked for: what a batch saves.
+    // Reading one object at a time, for comparison with the batch.
     for row in rows.iter().take(50) {
         assert_reads(&mut ObjectReader::new(&archive), row, &files);
     }
@@ -163,7 +164,7 @@ fn small_objects_that_lie_together_are_fetched_with_few_reads_and_hardly_a_byte_
 }
 
 #[test]
-fn a_reader_that_expects_the_wrong_thing_reads_the_right_one() {
+fn wrong_expectations_do_not_change_what_is_read() {
     let home = Home::new(2, 1);
     let counter = Arc::new(Counter::default());
     let archive = open(&home, &counter);
@@ -183,7 +184,7 @@ fn a_reader_that_expects_the_wrong_thing_reads_the_right_one() {
 }
 
 #[test]
-fn a_lost_sector_among_what_is_read_ahead_is_mended_and_costs_no_object() {
+fn a_lost_sector_in_the_read_ahead_is_repaired_and_costs_no_object() {
     let home = Home::new(2, 1);
     let archive = home.open();
     let files: BTreeMap<Vec<u8>, Vec<u8>> = (0..400_u64).map(|i| (format!("{i:03}").into_bytes(), noise(i, 15_000))).collect();
@@ -191,7 +192,7 @@ fn a_lost_sector_among_what_is_read_ahead_is_mended_and_costs_no_object() {
     archive.flush(&Unwatched).expect("flush");
     for file in home.platter_files() {
         let file = std::fs::File::options().read(true).write(true).open(file).expect("a platter");
-        // Behind the first header, among the objects.
+        // After the first header, among the objects.
         let within = file.metadata().expect("a file").len() / 5;
         file.write_all_at(&[0x55; 100], within).expect("damaged");
     }
@@ -207,7 +208,7 @@ fn a_lost_sector_among_what_is_read_ahead_is_mended_and_costs_no_object() {
 }
 
 #[test]
-fn a_reader_that_goes_through_many_sets_keeps_few_platters_open() {
+fn reading_many_sets_keeps_few_platters_open() {
     let home = Home::new(2, 1);
     let counter = Arc::new(Counter::default());
     let archive = open(&home, &counter);

@@ -1,5 +1,6 @@
-//! What a crash, a person or a race may leave behind: an old copy of the catalogue, platters of a set that was never finished, a store that
-//! is away when the archive is opened, another archive's staging, several things done at once.
+//! States that crashes, operators or races can leave: an old copy of the catalogue, platters of an
+//! unfinished set, a store that is absent when the archive is opened, another archive's staging,
+//! and concurrent operations.
 
 mod sim;
 mod support;
@@ -24,7 +25,7 @@ use support::{Home, Troubles, get_all, noise, put_all, record, stage};
 const CATALOGUE: [&str; 3] = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
 
 #[test]
-fn an_old_copy_of_the_catalogue_does_not_cost_what_was_staged_since() {
+fn an_old_copy_of_the_catalogue_keeps_what_was_staged_since() {
     for encrypt in [true, false] {
         let mut scene = Scene::open(World::new(encrypt)).expect("opens");
         scene.put(&[("before", 1_000)]).expect("put");
@@ -45,9 +46,10 @@ fn an_old_copy_of_the_catalogue_does_not_cost_what_was_staged_since() {
     }
 }
 
-/// What can't be read may have been acknowledged: the archive doesn't open then, and nothing is cut off or swept.
+/// Records that can't be read may have been acknowledged. The archive then doesn't open, and
+/// nothing is truncated or swept.
 #[test]
-fn staging_that_fails_to_be_read_under_an_old_catalogue_costs_nothing() {
+fn a_failed_read_of_staging_under_an_old_catalogue_costs_nothing() {
     let mut scene = Scene::open(World::new(true)).expect("opens");
     let old = scene.world.photograph("copy").reboot(Survival::Everything);
     scene.put(&[("one", 1_000), ("two", 150_000), ("three", 10)]).expect("put");
@@ -70,15 +72,16 @@ fn staging_that_fails_to_be_read_under_an_old_catalogue_costs_nothing() {
         scene.count_from(100);
         scene.check().expect("all is there");
         if !has_struck {
-            assert!(at > 5, "an opening reads more than {at} times");
+            assert!(at > 5, "opening an archive takes more than {at} reads");
             break;
         }
     }
 }
 
-/// The states that replacing the catalogue's files goes through: the old one aside with its log, or none; with the new one ready, or half of it.
+/// States in which replacing the catalogue's files can be interrupted: the old one is set aside
+/// with its log, or missing; the new one is missing or half-written.
 #[test]
-fn a_rebuild_cut_short_while_it_replaces_the_catalogue_is_told_and_can_be_done_again() {
+fn a_rebuild_interrupted_while_replacing_the_catalogue_is_reported_and_can_be_repeated() {
     let files = BTreeMap::from([(b"one".to_vec(), noise(1, 3_000)), (b"two".to_vec(), noise(2, 70_000))]);
     for (half, aside) in [(false, true), (true, true), (true, false)] {
         let home = Home::new(2, 1);
@@ -105,7 +108,7 @@ fn a_rebuild_cut_short_while_it_replaces_the_catalogue_is_told_and_can_be_done_a
 }
 
 #[test]
-fn segments_of_another_archive_are_told_and_left_alone() {
+fn segments_of_another_archive_are_reported_and_left_alone() {
     let head = SegmentHead { archive: ArchiveId([0x77; 16]), number: 1 }.to_bytes();
     let world = World::new(true);
     world.disk(0, |disk| {
@@ -117,7 +120,7 @@ fn segments_of_another_archive_are_told_and_left_alone() {
     assert_eq!(world.disk(0, |disk| disk.names()), ["0000000000000001.segment"]);
 }
 
-/// A world that crashed in a flush, with two platters written of three.
+/// A world that crashed during a flush, with two of three platters written.
 fn in_the_middle_of_a_flush(encrypt: bool) -> Photograph {
     let (photographer, photographs) = sync_channel(1_000);
     let world = World::with(encrypt, |settings| {
@@ -134,9 +137,9 @@ fn in_the_middle_of_a_flush(encrypt: bool) -> Photograph {
     renamings[2].clone()
 }
 
-/// In the old copy the set is still being written, and opening an archive gives such sets up.
+/// In the old copy the set is still being written, and opening an archive abandons such sets.
 #[test]
-fn a_copy_of_the_catalogue_from_the_middle_of_a_flush_does_not_cost_the_platters() {
+fn a_copy_of_the_catalogue_from_the_middle_of_a_flush_keeps_the_platters() {
     for keeps_segments in [false, true] {
         let (photographer, photographs) = sync_channel(1_000);
         let mut scene = Scene::open(World::new(true)).expect("opens");
@@ -157,27 +160,27 @@ fn a_copy_of_the_catalogue_from_the_middle_of_a_flush_does_not_cost_the_platters
             }
         }
         if keeps_segments {
-            // As if something else that is staged had kept the segments.
+            // As if other staged content had kept the segments.
             let staging = old.disk(0, |disk| std::mem::replace(disk, Disk::new()));
             scene.world.disk(0, |disk| *disk = staging);
         }
         let world = scene.world;
         match Scene::open(world.clone()) {
             Ok(scene) => {
-                assert!(keeps_segments, "what the catalogue needs is gone from staging");
+                assert!(keeps_segments, "the segments that the catalogue needs are gone");
                 scene.check().expect("all is there");
                 continue;
             }
             Err(error) => assert!(error.contains("needs staging segment") && !keeps_segments, "{error}"),
         }
-        assert_eq!(platters(&world), written, "nothing was touched");
+        assert_eq!(platters(&world), written, "the platters are unchanged");
         let archive = world.rebuild().expect("rebuilt");
         world.expected.lock().expect("not poisoned").check(&archive).expect("all is there");
     }
 }
 
 #[test]
-fn a_store_that_is_away_when_the_archive_is_opened_is_tidied_when_it_is_back() {
+fn a_store_absent_at_opening_is_cleaned_up_when_it_is_back() {
     let world = in_the_middle_of_a_flush(true).reboot(Survival::Everything);
     let away = world.disk(1, |disk| std::mem::replace(disk, Disk::new()));
     let mut scene = Scene::open(world).expect("opens without the store");
@@ -188,15 +191,15 @@ fn a_store_that_is_away_when_the_archive_is_opened_is_tidied_when_it_is_back() {
     scene.world.disk(1, |disk| *disk = away);
     let scene = scene.reopen().expect("opens");
     scene.check().expect("all is there");
-    scene.check_tidy().expect("nothing is left of the set that was given up");
+    scene.check_tidy().expect("no platter is left of the abandoned set");
 }
 
 #[test]
-fn platters_of_a_set_that_was_never_finished_are_not_taken_for_an_archive() {
+fn a_rebuild_omits_platters_of_an_unfinished_set() {
     for encrypt in [true, false] {
         let crashed = in_the_middle_of_a_flush(encrypt);
         let world = crashed.reboot(Survival::Everything);
-        // One of its platters is left over: its store was away for good, and is back.
+        // One of its platters is left over: its store was absent for long, and is back.
         let leftover = world.disk(1, |disk| std::mem::replace(disk, Disk::new()));
         let mut scene = Scene::open(world).expect("opens without the store");
         scene.count_from(100);
@@ -210,10 +213,11 @@ fn platters_of_a_set_that_was_never_finished_are_not_taken_for_an_archive() {
         assert!(platters.iter().all(|place| place.store != fulgurite_archive::NOWHERE), "{platters:?}");
         let troubles = Troubles::default();
         let report = archive.scrub(false, &troubles).expect("scrub");
-        assert!(report.unknown.is_empty(), "the rebuild left it out, and said so: {report:?}");
-        // What was on it can't be told from what was lost, so the platters whose tables can't be read are named.
+        assert!(report.unknown.is_empty(), "the rebuild omitted it and reported that: {report:?}");
+        // The rebuild can't tell the content of those platters from lost content, so it names the
+        // unreadable tables.
         assert!(troubles.take().iter().all(|told| told.contains("UnreadableTable")));
-        // So each version has the redundancy that it was promised.
+        // Each version has the redundancy that it was promised.
         for lost in &platters {
             let photograph = scene.world.photograph("lose");
             let world = photograph.reboot(Survival::Everything);
@@ -226,7 +230,7 @@ fn platters_of_a_set_that_was_never_finished_are_not_taken_for_an_archive() {
 }
 
 #[test]
-fn a_mark_cut_short_anywhere_can_be_made_again() {
+fn an_interrupted_mark_can_be_written_again() {
     let steps = 8;
     for at in 0..steps {
         for survival in [Survival::Nothing, Survival::Everything, Survival::Some(at), Survival::Some(100 + at)] {
@@ -246,7 +250,7 @@ fn a_mark_cut_short_anywhere_can_be_made_again() {
 }
 
 #[test]
-fn puts_removals_and_flushes_at_once_lose_nothing() {
+fn concurrent_puts_removals_and_flushes_lose_nothing() {
     const PUTS: usize = 40;
     let world = World::new(true);
     let archive = Arc::new(world.open().expect("opens"));
@@ -277,7 +281,8 @@ fn puts_removals_and_flushes_at_once_lose_nothing() {
             .collect();
         let flusher = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // A version that goes while it is being written makes the set be given up, and that is all it does.
+                // If a version is removed while its set is being written, the set is abandoned,
+                // without further effects.
                 let _ = archive.flush_set(&Unwatched);
             }
         });
@@ -305,9 +310,10 @@ fn puts_removals_and_flushes_at_once_lose_nothing() {
     archive.scrub(false, &Troubles::default()).expect("scrub");
 }
 
-/// An old copy of the catalogue doesn't know that a version was acknowledged whose bytes are damaged now; a later one that is whole tells.
+/// An old copy of the catalogue doesn't know that a version with damaged bytes was acknowledged. A
+/// later version that is intact proves it.
 #[test]
-fn a_damaged_version_that_must_have_been_acknowledged_is_reported_and_a_torn_one_is_not() {
+fn a_damaged_version_is_reported_if_it_must_have_been_acknowledged_and_a_torn_one_is_not() {
     for (later_ms, is_reported) in [(0, false), (59_000, false), (61_000, true)] {
         let home = Home::with(1, 0, |settings| settings.archive.encrypt = false);
         let damaged = record("damaged", 1, Kind::File, b"these bytes rot", &[]);

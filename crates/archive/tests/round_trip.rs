@@ -1,4 +1,5 @@
-//! What goes in comes out, whatever became of platters, as far as the codes promise.
+//! Every put object is restored unchanged, whatever happens to platters, within the limits of the
+//! codes.
 
 mod support;
 
@@ -24,7 +25,7 @@ fn tree() -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 #[test]
-fn staged_files_come_back_before_and_after_they_are_on_platters() {
+fn files_are_restored_from_staging_and_from_platters() {
     let home = Home::new(4, 2);
     let archive = home.open();
     let files = tree();
@@ -40,14 +41,14 @@ fn staged_files_come_back_before_and_after_they_are_on_platters() {
 }
 
 #[test]
-fn what_is_more_than_a_set_is_written_while_it_comes_in() {
+fn puts_larger_than_a_set_are_flushed_while_they_arrive() {
     let home = Home::with(2, 1, |settings| {
         settings.set.platter_mib = 8;
         settings.staging.segment_mib = 2;
     });
     let archive = home.open();
     let mut files: BTreeMap<Vec<u8>, Vec<u8>> = (0..40).map(|i| (format!("{i:02}").into_bytes(), noise(i, 1_700_000))).collect();
-    // Larger than a whole set.
+    // Larger than a set.
     files.insert(b"large".to_vec(), noise(99, 40_000_000));
     let sources = files.iter().map(|(name, content)| fulgurite_archive::Source::Stream {
         reader: Box::new(std::io::Cursor::new(content.clone())),
@@ -83,7 +84,7 @@ fn any_two_of_six_platters_may_be_lost() {
 }
 
 #[test]
-fn with_one_platter_too_many_lost_exactly_the_lost_files_are_named() {
+fn with_one_platter_too_many_lost_exactly_the_lost_files_are_reported() {
     let home = Home::new(4, 2);
     let archive = home.open();
     let files = tree();
@@ -105,7 +106,7 @@ fn with_one_platter_too_many_lost_exactly_the_lost_files_are_named() {
 }
 
 #[test]
-fn a_version_that_lost_something_in_several_sets_is_named_once() {
+fn a_version_damaged_in_several_sets_is_reported_once() {
     let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
     let archive = home.open();
     put_all(&archive, &BTreeMap::from([(b"large".to_vec(), support::noise(1, 20_000_000)), (b"small".to_vec(), b"small".to_vec())]));
@@ -117,7 +118,7 @@ fn a_version_that_lost_something_in_several_sets_is_named_once() {
 }
 
 #[test]
-fn a_platter_on_another_store_is_read_there_and_a_scrub_puts_it_back() {
+fn a_platter_on_another_store_is_read_there_and_a_scrub_moves_it_back() {
     let home = Home::new(2, 1);
     let archive = home.open();
     let files = tree();
@@ -125,7 +126,7 @@ fn a_platter_on_another_store_is_read_there_and_a_scrub_puts_it_back() {
     archive.flush(&Unwatched).expect("flush");
     let platters = home.platter_files();
     let before: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
-    // Two, where the set could do without one only.
+    // Two platters, although the set tolerates the loss of only one.
     let name = |path: &std::path::Path| path.file_name().expect("a name").to_owned();
     fs::rename(&platters[0], platters[1].with_file_name(name(&platters[0]))).expect("moved");
     fs::rename(&platters[1], platters[0].with_file_name(name(&platters[1]))).expect("moved");
@@ -142,7 +143,7 @@ fn a_platter_on_another_store_is_read_there_and_a_scrub_puts_it_back() {
 }
 
 #[test]
-fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
+fn a_repairing_scrub_restores_damaged_and_missing_platters_exactly() {
     let home = Home::new(4, 2);
     let archive = home.open();
     put_all(&archive, &tree());
@@ -151,7 +152,7 @@ fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
     let before: Vec<Vec<u8>> = platters.iter().map(|path| fs::read(path).expect("read")).collect();
     fs::remove_file(&platters[1]).expect("removed");
     let file = fs::File::options().write(true).open(&platters[3]).expect("open");
-    // Headers, single sectors, and a whole track and more.
+    // Damages headers, single sectors, and more than a whole track.
     for (at, bytes) in [(0, 100), (100_000, 10), (300_000, 400_000)] {
         file.write_all_at(&vec![0xee; bytes], at).expect("damage");
     }
@@ -165,7 +166,7 @@ fn scrub_with_repair_makes_damaged_and_missing_platters_as_they_were() {
 }
 
 #[test]
-fn nothing_is_put_under_a_master_key_that_opens_no_key_of_the_archive() {
+fn an_archive_does_not_open_for_writing_with_a_wrong_master_key() {
     let home = Home::new(2, 1);
     put_all(&home.open(), &tree());
     fs::write(home.path().join("master.key"), format!("{}\n", "5a".repeat(32))).expect("written");
@@ -177,7 +178,7 @@ fn nothing_is_put_under_a_master_key_that_opens_no_key_of_the_archive() {
 }
 
 #[test]
-fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
+fn a_lost_or_wrong_key_costs_its_version_and_a_verification_reports_it() {
     let home = Home::new(2, 1);
     let archive = home.open();
     let names = [&b"a"[..], b"b", b"c"];
@@ -191,14 +192,14 @@ fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
     assert_eq!(archive.scrub(false, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost b", "lost c"]);
     drop(archive);
-    // The catalogue knows them, and a rebuild doesn't make it forget.
+    // The catalogue lists them, and a rebuild carries them over.
     let rebuild =
         || fulgurite_archive::rebuild_catalogue(&home.path(), fulgurite_archive::UnseenStores::Refuse, &Unwatched).expect("rebuilt");
     let report = rebuild();
     assert_eq!((report.archived, report.carried_over, report.deleted), (1, 2, 0), "{report:?}");
     assert_eq!(home.open().scrub(false, &troubles).expect("scrub").lost_versions, 2);
     assert_eq!(troubles.take(), ["lost b", "lost c"]);
-    // Without a catalogue nobody knows their names, and they are counted.
+    // Without a catalogue their names are unknown, and they are only counted.
     std::fs::remove_file(home.path().join("catalogue.db")).expect("removed");
     let report = rebuild();
     assert_eq!((report.archived, report.no_key, report.incomplete, report.deleted), (1, 1, 1, 0), "{report:?}");
@@ -208,7 +209,7 @@ fn a_key_that_is_lost_or_wrong_costs_its_version_and_a_verification_says_so() {
 }
 
 #[test]
-fn a_damaged_key_costs_its_version_and_no_other() {
+fn a_damaged_key_costs_only_its_version() {
     let home = Home::new(2, 1);
     let files: BTreeMap<_, _> = [&b"a"[..], b"b", b"c"].iter().map(|name| (name.to_vec(), name.to_vec())).collect();
     put_all(&home.open(), &files);
@@ -227,7 +228,7 @@ fn a_damaged_key_costs_its_version_and_no_other() {
 }
 
 #[test]
-fn a_rebuild_after_a_flush_that_was_cut_short_between_sets_finds_nothing_lost() {
+fn a_rebuild_after_a_flush_interrupted_between_sets_finds_nothing_lost() {
     let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
     let files = BTreeMap::from([(b"large".to_vec(), support::noise(1, 12_000_000))]);
     let archive = home.open();
@@ -236,7 +237,7 @@ fn a_rebuild_after_a_flush_that_was_cut_short_between_sets_finds_nothing_lost() 
     let segments: Vec<_> = segments.iter().map(|number| home.path().join(format!("staging/{number:016x}.segment"))).collect();
     let staged: Vec<Vec<u8>> = segments.iter().map(|path| fs::read(path).expect("read")).collect();
     assert_eq!(archive.flush(&Unwatched).expect("flush").sets, 2);
-    // As it was when the first set was complete, and the second not begun.
+    // Recreates the state after the first set was complete and before the second was begun.
     let second = archive.catalogue().sets().expect("sets").remove(1).description;
     for place in &second.platters {
         fs::remove_file(home.path().join(format!("stores/{}/platters/{}.platter", place.store, place.platter))).expect("removed");
@@ -267,7 +268,7 @@ fn a_rebuild_with_another_master_key_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_making_that_was_cut_short_can_be_done_again_but_lost_settings_are_no_empty_folder() {
+fn an_interrupted_init_can_be_repeated_but_never_replaces_an_archive_that_lost_its_settings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let home = folder.path().join("archive");
     fs::create_dir(&home).expect("made");
@@ -276,12 +277,12 @@ fn a_making_that_was_cut_short_can_be_done_again_but_lost_settings_are_no_empty_
     let keys = fs::read(home.join("keys.db")).expect("read");
     fs::remove_file(home.join("fulgurite.toml")).expect("removed");
     let error = fulgurite_archive::Archive::init(&home, &support::settings(2, 1)).expect_err("refused").to_string();
-    assert!(error.contains("no settings beside it"), "{error}");
+    assert!(error.contains("the folder has no settings"), "{error}");
     assert!(fs::read(home.join("keys.db")).expect("read") == keys);
 }
 
 #[test]
-fn a_put_keeps_within_the_limit_of_staging() {
+fn a_put_respects_the_limit_of_staging() {
     const MIB: u64 = 1 << 20;
     let taken = |home: &Home| -> u64 {
         let files = fs::read_dir(home.path().join("staging")).expect("staging").map(|file| file.expect("an entry"));
@@ -292,9 +293,9 @@ fn a_put_keeps_within_the_limit_of_staging() {
         let archive = home.open();
         let full = archive.put(sources.into_iter(), &Unwatched).expect_err("it doesn't fit");
         assert!(full.to_string().contains(&format!("limit staging to {limit_mib} MiB")), "{full}");
-        // Whatever is staged is there, and none of it is beyond the limit.
+        // Everything staged is acknowledged, and within the limit.
         let staged = archive.catalogue().staged_totals().expect("counted");
-        assert!(staged.versions > 0, "something was stored before");
+        assert!(staged.versions > 0, "some objects were stored before the limit was reached");
         assert!(taken(&home) <= limit_mib * MIB, "{} bytes of {limit_mib} MiB", taken(&home));
         archive.flush(&Unwatched).expect("flushed");
     };
@@ -304,13 +305,14 @@ fn a_put_keeps_within_the_limit_of_staging() {
     };
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), b"content").expect("written");
-    // Records of thousands of objects wait for one commit, and take more than their content.
+    // The records of thousands of objects wait for one commit, and need more space than their
+    // content.
     let long = |index: usize| fulgurite_archive::Source::Path {
         path: file.path().to_owned(),
         name: fulgurite_domain::ObjectName(format!("{index}{}", "/long".repeat(600)).into_bytes()),
     };
     put(16, (0..6_000).map(long).collect());
-    // Nobody knows the size of a stream before its end.
+    // The size of a stream is unknown before its end.
     put(16, vec![source("small".into(), noise(1, 1_000)), source("large".into(), noise(2, 40 * MIB as usize))]);
     put(17, (0..40).map(|index| source(format!("{index:02}"), noise(index, 777_777))).collect());
 }

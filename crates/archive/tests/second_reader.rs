@@ -1,7 +1,9 @@
-//! What the archive writes, `tools/read_platter.py` reads: two programs that share nothing but `docs/format.md`.
+//! Checks that `tools/read_platter.py` reads what the archive writes. The two programs share
+//! nothing but `docs/format.md`.
 //!
-//! Python is taken from `FULGURITE_PYTHON`, else `python3`. Without a Python of 3.11 with the package `cryptography` these tests say so
-//! and do nothing, except where `CI` is set: there they fail.
+//! The tests run the Python interpreter in `FULGURITE_PYTHON`, or else `python3`. Without Python
+//! 3.11 and the package `cryptography` they print the reason and pass, unless `CI` is set: then
+//! they fail.
 
 mod support;
 
@@ -21,9 +23,9 @@ use fulgurite_domain::{Geometry, Kind, ObjectName, PhysicalTrack};
 use fulgurite_format::find_header;
 use support::{Home, noise, put_all, record, stage};
 
-const LACK: &str = "no Python of 3.11 or later with the package `cryptography`: name one in FULGURITE_PYTHON";
+const LACK: &str = "no Python 3.11 or later with the package `cryptography`: set FULGURITE_PYTHON to an interpreter";
 
-/// The interpreter; `None`, with the reason printed, if there is none and that is no failure.
+/// Returns the interpreter, or `None` after printing the reason if the tests may be skipped.
 fn python() -> Option<PathBuf> {
     let python = std::env::var_os("FULGURITE_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let probe = Command::new(&python).args(["-c", "import sys, cryptography; sys.exit(sys.version_info < (3, 11))"]).output();
@@ -36,7 +38,8 @@ fn python() -> Option<PathBuf> {
     None
 }
 
-/// What is in a folder, by name: mode, time of change, and content or target. Folders only where nothing is in them.
+/// Contents of a folder by name: mode, modification time, and content or link target. Lists folders
+/// only if they are empty.
 type Tree = BTreeMap<Vec<u8>, (u32, i64, i64, Vec<u8>)>;
 
 fn tree(root: &Path) -> Tree {
@@ -64,7 +67,7 @@ fn tree(root: &Path) -> Tree {
     found
 }
 
-/// A folder of all that is odd: names, links, modes, times, sizes around those of frames.
+/// Creates a folder of edge cases: names, links, modes, times, and sizes around frame boundaries.
 fn make_tree(root: &Path) {
     let file = |name: &[u8], content: &[u8], mode: u32, age_s: u64| {
         let path = root.join(OsStr::from_bytes(name));
@@ -98,13 +101,13 @@ fn put_tree(archive: &Archive, root: &Path) {
     assert_eq!((report.failed, report.changed), (0, 0));
 }
 
-/// An archive on platters, and what is to be had from them.
+/// An archive on platters, with the data needed to read it.
 struct Written {
     python: PathBuf,
     home: Home,
     source: tempfile::TempDir,
     keys: PathBuf,
-    /// The platter files of its one set, by position.
+    /// Platter files of its only set, by position.
     platters: Vec<Vec<u8>>,
     geometry: Geometry,
 }
@@ -116,7 +119,7 @@ impl Written {
         make_tree(source.path());
         let archive = home.open();
         put_tree(&archive, source.path());
-        // An older version stays beside the newer one; a removed object goes with its key.
+        // The older version stays next to the newer one. A removed object loses its key.
         fs::write(source.path().join("twice"), b"the second version").expect("a file");
         let newer = Source::Path { path: source.path().join("twice"), name: ObjectName(b"twice".to_vec()) };
         archive.put(std::iter::once(newer), &Unwatched).expect("put");
@@ -141,7 +144,7 @@ impl Written {
         Command::new(&self.python).arg(script).args(arguments).output().expect("Python starts")
     }
 
-    /// Writes these platters into a new folder.
+    /// Writes these platters to a new folder.
     fn lay_out(&self, platters: &[Option<Vec<u8>>]) -> (tempfile::TempDir, Vec<PathBuf>) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut paths = Vec::new();
@@ -154,7 +157,8 @@ impl Written {
         (folder, paths)
     }
 
-    /// Has the second reader extract everything, and compares names, bytes, links, modes and times with what was put. Returns what it said.
+    /// Extracts everything with the second reader, and compares names, bytes, links, modes and
+    /// times with what was put. Returns its messages.
     fn check(&self, platters: &[Option<Vec<u8>>]) -> String {
         let (folder, paths) = self.lay_out(platters);
         let out = folder.path().join("out");
@@ -205,7 +209,7 @@ fn is_read_whole_damaged_and_in_part(information: u16, redundancy: u16) {
     let said = written.check(&written.all());
     assert!(!said.contains("rebuilt"), "{said}");
 
-    // As many sectors of every track as its code gives back, and two of the headers.
+    // As many sectors of every track as its code can rebuild, and two copies of the header.
     let mut platters = written.all();
     for (position, platter) in platters.iter_mut().enumerate() {
         (0..physical).for_each(|track| written.spoil(platter, track, (0..16).map(|n| (n * 13 + position + track as usize) % 216)));
@@ -216,7 +220,7 @@ fn is_read_whole_damaged_and_in_part(information: u16, redundancy: u16) {
     let said = written.check(&platters);
     assert!(said.contains("by the track code") && !said.contains("by the large group code"), "{said}");
 
-    // One track of each group is gone altogether.
+    // One track of each group is lost completely.
     let mut platters = written.all();
     for platter in &mut platters {
         written.spoil(platter, 0, 0..216);
@@ -224,7 +228,8 @@ fn is_read_whole_damaged_and_in_part(information: u16, redundancy: u16) {
     let said = written.check(&platters);
     assert!(said.contains("by the large group code") && !said.contains("by the set code"), "{said}");
 
-    // The first platters are gone, as many as the set may lose, and what is left is damaged.
+    // As many platters as the set tolerates are missing, starting with the first, and the others
+    // are damaged.
     let mut platters = written.all();
     for platter in &mut platters[..usize::from(redundancy)] {
         *platter = None;
@@ -237,17 +242,17 @@ fn is_read_whole_damaged_and_in_part(information: u16, redundancy: u16) {
 }
 
 #[test]
-fn a_set_of_two_and_one_is_read_whole_damaged_and_in_part() {
+fn a_2_1_set_is_read_intact_damaged_and_incomplete() {
     is_read_whole_damaged_and_in_part(2, 1);
 }
 
 #[test]
-fn a_set_of_four_and_two_is_read_whole_damaged_and_in_part() {
+fn a_4_2_set_is_read_intact_damaged_and_incomplete() {
     is_read_whole_damaged_and_in_part(4, 2);
 }
 
 #[test]
-fn older_versions_are_there_and_what_was_removed_can_not_be_read() {
+fn older_versions_are_readable_and_removed_ones_are_not() {
     let Some(python) = python() else { return };
     let mut written = Written::new(python, 2, 1);
     let archive = written.home.open();
@@ -269,14 +274,15 @@ fn older_versions_are_there_and_what_was_removed_can_not_be_read() {
         serde_json::from_slice::<serde_json::Value>(&done.stdout).expect("JSON")["objects"].as_array().expect("a list").clone()
     };
 
-    // All platters: the tombstone is among them, and even the old keys don't bring the object back.
+    // All platters, including the tombstone: even the old keys don't bring the object back.
     for keys in [&written.keys, &before] {
         let objects = listed(&all, keys);
         assert!(objects.iter().all(|object| object["version_identifier"] != identifier.as_str()));
     }
     assert_eq!(listed(&all, &written.keys).len(), kept);
 
-    // Without the platters of the tombstone: it is there, and nothing of it can be had, name included.
+    // Without the platters that contain the tombstone: the entry exists, but nothing of it is
+    // readable, including the name.
     let objects = listed(&first, &written.keys);
     let secret = objects.iter().find(|object| object["version_identifier"] == identifier.as_str()).expect("an entry");
     assert!(secret["sealed"] == true && secret.get("name").is_none() && secret.get("sha256").is_none(), "{secret}");
@@ -292,7 +298,7 @@ fn older_versions_are_there_and_what_was_removed_can_not_be_read() {
 }
 
 #[test]
-fn an_object_over_several_sets_is_put_together_with_a_platter_of_each_gone() {
+fn an_object_in_several_sets_is_restored_without_one_platter_of_each() {
     let Some(python) = python() else { return };
     let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
     let archive = home.open();
@@ -330,7 +336,7 @@ fn an_object_over_several_sets_is_put_together_with_a_platter_of_each_gone() {
 }
 
 #[test]
-fn attributes_and_deletion_markers_are_passed_on() {
+fn attributes_and_deletion_markers_are_read() {
     let Some(python) = python() else { return };
     let home = Home::with(1, 1, |settings| settings.archive.encrypt = false);
     let attributes: &[(&str, &[u8])] = &[("content-type", b"text/plain"), ("etag", &[0xd4, 0x1d])];

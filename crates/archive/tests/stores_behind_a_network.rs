@@ -1,6 +1,8 @@
-//! An archive on remote stores: what is put comes back, without as many stores as a set has redundancy, and from replaced ones.
+//! An archive on remote stores: objects are restored, also after the loss of as many stores as a
+//! set has redundancy, and after those stores were replaced.
 //!
-//! The services are folders, so that a disk can go and the same archive be opened with folder stores.
+//! The services are folders, so that a test can remove a disk and open the same archive with folder
+//! stores.
 
 mod support;
 
@@ -19,7 +21,8 @@ use opendal::services::Fs;
 use opendal::{Capability, Operator};
 use support::{Home, get_all, noise, put_all};
 
-/// Opens the archive, with its folders behind opendal. Every other one is told that it can't rename.
+/// Opens the archive with its folders as opendal services. Half of the services claim that they
+/// can't rename.
 fn open(home: &Home) -> Archive {
     let path = home.path();
     let settings = read_settings(&path).expect("settings");
@@ -53,15 +56,15 @@ fn lose(home: &Home, stores: [&str; 2]) {
 fn assert_all_there(archive: &Archive, files: &BTreeMap<Vec<u8>, Vec<u8>>) -> u64 {
     let (report, found) = get_all(archive, &Unwatched);
     assert_eq!(report.failed, 0);
-    assert!(found == *files, "a file is missing or has other bytes");
+    assert!(found == *files, "a file is missing or has different bytes");
     report.repairs.tracks()
 }
 
 #[test]
-fn an_archive_outlives_as_many_remote_stores_as_it_has_redundancy_and_mends_them() {
+fn an_archive_survives_the_loss_of_as_many_remote_stores_as_it_has_redundancy_and_repairs_them() {
     let home = Home::new(4, 2);
     let archive = open(&home);
-    // More than a piece on each platter.
+    // More than one piece per platter.
     let mut files: BTreeMap<_, _> = (0..50_u64).map(|i| (format!("{i:02}").into_bytes(), noise(i, (i * i * 500) as usize))).collect();
     files.insert(b"large".to_vec(), noise(99, 23_000_000));
     put_all(&archive, &files);
@@ -73,18 +76,18 @@ fn an_archive_outlives_as_many_remote_stores_as_it_has_redundancy_and_mends_them
     assert!(home.platter_files().iter().all(|file| file.metadata().expect("a file").len() > 8 << 20));
 
     lose(&home, ["d0", "d1"]);
-    assert!(assert_all_there(&archive, &files) > 0, "the set gave back what they had");
+    assert!(assert_all_there(&archive, &files) > 0, "their content is rebuilt from the set");
     for name in ["d0", "d1"] {
         let store = archive.store(name).expect("of the settings");
         assert!(matches!(store.check(), Err(StoreError::Unmarked { .. })));
-        store.mark().expect("an empty place instead");
+        store.mark().expect("an empty store in its place");
     }
     let scrubbed = archive.scrub(true, &Unwatched).expect("scrub");
     assert_eq!((scrubbed.unsound.len(), scrubbed.rebuilt, scrubbed.lost_versions), (2, 2, 0));
     let scrubbed = archive.scrub(false, &Unwatched).expect("scrub");
     assert_eq!((scrubbed.platters, scrubbed.unsound.len()), (6, 0));
 
-    // Only what was written anew holds these two up.
+    // Now the files depend on the rebuilt platters.
     lose(&home, ["d2", "d3"]);
     assert!(assert_all_there(&archive, &files) > 0);
     drop(archive);

@@ -1,4 +1,4 @@
-//! Sets whose file tables take more room than what is stored: objects without bytes, and removals.
+//! Sets whose file tables are larger than their content: empty objects and removals.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn remove_all(archive: &Archive, prefix: &[u8]) {
 }
 
 #[test]
-fn thousands_of_empty_files_are_flushed_and_come_back() {
+fn thousands_of_empty_files_are_flushed_and_restored() {
     let home = Home::new(2, 1);
     let archive = home.open();
     let mut files = names("empty", 4_000);

@@ -1,4 +1,5 @@
-//! A server verifies while clients put, remove and archive, and while operators change their minds. None of that is damage.
+//! A server verifies while clients put, remove and archive objects, and while operators stop the
+//! verification. None of that counts as damage.
 
 mod support;
 
@@ -13,7 +14,7 @@ use fulgurite_domain::ObjectName;
 
 use support::{Home, noise};
 
-/// Does something once, when the first piece of work in a stage is done, and keeps what is said to be lost.
+/// Runs an action once, after the first work in a stage, and collects reported losses.
 struct Meddling<'a> {
     stage: &'a str,
     now: AtomicBool,
@@ -26,9 +27,9 @@ impl<'a> Meddling<'a> {
         Self { stage, now: AtomicBool::new(false), what: Mutex::new(Some(Box::new(what))), lost: Mutex::default() }
     }
 
-    /// What was said to be lost; panics unless it has meddled.
+    /// The reported losses. Panics if the action did not run.
     fn lost(self) -> Vec<String> {
-        assert!(self.what.into_inner().expect("no panic").is_none(), "the stage never came");
+        assert!(self.what.into_inner().expect("no panic").is_none(), "the action did not run");
         self.lost.into_inner().expect("no panic")
     }
 }
@@ -52,7 +53,7 @@ impl Watcher for Meddling<'_> {
     }
 }
 
-/// Wants to stop after the first piece of work.
+/// Asks to stop after the first work.
 #[derive(Default)]
 struct Stopping(AtomicBool);
 
@@ -77,19 +78,19 @@ fn filled(home: &Home) -> Archive {
 }
 
 #[test]
-fn what_is_archived_while_staging_is_read_is_not_lost() {
+fn an_object_archived_while_staging_is_read_is_not_lost() {
     let home = Home::new(2, 1);
     let archive = filled(&home);
     let watcher = Meddling::new("reading staging", || {
         archive.flush(&Unwatched).expect("a flush");
     });
     let report = archive.scrub(false, &watcher).expect("a scrub");
-    assert!(archive.staging().segments().expect("segments").is_empty(), "what was to be read is gone");
+    assert!(archive.staging().segments().expect("segments").is_empty(), "the segments to read are gone");
     assert_eq!((report.lost_versions, watcher.lost()), (0, Vec::<String>::new()));
 }
 
 #[test]
-fn what_is_removed_while_objects_are_read_is_not_wrong() {
+fn an_object_removed_while_objects_are_read_is_not_wrong() {
     let home = Home::new(2, 1);
     let archive = filled(&home);
     archive.flush(&Unwatched).expect("a flush");
@@ -101,7 +102,7 @@ fn what_is_removed_while_objects_are_read_is_not_wrong() {
 }
 
 #[test]
-fn a_platter_that_was_read_in_part_does_not_count_as_verified() {
+fn a_partly_read_platter_does_not_count_as_verified() {
     let home = Home::new(2, 1);
     let archive = filled(&home);
     archive.flush(&Unwatched).expect("a flush");
@@ -123,7 +124,7 @@ fn a_platter_that_was_read_in_part_does_not_count_as_verified() {
 }
 
 #[test]
-fn a_flush_that_is_stopped_completes_its_set_and_is_no_success() {
+fn a_stopped_flush_completes_its_set_and_returns_an_error() {
     let home = Home::with(1, 1, |settings| settings.set.platter_mib = 8);
     let archive = home.open();
     let objects = objects(5, 5_000_000);

@@ -1,24 +1,29 @@
-//! Chance that repeats: a [`Stream`] draws the same values from the same seed on every machine, and each purpose has a stream of its own,
-//! so that a draw more here changes nothing there.
+//! Reproducible randomness. A [`Stream`] draws the same values from the same seed on every machine,
+//! and each purpose has its own stream, so an extra draw for one purpose doesn't change the others.
 //!
-//! The generator is ChaCha8, by name: its values are fixed, unlike those of a generator that is merely "standard". Logarithms and
-//! exponentials come from `libm`, because those of operating systems differ in their last bits.
+//! The generator is explicitly ChaCha8: its values are fixed, unlike those of a "standard"
+//! generator. Logarithms and exponentials come from `libm`, because those of operating systems
+//! differ in their last bits.
+
+#![forbid(unsafe_code)]
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// One source of chance.
+/// A stream of random values.
 #[derive(Debug, Clone)]
 pub struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream for one `purpose` of a run with this seed. Streams of different purposes have nothing to do with each other.
+    /// The stream for one `purpose` of a run with this seed. Streams of different purposes are
+    /// independent.
     #[must_use]
     pub fn new(seed: u64, purpose: &str) -> Self {
         Self::numbered(seed, purpose, 0)
     }
 
-    /// Like [`Stream::new`], for the `number`th of several things with the same purpose, such as the drives.
+    /// Like [`Stream::new`], for the `number`th of several things with the same purpose, such as
+    /// drives.
     #[must_use]
     pub fn numbered(seed: u64, purpose: &str, number: u32) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
@@ -36,12 +41,12 @@ impl Stream {
         (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in `0..count`; the bias is below `count` / 2^64.
+    /// Uniform in `0..count`, with a bias below `count` / 2^64.
     ///
     /// # Panics
     /// If `count` is 0.
     pub fn below(&mut self, count: u64) -> u64 {
-        assert!(count > 0, "a choice of nothing");
+        assert!(count > 0, "count must not be 0");
         ((u128::from(self.bits()) * u128::from(count)) >> 64) as u64
     }
 
@@ -61,8 +66,8 @@ impl Stream {
         -mean * libm::log(1.0 - self.unit())
     }
 
-    /// Normal with mean 0 and standard deviation 1: Marsaglia's polar method, of which the second value is not kept, so that a stream's
-    /// state is its generator's alone.
+    /// Normal with mean 0 and standard deviation 1, by Marsaglia's polar method. The second value
+    /// is discarded, so that the generator is the stream's only state.
     pub fn normal(&mut self) -> f64 {
         loop {
             let (u, v) = (self.between(-1.0, 1.0), self.between(-1.0, 1.0));
@@ -78,19 +83,19 @@ impl Stream {
         median * libm::exp(sigma * self.normal())
     }
 
-    /// Log-uniform in `low..high`: equal chance for each factor.
+    /// Log-uniform in `low..high`: every factor is equally likely.
     pub fn log_uniform(&mut self, low: f64, high: f64) -> f64 {
         low * libm::exp(self.unit() * libm::log(high / low))
     }
 
-    /// Beta(2, 2) in 0.0..1.0: the middle one of three uniform draws.
+    /// Beta(2, 2) in 0.0..1.0: the median of three uniform draws.
     pub fn beta_2_2(&mut self) -> f64 {
         let (a, b, c) = (self.unit(), self.unit(), self.unit());
         a.max(b).min(a.min(b).max(c))
     }
 }
 
-/// Fowler, Noll and Vo's hash of 32 bits, for names that are few and known.
+/// 32-bit FNV-1a hash, for a few known names.
 fn fnv1a(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -104,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_and_a_purpose_give_these_values_for_ever() {
+    fn a_seed_and_a_purpose_always_give_the_same_values() {
         let mut stream = Stream::new(42, "arrivals");
         assert_eq!([stream.bits(), stream.bits(), stream.bits()], GOLDEN);
         let other = Stream::new(42, "sizes").bits();
@@ -116,7 +121,7 @@ mod tests {
     const GOLDEN: [u64; 3] = [16_403_374_189_556_672_416, 1_054_667_745_781_461_063, 18_257_921_414_758_589_829];
 
     #[test]
-    fn distributions_have_the_moments_they_should() {
+    fn distributions_have_the_expected_moments() {
         let mut stream = Stream::new(1, "moments");
         let close = |found: f64, wanted: f64, within: f64| assert!((found - wanted).abs() < within, "{found} instead of {wanted}");
         close(mean(100_000, || stream.unit()), 0.5, 0.005);

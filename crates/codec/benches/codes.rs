@@ -1,11 +1,14 @@
-//! Information bytes coded per second of CPU time, ours beside others' in the same run.
+//! Information bytes coded per second of CPU time, compared with other implementations in the same
+//! run.
 //!
-//! `cargo bench -p fulgurite-codec --bench codes [-- [--quick] [CASE]]` prints one table per case whose name contains `CASE`. A figure is
-//! the median over rounds; in each round every competitor runs once, so that they share whatever else the machine does.
-//! GB/s are 10^9 bytes of information per second of the thread's (a peer process's: its own) CPU time. Pools are of about 100 MB unless
-//! a case says otherwise, so that sources come from memory or a shared cache.
+//! `cargo bench -p fulgurite-codec --bench codes [-- [--quick] [CASE]]` prints one table per case
+//! whose name contains `CASE`. Each figure is the median over rounds; every competitor runs once in
+//! each round, so all see the same machine load. GB/s are 10^9 bytes of information per second of
+//! CPU time of the thread (or of the peer's process). Pools have about 100 MB unless a case says
+//! otherwise, so that sources come from memory or a shared cache.
 //!
-//! Peers outside Cargo run if their tools are here: klauspost/reedsolomon (Go) and ISA-L (a C compiler and libisal).
+//! Peers outside Cargo run if their tools are installed: klauspost/reedsolomon (Go) and ISA-L (a C
+//! compiler and libisal).
 
 use std::hint::black_box;
 
@@ -45,7 +48,7 @@ fn main() {
     pooled_encode(&bench, "platter-set", 20, 10, 64 * 1024);
 }
 
-/// What memory allows: reading a pool once.
+/// The memory bound: reading a pool once.
 fn bounds(bench: &Bench) {
     let pool = Pool::new(1600, 64 * 1024);
     bench.case(
@@ -68,7 +71,7 @@ fn cauchy_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
         return;
     }
     let groups = pool_bytes.div_ceil(information * shard_bytes);
-    // A pool that fits a cache is coded many times over, or the clock would be most of it.
+    // A pool that fits a cache is coded many times; otherwise reading the clock would dominate.
     let times = (20_000_000 / (groups * information * shard_bytes)).max(1);
     let pool = Pool::new(groups * information, shard_bytes);
     let mut competitors = Vec::new();

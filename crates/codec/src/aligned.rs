@@ -1,12 +1,12 @@
-//! Buffers whose first byte lies where the machine likes it.
+//! Byte buffers with a chosen alignment.
 
 use std::ops::{Deref, DerefMut};
 
 /// Vector loads that straddle cache lines cost double, and `Vec<u8>` promises no alignment.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// A fixed-length zeroed byte buffer that starts at a multiple of some power of two, such as a cache line for vector loads, or a page for reading
-/// past the system's memory.
+/// A fixed-length zeroed byte buffer that starts at a multiple of a power of two: a cache line for
+/// vector loads, or a page for reads that bypass the system's page cache.
 pub struct AlignedBytes {
     bytes: Vec<u8>,
     start: usize,
@@ -14,14 +14,15 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// `len` zeros from a multiple of `alignment` on.
+    /// Creates `len` zeros, starting at a multiple of `alignment`.
     ///
     /// # Panics
     /// If `alignment` isn't a power of two.
     #[must_use]
     pub fn zeroed(len: usize, alignment: usize) -> Self {
         let bytes = vec![0; len + alignment];
-        // Misaligned is slow, not wrong, so `align_offset` may decline (under Miri it does).
+        // A misaligned buffer is slow, not wrong, so `align_offset` may decline (under Miri it
+        // does).
         let start = bytes.as_ptr().align_offset(alignment).min(alignment);
         Self { bytes, start, len }
     }

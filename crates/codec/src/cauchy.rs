@@ -1,12 +1,13 @@
 //! The track code: a Cauchy code over GF(2^8).
 //!
-//! Redundancy symbol r is the sum over information symbols c of `c / (x_r + y_c)`, with the points `x_r = I + r` and
-//! `y_c = c`: the matrix of ISA-L's `gf_gen_cauchy1_matrix`. Every square part of a Cauchy matrix can be inverted, and the
-//! inverse has a closed form, so a repair costs e products per byte read for e lost symbols and nothing for
-//! inverting a matrix as large as the code.
+//! Redundancy symbol r is the sum over information symbols c of `c / (x_r + y_c)`, with the points
+//! `x_r = I + r` and `y_c = c`: the matrix of ISA-L's `gf_gen_cauchy1_matrix`. Every square part of
+//! a Cauchy matrix can be inverted, and the inverse has a closed form, so a repair costs e products
+//! per byte read for e lost symbols and nothing for inverting a matrix as large as the code.
 //!
-//! Take the lost information symbols L and as many redundancy symbols Q. For a lost l, the combination of the rows Q that
-//! is 1 at `y_l` and 0 at the other lost points is, as a function of the column's point,
+//! Take the lost information symbols L and as many redundancy symbols Q. For a lost l, the
+//! combination of the rows Q that is 1 at `y_l` and 0 at the other lost points is, as a function of
+//! the column's point,
 //!
 //! ```text
 //!             P(y)         X(y_l)                                 P(y) = product over l in L of (y + y_l)
@@ -15,9 +16,9 @@
 //!          * 1 / X(y)
 //! ```
 //!
-//! since it has the poles of the rows Q and the right zeros. Its values are the coefficients of the present information
-//! symbols, its residues at `x_q` those of the redundancy symbols. A lost redundancy symbol r is the same with a pole at
-//! `x_r` of residue 1 and zeros at all of L.
+//! since it has the poles of the rows Q and the right zeros. Its values are the coefficients of the
+//! present information symbols, its residues at `x_q` those of the redundancy symbols. A lost
+//! redundancy symbol r is the same with a pole at `x_r` of residue 1 and zeros at all of L.
 //!
 //! Source: S. Schechter, "On the inversion of certain matrices", MTAC 13 (1959), for the inverse.
 
@@ -25,13 +26,15 @@ use crate::error::CodeError;
 use crate::gf8::{combine, inverse, multiply};
 use crate::kernel::Kernel;
 
-/// Symbols that points of GF(2^8) can name.
+/// Most symbols that a code can have: one point of GF(2^8) each.
 const LIMIT: usize = 255;
 
-/// A systematic code of I information and R redundancy symbols, any I of which restore all.
+/// A systematic code of I information and R redundancy symbols; any I of them restore all the
+/// others.
 ///
-/// A symbol is a slice of bytes (a sector), all of one length of at least 1; byte k of every symbol make a codeword of their own.
-/// The code doesn't find silent errors: the caller says which symbols are lost.
+/// A symbol is a slice of bytes (a sector). All symbols have the same length of at least 1; bytes k
+/// of all symbols form a codeword. The code doesn't detect silent errors: the caller names the lost
+/// symbols.
 #[derive(Debug, Clone)]
 pub struct CauchyCode {
     information: usize,
@@ -42,15 +45,17 @@ pub struct CauchyCode {
 }
 
 impl CauchyCode {
-    /// A code of `information` + `redundancy` symbols, on the fastest kernel there is. `redundancy` may be 0.
+    /// Creates a code of `information` + `redundancy` symbols on the fastest available kernel.
+    /// `redundancy` may be 0.
     ///
     /// # Errors
-    /// [`CodeError::TooLong`] over 255 symbols in all, [`CodeError::Empty`] without information symbols.
+    /// [`CodeError::TooLong`] over 255 symbols in all, [`CodeError::Empty`] without information
+    /// symbols.
     pub fn new(information: usize, redundancy: usize) -> Result<Self, CodeError> {
         Self::with_kernel(information, redundancy, Kernel::best())
     }
 
-    /// As [`CauchyCode::new`], on a kernel of the caller's choice.
+    /// Like [`CauchyCode::new`], on the given kernel.
     ///
     /// # Panics
     /// If this machine can't run the kernel.
@@ -84,30 +89,33 @@ impl CauchyCode {
         self.kernel
     }
 
-    /// Writes the R redundancy symbols of I information symbols.
+    /// Computes the R redundancy symbols of I information symbols.
     ///
     /// # Panics
-    /// If there aren't I and R slices, all of one length.
+    /// Unless there are I and R slices, all of the same length.
     pub fn encode(&self, information: &[&[u8]], redundancy: &mut [&mut [u8]]) {
-        assert_eq!(information.len(), self.information, "information symbols of the code");
-        assert_eq!(redundancy.len(), self.redundancy, "redundancy symbols of the code");
+        assert_eq!(information.len(), self.information, "wrong number of information symbols");
+        assert_eq!(redundancy.len(), self.redundancy, "wrong number of redundancy symbols");
         combine(self.kernel, &self.matrix, information, redundancy);
     }
 
-    /// How to rebuild the lost positions, all of them.
+    /// Plans the repair of all lost positions.
     ///
-    /// Positions 0..I are information and I..I+R redundancy. An empty list gives a plan that rebuilds nothing.
+    /// Positions 0..I are information and I..I+R redundancy. An empty list gives a plan that
+    /// rebuilds nothing.
     ///
     /// # Errors
-    /// [`CodeError::TooManyLost`] if more than R are lost, [`CodeError::Position`] if one is outside the code or named twice.
+    /// [`CodeError::TooManyLost`] if more than R are lost, [`CodeError::Position`] if a position is
+    /// outside the code or repeated.
     pub fn plan(&self, lost: &[usize]) -> Result<CauchyRepair, CodeError> {
         self.plan_wanted(lost, lost)
     }
 
-    /// How to rebuild `wanted` of the `lost` positions; the cost is that of the wanted ones.
+    /// Plans the repair of `wanted` among the `lost` positions; the cost depends on the wanted ones
+    /// only.
     ///
     /// # Errors
-    /// As [`CauchyCode::plan`]; [`CodeError::Position`] too if a wanted position isn't among the lost.
+    /// As [`CauchyCode::plan`]; also [`CodeError::Position`] if a wanted position isn't lost.
     pub fn plan_wanted(&self, lost: &[usize], wanted: &[usize]) -> Result<CauchyRepair, CodeError> {
         let positions = self.information + self.redundancy;
         let mut is_lost = vec![false; positions];
@@ -133,17 +141,18 @@ impl CauchyCode {
         }
 
         let sources: Vec<usize> = (0..self.information).filter(|&p| !is_lost[p]).chain(rows.iter().map(|&x| usize::from(x))).collect();
-        // The products below run over other points than their own, where they would be zero.
+        // Each product skips the point it is evaluated at, where its factor would be zero.
         let product =
             |set: &[u8], at: u8| set.iter().filter(|&&other| other != at).fold(1, |product, &other| multiply(product, at ^ other));
-        // What a source's coefficient has of its own, whatever is being rebuilt: P/X at an information symbol, and the
-        // residue of P/X at a redundancy symbol.
+        // The factor of each source's coefficient that doesn't depend on the wanted symbol: P/X at
+        // an information symbol, the residue of P/X at a redundancy symbol.
         let of_source: Vec<u8> =
             sources.iter().map(|&p| multiply(product(&lost_points, point(p)), inverse(product(&rows, point(p))))).collect();
         let mut coefficients = Vec::with_capacity(wanted.len() * sources.len());
         for &position in wanted {
             let at = point(position);
-            // X(y_l) / P'_l(y_l) for information, and X(x_r) / P(x_r) for redundancy: the same expression.
+            // X(y_l) / P'_l(y_l) for information, and X(x_r) / P(x_r) for redundancy: the same
+            // expression.
             let of_wanted = multiply(product(&rows, at), inverse(product(&lost_points, at)));
             for (&source, &own) in sources.iter().zip(&of_source) {
                 let pole = inverse(point(source) ^ at);
@@ -158,7 +167,8 @@ fn point(position: usize) -> u8 {
     u8::try_from(position).expect("positions stay below 255")
 }
 
-/// What to read and how to combine it, to rebuild lost symbols. Good for any number of codewords with the same losses.
+/// Which symbols to read, and how to combine them into lost ones. Reusable for any number of
+/// codewords with the same losses.
 #[derive(Debug, Clone)]
 pub struct CauchyRepair {
     sources: Vec<usize>,
@@ -169,23 +179,24 @@ pub struct CauchyRepair {
 }
 
 impl CauchyRepair {
-    /// The I positions to read, rising. Of the redundancy, the lowest rows that are present.
+    /// The I positions to read, ascending. The redundancy among them is the lowest rows present.
     pub fn sources(&self) -> &[usize] {
         &self.sources
     }
 
-    /// The positions that are rebuilt, in the order they were asked for.
+    /// The positions to rebuild, in the order requested.
     pub fn wanted(&self) -> &[usize] {
         &self.wanted
     }
 
-    /// Rebuilds the wanted positions into `out`, in one pass over `sources`, which are in the order of [`CauchyRepair::sources`].
+    /// Rebuilds the wanted positions into `out`, in one pass over `sources`, which follow the order
+    /// of [`CauchyRepair::sources`].
     ///
     /// # Panics
-    /// If the slices aren't as many as asked for, all of one length.
+    /// If the number of slices differs from the plan, or they differ in length.
     pub fn run(&self, sources: &[&[u8]], out: &mut [&mut [u8]]) {
-        assert_eq!(sources.len(), self.sources.len(), "sources of the plan");
-        assert_eq!(out.len(), self.wanted.len(), "symbols that the plan rebuilds");
+        assert_eq!(sources.len(), self.sources.len(), "wrong number of sources for the plan");
+        assert_eq!(out.len(), self.wanted.len(), "wrong number of outputs for the plan");
         combine(self.kernel, &self.coefficients, sources, out);
     }
 }
@@ -222,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_encodes_as_the_reference_does() {
+    fn every_kernel_encodes_like_the_reference() {
         for (information, redundancy, bytes) in
             [(1, 1, 1), (16, 3, 100), (20, 4, 64), (10, 0, 9), (200, 16, 65), (100, 8, 2500), (127, 128, 70)]
         {
@@ -238,9 +249,10 @@ mod tests {
         }
     }
 
-    /// From `gf_gen_cauchy1_matrix` and `ec_encode_data` of ISA-L 2.30; byte x of symbol i is 7 i + 13 x + 1.
+    /// From `gf_gen_cauchy1_matrix` and `ec_encode_data` of ISA-L 2.30; byte x of symbol i is 7 i +
+    /// 13 x + 1.
     #[test]
-    fn redundancy_is_that_of_isa_l() {
+    fn redundancy_matches_isa_l() {
         let information: Vec<Vec<u8>> = (0..10).map(|i| (0..16).map(|x| (7 * i + 13 * x + 1) as u8).collect()).collect();
         let want: [u128; 4] = [
             0x8d9c3d44f074eb4bfebfe0a54496ca5c,
@@ -301,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_code_cannot_be_is_an_error() {
+    fn impossible_codes_and_plans_are_errors() {
         assert!(CauchyCode::new(239, 16).is_ok());
         let too_long = CodeError::TooLong { information: 240, redundancy: 16, limit: 255 };
         assert_eq!(CauchyCode::new(240, 16).unwrap_err(), too_long);

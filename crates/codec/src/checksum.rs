@@ -1,11 +1,11 @@
-//! CRC-64/NVME, which tells a sector that was read from one that was misread.
+//! CRC-64/NVME: detects sectors that were misread.
 //!
-//! The codes rebuild what they are told is lost; this is what tells. Feed the sector's address before its payload, and a
-//! sector from the wrong place fails as well.
+//! The codes only rebuild symbols that are reported as lost; this checksum finds them. Feed the
+//! sector's address before its payload, and a sector from the wrong place fails too.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// A checksum under way, fed in pieces.
+/// An incremental checksum.
 ///
 /// ```
 /// use fulgurite_codec::checksum::{Crc64, crc64};
@@ -15,12 +15,12 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub struct Crc64(Digest);
 
 impl Crc64 {
-    /// A checksum of nothing yet.
+    /// Starts a checksum.
     pub fn new() -> Self {
         Crc64(Digest::new(CrcAlgorithm::Crc64Nvme))
     }
 
-    /// Continues over `bytes`. How the bytes are cut into pieces makes no difference.
+    /// Feeds `bytes`. How the input is split makes no difference.
     pub fn update(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.update(bytes);
         self
@@ -44,10 +44,11 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }
 
-/// The checksum of one part behind another, from those of the parts and the length of the second.
+/// The checksum of two concatenated parts, from their checksums and the length of the second.
 ///
-/// As polynomials: the first, moved up by the bits of the second, plus the second. Takes a product for each bit set in the length, a microsecond in all; the
-/// library's own, by matrices, took a hundred.
+/// As polynomials: the first, shifted by the bits of the second, plus the second. Costs one product
+/// per bit set in the length, a microsecond in all; the library's own function, which uses
+/// matrices, took a hundred.
 #[must_use]
 pub fn combine(first: u64, second: u64, second_bytes: u64) -> u64 {
     let moved = (0..u64::BITS).filter(|bit| second_bytes >> bit & 1 == 1).fold(first, |sum, bit| multiply(sum, BYTE_SHIFTS[bit as usize]));
@@ -88,13 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_is_the_published_one() {
+    fn the_check_value_matches_the_published_one() {
         assert_eq!(crc64(b"123456789"), 0xAE8B_1486_0A79_9888);
         assert_eq!(crc64(b""), Crc64::new().value());
     }
 
     #[test]
-    fn it_equals_division_bit_by_bit_however_the_bytes_are_cut() {
+    fn it_equals_bitwise_division_however_the_input_is_split() {
         let bytes = crate::reference::noise(7, 1000);
         for cut in [0, 1, 15, 16, 17, 255, 256, 999, 1000] {
             let got = Crc64::new().update(&bytes[..cut]).update(&bytes[cut..]).value();
@@ -103,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_give_the_checksum_of_the_whole() {
+    fn checksums_of_parts_combine_into_that_of_the_whole() {
         let whole = crate::reference::noise(8, 100_000);
         for cut in [0, 1, 63, 65_552, 100_000] {
             let (first, second) = whole.split_at(cut);
             assert_eq!(combine(crc64(first), crc64(second), second.len() as u64), crc64(&whole), "cut at {cut}");
         }
-        // Of lengths that nobody wants to feed, by the library's way.
+        // Lengths too large to feed, compared with the library's function.
         for bytes in [1 << 20, (5 << 30) + 3, u64::MAX / 8] {
             let expected = crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, 0x0123_4567_89ab_cdef, 0xfedc_ba98, bytes);
             assert_eq!(combine(0x0123_4567_89ab_cdef, 0xfedc_ba98, bytes), expected, "{bytes} bytes");

@@ -1,12 +1,12 @@
 use thiserror::Error;
 
-/// Why a code can't be made, or why a set of symbols can't be repaired.
+/// Why a code can't be created, or lost symbols can't be repaired.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CodeError {
-    /// More symbols are lost than there is redundancy left to rebuild them from.
+    /// More symbols are lost than the remaining redundancy can rebuild.
     #[error(
-        "{lost} information symbols are lost and only {available} redundancy symbols are there to rebuild them: \
+        "{lost} information symbols are lost, but only {available} redundancy symbols are available: \
          fetch more redundancy, or go to the next code level"
     )]
     TooManyLost {
@@ -16,41 +16,41 @@ pub enum CodeError {
         available: usize,
     },
 
-    /// The field has too few elements for a code of this shape.
-    #[error("a code of {information}+{redundancy} symbols doesn't fit its field, which has room for {limit}")]
+    /// The field has too few elements for a code of this size.
+    #[error("a code of {information}+{redundancy} symbols doesn't fit its field: the limit is {limit}")]
     TooLong {
-        /// Information symbols asked for.
+        /// Information symbols requested.
         information: usize,
-        /// Redundancy symbols asked for.
+        /// Redundancy symbols requested.
         redundancy: usize,
-        /// Symbols that the field has room for, counted as the code counts them.
+        /// Symbols that fit the field, in the code's own counting.
         limit: usize,
     },
 
-    /// A code without information symbols, or a pooled code without redundancy, codes nothing.
+    /// A code without information symbols, or a pooled code without redundancy.
     #[error("a code of {information}+{redundancy} symbols is empty")]
     Empty {
-        /// Information symbols asked for.
+        /// Information symbols requested.
         information: usize,
-        /// Redundancy symbols asked for.
+        /// Redundancy symbols requested.
         redundancy: usize,
     },
 
-    /// A shard of a pooled code isn't a whole number of 64-byte blocks.
-    #[error("a shard of {shard_bytes} bytes isn't a whole number of {block_bytes}-byte blocks: pad it")]
+    /// The length of a pooled code's shard isn't a multiple of 64 bytes.
+    #[error("a shard of {shard_bytes} bytes isn't a multiple of {block_bytes} bytes: pad it")]
     ShardLength {
         /// Bytes of the shard.
         shard_bytes: usize,
-        /// Bytes a block has.
+        /// Bytes of a block.
         block_bytes: usize,
     },
 
-    /// A position named as lost or available lies outside the code, or was named twice.
-    #[error("position {position} is outside the code's {positions}, or was named twice")]
+    /// A lost or available position is outside the code, or repeated.
+    #[error("position {position} is outside the code's {positions}, or is repeated")]
     Position {
-        /// The position named.
+        /// The position.
         position: usize,
-        /// Positions there are.
+        /// Number of positions.
         positions: usize,
     },
 }

@@ -1,10 +1,11 @@
-//! Which instructions the codes run on.
+//! Kernels: implementations of the field products for different instruction sets.
 
 use std::sync::OnceLock;
 
 /// An implementation of the field products, fastest first.
 ///
-/// All give the same bytes. [`Kernel::best`] is what the codes choose; tests and benchmarks force the others.
+/// All kernels give the same bytes. Codes use [`Kernel::best`]; tests and benchmarks select the
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kernel {
@@ -16,23 +17,23 @@ pub enum Kernel {
     Avx2,
     /// Shuffles as 16-entry tables, on 16-byte registers of aarch64.
     Neon,
-    /// Table look-ups; any machine, and what Miri runs.
+    /// Table lookups, for any machine; Miri uses it.
     Portable,
 }
 
 impl Kernel {
-    /// The kernels this machine can run, fastest first. `Portable` is always the last.
+    /// The kernels that this machine supports, fastest first. `Portable` is always last.
     pub fn available() -> &'static [Kernel] {
         static AVAILABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
         AVAILABLE.get_or_init(detect)
     }
 
-    /// The fastest kernel this machine can run.
+    /// The fastest kernel that this machine supports.
     pub fn best() -> Kernel {
         Kernel::available()[0]
     }
 
-    /// True if this machine can run the kernel.
+    /// Whether this machine supports the kernel.
     pub fn is_available(self) -> bool {
         Kernel::available().contains(&self)
     }
@@ -54,14 +55,14 @@ fn detect() -> Vec<Kernel> {
             found.push(Kernel::Avx2);
         }
     }
-    // Every aarch64 target of Rust's has these instructions.
+    // Every aarch64 target of Rust has these instructions.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon", not(miri)))]
     found.push(Kernel::Neon);
     found.push(Kernel::Portable);
     found
 }
 
-/// Asks for the cache line at `at`, which needn't be a valid address.
+/// Prefetches the cache line at `at`, which may be an invalid address.
 #[inline(always)]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

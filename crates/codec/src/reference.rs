@@ -1,6 +1,8 @@
-//! The plain versions: what the fast ones must equal, in as few lines as possible.
+//! Reference implementations of the codes, in as few lines as possible, that the fast ones must
+//! match.
 //!
-//! They cost a product per information symbol and redundancy symbol and are here to be read and to test against.
+//! They cost a product per pair of information and redundancy symbols. They serve as documentation
+//! and as oracles in tests.
 
 /// Product in GF(2^8) modulo 0x11D, bit by bit.
 pub fn multiply8(a: u8, b: u8) -> u8 {
@@ -17,7 +19,8 @@ pub fn multiply8(a: u8, b: u8) -> u8 {
     product as u8
 }
 
-/// Redundancy of the [Cauchy code](crate::CauchyCode) of `redundancy` rows over `information`, symbol by symbol.
+/// Redundancy of the [Cauchy code](crate::CauchyCode) of `redundancy` rows over `information`,
+/// symbol by symbol.
 pub fn cauchy_encode(information: &[&[u8]], redundancy: usize) -> Vec<Vec<u8>> {
     let bytes = information.first().map_or(0, |symbol| symbol.len());
     (0..redundancy)
@@ -25,7 +28,7 @@ pub fn cauchy_encode(information: &[&[u8]], redundancy: usize) -> Vec<Vec<u8>> {
             let mut sum = vec![0; bytes];
             for (column, symbol) in information.iter().enumerate() {
                 let point = ((information.len() + row) ^ column) as u8;
-                let coefficient = (1..=255).find(|&c| multiply8(c, point) == 1).expect("points of a code differ");
+                let coefficient = (1..=255).find(|&c| multiply8(c, point) == 1).expect("the points of a code are distinct");
                 for (sum, &byte) in sum.iter_mut().zip(*symbol) {
                     *sum ^= multiply8(coefficient, byte);
                 }
@@ -35,7 +38,8 @@ pub fn cauchy_encode(information: &[&[u8]], redundancy: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The Cantor basis of GF(2^16) modulo 0x1002D that Leopard writes symbols in: bit i of a symbol counts `BASIS[i]`.
+/// The Cantor basis of GF(2^16) modulo 0x1002D in which Leopard writes symbols: bit i of a symbol
+/// is the coefficient of `BASIS[i]`.
 pub const BASIS: [u16; 16] =
     [0x0001, 0xACCA, 0x3C0E, 0x163E, 0xC582, 0xED2E, 0x914C, 0x4012, 0x6C98, 0x10D8, 0x6A72, 0xB900, 0xFDB8, 0xFB34, 0xFF38, 0x991E];
 
@@ -54,17 +58,19 @@ pub fn multiply_polynomials(a: u16, b: u16) -> u16 {
     product as u16
 }
 
-/// The polynomial that a symbol stands for.
+/// The polynomial that a symbol represents.
 pub fn polynomial(symbol: u16) -> u16 {
     (0..16).filter(|bit| symbol >> bit & 1 == 1).fold(0, |sum, bit| sum ^ BASIS[bit])
 }
 
-/// Redundancy of the [pooled code](crate::PooledCode) of `redundancy` rows over `information`, by Lagrange interpolation.
+/// Redundancy of the [pooled code](crate::PooledCode) of `redundancy` rows over `information`, by
+/// Lagrange interpolation.
 ///
-/// Each chunk of m = `redundancy.next_power_of_two()` information symbols at points m(i+1).. is the values of a polynomial of degree
-/// below m; redundancy row r is the sum of all those polynomials at point r. With s the polynomial that vanishes on
-/// points 0..m, the Lagrange basis polynomial of point w is `(s(x) + s(w)) / ((x + w) s')`, which at x = r < m is
-/// `s(w) / ((r + w) s')`.
+/// Each chunk of m = `redundancy.next_power_of_two()` information symbols at points m(i+1).. gives
+/// the values of a polynomial of degree below m; redundancy row r is the sum of all those
+/// polynomials at point r. With s the polynomial that vanishes on points 0..m, the Lagrange basis
+/// polynomial of point w is `(s(x) + s(w)) / ((x + w) s')`, which at x = r < m is `s(w) / ((r + w)
+/// s')`.
 pub fn pooled_encode(information: &[&[u8]], redundancy: usize) -> Vec<Vec<u8>> {
     let bytes = information.first().map_or(0, |shard| shard.len());
     let m = redundancy.next_power_of_two();
@@ -77,7 +83,7 @@ pub fn pooled_encode(information: &[&[u8]], redundancy: usize) -> Vec<Vec<u8>> {
         for (r, row) in rows.iter_mut().enumerate() {
             let denominator = multiply_polynomials(slope, w ^ polynomial(r as u16));
             let coefficient = multiply_polynomials(vanishing, inverse(denominator));
-            // The products of all symbols of a shard with one coefficient, one bit of the symbol at a time.
+            // Products with one coefficient of all symbols of a shard, bit by bit of the symbol.
             let products: [u16; 16] = std::array::from_fn(|bit| symbol(multiply_polynomials(coefficient, BASIS[bit])));
             for (sum, block) in row.chunks_exact_mut(64).zip(shard.chunks_exact(64)) {
                 for i in 0..32 {
@@ -99,7 +105,7 @@ fn power(a: u16, exponent: u32) -> u16 {
     })
 }
 
-/// The symbol that stands for a polynomial: [`polynomial`] backwards, by elimination.
+/// The symbol that represents a polynomial: the inverse of [`polynomial`], by elimination.
 fn symbol(polynomial_bits: u16) -> u16 {
     let mut basis: Vec<(u16, u16)> = BASIS.iter().enumerate().map(|(bit, &value)| (value, 1 << bit)).collect();
     let (mut rest, mut coordinates) = (polynomial_bits, 0);
@@ -121,7 +127,7 @@ fn symbol(polynomial_bits: u16) -> u16 {
     coordinates
 }
 
-/// Bytes that look random and are the same each time (splitmix64), for tests and benchmarks.
+/// Deterministic pseudo-random bytes (splitmix64), for tests and benchmarks.
 pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed;
     let mut out = Vec::with_capacity(bytes + 8);

@@ -1,6 +1,7 @@
-//! MD5 of one content and of many at a time: `cargo bench -p fulgurite-digest --bench md5`.
+//! MD5 of one content and of many in parallel: `cargo bench -p fulgurite-digest --bench md5`.
 //!
-//! The peer is the `md-5` crate, content after content, in the same round. Figures are medians of rounds, in GB of content a second.
+//! The peer is the `md-5` crate, one content after another, in the same round. Figures are medians
+//! over rounds, in GB of content per second.
 
 use std::time::Instant;
 

@@ -1,39 +1,39 @@
-//! Which instructions contents are hashed with.
+//! Kernels: MD5 implementations for different instruction sets.
 
 use std::sync::OnceLock;
 
 use crate::Block;
 
-/// A way of compressing blocks. All give the same digests.
+/// An implementation of block compression. All kernels give the same digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kernel {
-    /// Sixteen lanes on 64-byte registers, which rotate and have functions of three bits.
+    /// Sixteen lanes on 64-byte registers, with rotations and three-input logic.
     Avx512,
     /// Eight lanes on 32-byte registers.
     Avx2,
-    /// One content after another; any machine, and what Miri runs.
+    /// One content after another, on any machine; Miri uses it.
     Portable,
 }
 
 impl Kernel {
-    /// The kernels this machine can run, fastest first. `Portable` is always the last.
+    /// The kernels that this machine supports, fastest first. `Portable` is always last.
     pub fn available() -> &'static [Kernel] {
         static AVAILABLE: OnceLock<Vec<Kernel>> = OnceLock::new();
         AVAILABLE.get_or_init(detect)
     }
 
-    /// The fastest kernel this machine can run.
+    /// The fastest kernel that this machine supports.
     pub fn best() -> Kernel {
         Kernel::available()[0]
     }
 
-    /// True if this machine can run the kernel.
+    /// Whether this machine supports the kernel.
     pub fn is_available(self) -> bool {
         Kernel::available().contains(&self)
     }
 
-    /// How many contents it takes in step.
+    /// How many contents it hashes in parallel.
     pub fn lanes(self) -> usize {
         match self {
             Kernel::Avx512 => 16,
@@ -42,9 +42,11 @@ impl Kernel {
         }
     }
 
-    /// Compresses the blocks of each content, as many of each and of up to [`Kernel::lanes`] contents.
+    /// Compresses the blocks of up to [`Kernel::lanes`] contents, all with the same number of
+    /// blocks.
     pub(crate) fn compress(self, steps: &mut [(&mut [u32; 4], &[Block])]) {
-        // A step on registers takes about as long as one on words, and as long for two contents as for all.
+        // A vector step takes about as long as a scalar one, and as long for two contents as for
+        // all lanes.
         if steps.len() > 1 {
             match self {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]

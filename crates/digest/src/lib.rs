@@ -1,10 +1,12 @@
-//! MD5 of many contents at a time.
+//! MD5 of many contents in parallel.
 //!
-//! S3's ETag of an object is the MD5 of its content, and MD5 can't be made fast for one content: each of its 64 steps waits for the one before,
-//! about 0.65 GB/s on today's CPUs. But the steps of sixteen contents fit into one register of 64 bytes each, and take hardly longer than those
-//! of one. So a server with many uploads at a time hashes them in step: [`update_all`].
+//! S3's ETag of an object is the MD5 of its content, and MD5 can't be fast for a single content:
+//! each of its 64 steps waits for the one before, which limits it to about 0.65 GB/s on today's
+//! CPUs. But the steps of sixteen contents fit into 64-byte registers and take hardly longer than
+//! those of one. So a server with many uploads at a time hashes them in parallel: [`update_all`].
 //!
-//! MD5 is broken as proof of who wrote something; here it is a checksum that clients expect. `unsafe` is in the file for x86-64 alone.
+//! MD5 is broken as a proof of authorship; here it is a checksum that clients expect. Only the file
+//! for x86-64 contains `unsafe`.
 #![warn(missing_docs)]
 
 mod kernel;
@@ -17,13 +19,13 @@ pub use kernel::Kernel;
 const BLOCK: usize = 64;
 type Block = [u8; BLOCK];
 
-/// The MD5 of content that comes in pieces.
+/// An incremental MD5 of content that arrives in pieces.
 #[derive(Debug, Clone)]
 pub struct Md5 {
     state: [u32; 4],
-    /// Bytes so far.
+    /// Bytes hashed so far.
     length: u64,
-    /// What doesn't fill a block yet, in its first `length % 64` bytes.
+    /// The incomplete last block, in the first `length % 64` bytes.
     tail: Block,
 }
 
@@ -34,13 +36,13 @@ impl Default for Md5 {
 }
 
 impl Md5 {
-    /// That of nothing, so far.
+    /// Starts a digest.
     #[must_use]
     pub fn new() -> Self {
         Self { state: [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476], length: 0, tail: [0; BLOCK] }
     }
 
-    /// The digest of a content that is all there.
+    /// The digest of content that is entirely in memory.
     #[must_use]
     pub fn of(content: &[u8]) -> [u8; 16] {
         let mut md5 = Self::new();
@@ -48,18 +50,19 @@ impl Md5 {
         md5.finish()
     }
 
-    /// Takes the next piece, by itself.
+    /// Hashes the next piece, without other contents in parallel.
     pub fn update(&mut self, piece: &[u8]) {
         let blocks = self.blocks_of(piece);
         md5::block_api::compress(&mut self.state, blocks);
     }
 
-    /// The digest of all that came.
+    /// Finishes and returns the digest.
     #[must_use]
     pub fn finish(mut self) -> [u8; 16] {
         let bits = self.length.wrapping_mul(8);
         let end = self.tail_bytes();
-        // A one bit, zeros up to 8 bytes before the end of a block, the length in bits.
+        // Padding: a one bit, zeros up to 8 bytes before the end of a block, then the length in
+        // bits.
         let zeros = (2 * BLOCK - 8 - 1 - end) % BLOCK;
         let mut padding = [0; 2 * BLOCK];
         padding[0] = 0x80;
@@ -76,7 +79,8 @@ impl Md5 {
         (self.length % BLOCK as u64) as usize
     }
 
-    /// Takes a piece up to its whole blocks, which are the caller's to compress: completes the block before, keeps what is behind.
+    /// Adds a piece: completes and compresses the previous block, buffers the bytes after the last
+    /// whole block, and returns the whole blocks, which the caller has to compress.
     fn blocks_of<'a>(&mut self, mut piece: &'a [u8]) -> &'a [Block] {
         let begun = self.tail_bytes();
         self.length = self.length.wrapping_add(piece.len() as u64);
@@ -95,21 +99,21 @@ impl Md5 {
     }
 }
 
-/// Pieces to be taken, one after another.
+/// Consecutive pieces of one content.
 #[derive(Debug)]
 pub struct Update<'a, P> {
-    /// What they are added to.
+    /// The digest state to update.
     pub md5: &'a mut Md5,
-    /// Content.
+    /// The pieces, in order.
     pub pieces: &'a [P],
 }
 
-/// Takes pieces of many contents, as many contents in step as the machine has lanes for ([`Kernel::lanes`]).
+/// Updates many digests, as many in parallel as the machine has lanes ([`Kernel::lanes`]).
 pub fn update_all<P: AsRef<[u8]>>(updates: &mut [Update<'_, P>]) {
     update_all_on(Kernel::best(), updates);
 }
 
-/// [`update_all`] on a kernel; one that the machine doesn't have is replaced by the best that it has.
+/// [`update_all`] on the given kernel, or on the best one if the machine doesn't support it.
 pub fn update_all_on<P: AsRef<[u8]>>(kernel: Kernel, updates: &mut [Update<'_, P>]) {
     let kernel = if kernel.is_available() { kernel } else { Kernel::best() };
     let mut waiting = updates.iter_mut();
@@ -137,16 +141,16 @@ pub fn update_all_on<P: AsRef<[u8]>>(kernel: Kernel, updates: &mut [Update<'_, P
     }
 }
 
-/// A content on its way through the registers.
+/// A content being hashed in one lane.
 struct Lane<'u, 'a, P> {
     md5: &'u mut Md5,
     pieces: std::slice::Iter<'a, P>,
-    /// Whole blocks of the piece that it is at.
+    /// Remaining whole blocks of the current piece.
     blocks: &'a [Block],
 }
 
 impl<P: AsRef<[u8]>> Lane<'_, '_, P> {
-    /// Goes on to the next piece that has whole blocks.
+    /// Advances to the next piece with whole blocks; returns false if none is left.
     fn has_blocks(&mut self) -> bool {
         while self.blocks.is_empty() {
             let Some(piece) = self.pieces.next() else { return false };
@@ -167,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_those_of_rfc_1321() {
+    fn digests_match_rfc_1321() {
         let hex = |text: &str| Md5::of(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         // RFC 1321, A.5.
         assert_eq!(hex(""), "d41d8cd98f00b204e9800998ecf8427e");
@@ -178,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn every_length_around_a_block_is_padded_right() {
+    fn every_length_around_a_block_is_padded_correctly() {
         let content: Vec<u8> = (0..200).collect();
         for length in 0..content.len() {
             assert_eq!(Md5::of(&content[..length]), digest(&content[..length]), "{length} bytes");
         }
     }
 
-    /// Contents cut into pieces: sizes of pieces, content by content.
+    /// Contents split into pieces: the sizes of the pieces, content by content.
     fn contents() -> impl Strategy<Value = Vec<Vec<usize>>> {
         let piece = prop_oneof![4 => 0..300_usize, 1 => Just(64), 1 => 300..3_000_usize];
         prop::collection::vec(prop::collection::vec(piece, 0..6), 0..40)
@@ -195,7 +199,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
 
         #[test]
-        fn contents_in_step_have_the_digests_that_each_has_alone(sizes in contents(), seed: u8) {
+        fn contents_hashed_in_parallel_have_the_same_digests_as_alone(sizes in contents(), seed: u8) {
             let mut next = seed;
             let contents: Vec<Vec<Vec<u8>>> = sizes
                 .iter()
@@ -207,7 +211,7 @@ mod tests {
             let expected: Vec<_> = contents.iter().map(|pieces| digest(&pieces.concat())).collect();
             for &kernel in Kernel::available() {
                 let mut states = vec![Md5::new(); contents.len()];
-                // In two calls, so that the second begins in the middle of blocks.
+                // Two calls, so that the second one starts within a block.
                 for half in 0..2 {
                     let mut updates: Vec<_> = states
                         .iter_mut()

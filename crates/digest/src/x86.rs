@@ -1,10 +1,10 @@
-//! MD5 (RFC 1321) on the lanes of x86-64's registers: word k of every content's block in register k.
+//! MD5 (RFC 1321) on x86-64 vector registers: register k contains word k of every content's block.
 
 use std::arch::x86_64::*;
 
 use crate::{BLOCK, Block};
 
-/// The most lanes of a register.
+/// Most lanes of a register.
 const LANES_MAX: usize = 16;
 /// Words of a block.
 const WORDS: usize = BLOCK / 4;
@@ -22,16 +22,17 @@ const SINES: [u32; 64] = [
     0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
 ];
 
-/// A register of 32-bit words, one for each content.
+/// A register of 32-bit words, one per content.
 ///
-/// Safety of all functions: the caller runs on a machine with the instructions. [`Words::columns`] reads 64 bytes from each of `LANES` pointers.
+/// Safety of all functions: the machine supports the instructions. [`Words::columns`] reads 64
+/// bytes from each of `LANES` pointers.
 trait Words: Copy {
     const LANES: usize;
     unsafe fn splat(word: u32) -> Self;
     unsafe fn add(self, other: Self) -> Self;
     /// Rotates left by LEFT; RIGHT is 32 - LEFT.
     unsafe fn rotate<const LEFT: i32, const RIGHT: i32>(self) -> Self;
-    /// Bits of `one` where those of `self` are set, of `other` elsewhere.
+    /// Takes the bits of `one` where those of `self` are set, of `other` elsewhere.
     unsafe fn choose(self, one: Self, other: Self) -> Self;
     unsafe fn xor3(self, c: Self, d: Self) -> Self;
     /// c xor (b or not d).
@@ -42,7 +43,7 @@ trait Words: Copy {
     unsafe fn columns(blocks: &[*const Block; LANES_MAX]) -> [Self; WORDS];
 }
 
-// In both implementations: SAFETY of the instructions and of the pointers is the caller's promise.
+// SAFETY in both implementations: the caller guarantees the instructions and the pointers.
 impl Words for __m512i {
     const LANES: usize = 16;
 
@@ -61,7 +62,7 @@ impl Words for __m512i {
         // SAFETY: see above.
         unsafe { _mm512_rol_epi32::<LEFT>(self) }
     }
-    // The constants below are truth tables: bit 4x + 2y + z is the function of bits x, y, z.
+    // The constants below are truth tables: bit 4x + 2y + z is the result for bits x, y, z.
     #[inline(always)]
     unsafe fn choose(self, one: Self, other: Self) -> Self {
         // SAFETY: see above.
@@ -192,7 +193,8 @@ impl Words for __m256i {
     }
 }
 
-/// Four steps of round `R`, from step `FIRST` on; the registers are back in their places then.
+/// Four steps of a round, starting at step `first`; afterwards the registers are back in their
+/// places.
 macro_rules! four {
     ($f:expr, $s:expr, $x:expr, $first:expr, [$($word:expr),+], [$(($left:literal, $right:literal)),+]) => {{
         let mut step = $first;
@@ -209,10 +211,12 @@ macro_rules! four {
 /// Compresses `count` blocks of each content.
 ///
 /// # Safety
-/// The machine has the instructions of `W`, and each of the first `W::LANES` pointers leads to `count` blocks.
+/// The machine supports the instructions of `W`, and each of the first `W::LANES` pointers refers
+/// to `count` blocks.
 #[inline(always)]
 unsafe fn compress<W: Words>(states: &mut [[u32; LANES_MAX]; 4], mut blocks: [*const Block; LANES_MAX], count: usize) {
-    // SAFETY: the caller's promise; the pointers are moved on by `count` blocks in all, so to the end of what they lead to at most.
+    // SAFETY: the caller's guarantee; the pointers advance by `count` blocks in total, so at most
+    // to the end of their blocks.
     unsafe {
         let mut state: [W; 4] = [0, 1, 2, 3].map(|i| W::load(states[i].as_ptr()));
         for _ in 0..count {
@@ -269,7 +273,7 @@ unsafe fn on_avx2(states: &mut [[u32; LANES_MAX]; 4], blocks: [*const Block; LAN
 
 pub(crate) fn compress_avx512(steps: &mut [(&mut [u32; 4], &[Block])]) {
     assert!(is_x86_feature_detected!("avx512f") && steps.len() <= <__m512i as Words>::LANES);
-    // SAFETY: just looked; `in_lanes` gives pointers to `count` blocks each.
+    // SAFETY: checked above; `in_lanes` passes pointers to `count` blocks each.
     in_lanes(steps, |states, blocks, count| unsafe { on_avx512(states, blocks, count) });
 }
 
@@ -279,14 +283,15 @@ pub(crate) fn compress_avx2(steps: &mut [(&mut [u32; 4], &[Block])]) {
     in_lanes(steps, |states, blocks, count| unsafe { on_avx2(states, blocks, count) });
 }
 
-/// Hands states and blocks over lane by lane, and takes the states back. Lanes without a content go along with the first one's blocks.
+/// Passes states and blocks lane by lane and collects the states. Unused lanes process the first
+/// content's blocks.
 fn in_lanes(steps: &mut [(&mut [u32; 4], &[Block])], run: impl FnOnce(&mut [[u32; LANES_MAX]; 4], [*const Block; LANES_MAX], usize)) {
     let Some((_, first)) = steps.first() else { return };
     let count = first.len();
     let mut blocks = [first.as_ptr(); LANES_MAX];
     let mut states = [[0; LANES_MAX]; 4];
     for (lane, (state, content)) in steps.iter().enumerate() {
-        assert_eq!(content.len(), count, "contents in step have as many blocks");
+        assert_eq!(content.len(), count, "contents hashed in parallel must have the same number of blocks");
         blocks[lane] = content.as_ptr();
         for (words, &word) in states.iter_mut().zip(state.iter()) {
             words[lane] = word;

@@ -1,40 +1,41 @@
-//! Attributes: what whoever put an object says of it, kept as it is.
+//! Attributes: metadata that the client stores with an object, kept unchanged.
 //!
-//! The archive makes nothing of them: content type, checksums of other kinds, a user's own metadata. They are named bytes, and go where
-//! the object's record goes: sealed with it, onto platters with it.
+//! The archive does not interpret them: content type, other checksums, the user's own metadata.
+//! They are named bytes that accompany the object's record: sealed with it, and written to platters
+//! with it.
 
 use std::collections::BTreeMap;
 
-/// What whoever put the object says of it, kept as it is: by name, in the order of the names' bytes.
+/// Metadata that the client stores with an object: named bytes, sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes(pub BTreeMap<String, Vec<u8>>);
 
 impl Attributes {
-    /// Most attributes of a version.
+    /// Most attributes per version.
     pub const COUNT_MAX: usize = 256;
     /// Longest name of an attribute, in bytes of UTF-8.
     pub const NAME_BYTES_MAX: usize = 255;
-    /// Most bytes of all names and values of a version together.
+    /// Most bytes of all names and values of a version in total.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// The value of an attribute; `None` if it isn't there.
+    /// The value of an attribute, if set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.0.get(name).map(Vec::as_slice)
     }
 
-    /// The value of an attribute as text; `None` if it isn't there, or isn't UTF-8.
+    /// The value of an attribute as text; `None` if it isn't set or isn't UTF-8.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         str::from_utf8(self.get(name)?).ok()
     }
 
-    /// Sets an attribute, in the place of one that had the name.
+    /// Sets an attribute, replacing any previous value.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Whether there are none.
+    /// Whether there are no attributes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -46,10 +47,10 @@ impl Attributes {
         self.0.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// Whether a record can hold them.
+    /// Checks that a record can hold them.
     ///
     /// # Errors
-    /// [`AttributesError`] says which limit they are beyond.
+    /// [`AttributesError`] names the limit that is exceeded.
     pub fn check(&self) -> Result<(), AttributesError> {
         if self.0.len() > Self::COUNT_MAX {
             return Err(AttributesError::TooMany { found: self.0.len() });
@@ -64,23 +65,23 @@ impl Attributes {
     }
 }
 
-/// Attributes that no record can hold.
+/// Attributes that exceed a record's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AttributesError {
-    /// There are too many.
-    #[error("there are {found} attributes, and a version has at most {}", Attributes::COUNT_MAX)]
+    /// Too many attributes.
+    #[error("{found} attributes, but a version can have at most {}", Attributes::COUNT_MAX)]
     TooMany {
-        /// How many.
+        /// Number of attributes.
         found: usize,
     },
-    /// One has no name, or too long a one.
-    #[error("the name of an attribute has {found} bytes, and should have 1 to {}", Attributes::NAME_BYTES_MAX)]
+    /// A name is empty or too long.
+    #[error("an attribute name has {found} bytes: it must have 1 to {}", Attributes::NAME_BYTES_MAX)]
     NameLength {
         /// Bytes of the name.
         found: usize,
     },
-    /// They are too long together.
-    #[error("names and values of the attributes have {found} bytes together, and may have {}", Attributes::BYTES_MAX)]
+    /// The attributes are too long in total.
+    #[error("attribute names and values have {found} bytes in total: the limit is {}", Attributes::BYTES_MAX)]
     TooLong {
         /// Bytes of all names and values.
         found: usize,
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attribute_is_what_it_was_set_to_last() {
+    fn setting_an_attribute_replaces_its_value() {
         let mut attributes = Attributes::default();
         assert!(attributes.is_empty());
         attributes.set("content-type", "text/plain");
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_up_to_the_limits_are_taken_and_none_beyond() {
+    fn attributes_are_accepted_up_to_the_limits_and_rejected_beyond() {
         let of = |count: usize, name_bytes: usize, value_bytes: usize| {
             let name = |i: usize| format!("{i:0>name_bytes$}");
             Attributes((0..count).map(|i| (name(i), vec![7; value_bytes])).collect())

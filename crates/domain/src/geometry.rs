@@ -1,4 +1,5 @@
-//! How a platter is divided: sectors into tracks, tracks into large groups, and where each lies in the file.
+//! Platter geometry: how sectors form tracks and tracks form large groups, and the file offset of
+//! each.
 //!
 //! ```text
 //! header | group 0: I tracks, R tracks | group 1 ... | header | ... | header
@@ -6,18 +7,18 @@
 //! sector = [ payload ][ label ]
 //! ```
 //!
-//! The arithmetic is that of `docs/format.md`, "Tracks and groups" and "Where things lie".
+//! The arithmetic is specified in `docs/format.md`, "Tracks and groups" and "Where things lie".
 
 use crate::{PhysicalTrack, SectorAddress, TrackIndex};
 
-/// Bytes of the label behind each payload.
+/// Bytes of the label after each payload.
 pub const LABEL_BYTES: usize = 64;
 /// The smallest payload.
 pub const SECTOR_BYTES_MIN: u32 = 1_024;
 /// The largest payload.
 pub const SECTOR_BYTES_MAX: u32 = 65_536;
 
-/// The division of a platter. All platters of a set share one.
+/// Geometry of a platter. All platters of a set share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Payload of a sector in bytes: a power of two, [`SECTOR_BYTES_MIN`] to [`SECTOR_BYTES_MAX`].
@@ -34,25 +35,25 @@ pub struct Geometry {
     pub information_tracks: u32,
 }
 
-/// Numbers that make no platter.
+/// Why a geometry is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// The payload is no power of two in range.
-    #[error("sectors of {found} bytes: a power of two from {SECTOR_BYTES_MIN} to {SECTOR_BYTES_MAX} is expected")]
+    /// The payload size is not a power of two in range.
+    #[error("invalid sector size of {found} bytes: must be a power of two from {SECTOR_BYTES_MIN} to {SECTOR_BYTES_MAX}")]
     SectorBytes {
         /// The value found.
         found: u32,
     },
-    /// The track code works on at most 255 sectors, and needs one of information.
-    #[error("tracks of {information}+{redundancy} sectors: 1 or more of information, at most 255 in all")]
+    /// The track code supports at most 255 sectors and needs an information sector.
+    #[error("invalid tracks of {information}+{redundancy} sectors: at least 1 information sector and at most 255 sectors in all")]
     Track {
         /// Information sectors.
         information: u16,
         /// Redundancy sectors.
         redundancy: u16,
     },
-    /// The pooled code works on at most 65,536 symbols.
-    #[error("large groups of {information}+{redundancy} tracks of {track_information} sectors are more than the pooled code can take")]
+    /// The pooled code supports at most 65,536 symbols.
+    #[error("large groups of {information}+{redundancy} tracks of {track_information} sectors exceed the limit of the pooled code")]
     Group {
         /// Information tracks.
         information: u16,
@@ -61,8 +62,8 @@ pub enum GeometryError {
         /// Information sectors of a track.
         track_information: u16,
     },
-    /// No tracks, or more than can be counted.
-    #[error("{found} information tracks: 1 are expected at least, and with the redundancy tracks fewer than 2^31")]
+    /// No tracks, or too many to count.
+    #[error("invalid number of {found} information tracks: at least 1, and fewer than 2^31 tracks including redundancy")]
     Tracks {
         /// The value found.
         found: u32,
@@ -74,11 +75,12 @@ pub enum GeometryError {
 pub struct Group {
     /// Its first information track.
     pub first: TrackIndex,
-    /// Its information tracks; fewer than usual in the last group.
+    /// Its information tracks; the last group may have fewer.
     pub information: u32,
     /// Its redundancy tracks.
     pub redundancy: u32,
-    /// The physical index of its first information track; the redundancy tracks follow the information tracks.
+    /// Physical index of its first information track; its redundancy tracks follow its information
+    /// tracks.
     pub physical: PhysicalTrack,
 }
 
@@ -96,13 +98,13 @@ impl Group {
 }
 
 impl Geometry {
-    /// Bytes of a copy of the header.
+    /// Bytes of one copy of the header.
     pub const HEADER_BYTES: u64 = 16_384;
 
     /// Checks the numbers, which may come from a file.
     ///
     /// # Errors
-    /// [`GeometryError`] says which number is out of range.
+    /// [`GeometryError`] names the number that is out of range.
     pub fn check(self) -> Result<Self, GeometryError> {
         if !self.sector_bytes.is_power_of_two() || !(SECTOR_BYTES_MIN..=SECTOR_BYTES_MAX).contains(&self.sector_bytes) {
             return Err(GeometryError::SectorBytes { found: self.sector_bytes });
@@ -128,13 +130,13 @@ impl Geometry {
         Ok(self)
     }
 
-    /// Sectors of a track, information and redundancy.
+    /// Sectors of a track, both information and redundancy.
     #[must_use]
     pub fn track_sectors(self) -> u16 {
         self.track_information + self.track_redundancy
     }
 
-    /// Bytes of a sector on the medium: payload and label.
+    /// Bytes of a sector on the medium: payload plus label.
     #[must_use]
     pub fn sector_stride(self) -> usize {
         self.sector_bytes as usize + LABEL_BYTES
@@ -170,7 +172,7 @@ impl Geometry {
     /// If the platter has no such group.
     #[must_use]
     pub fn group(self, index: u32) -> Group {
-        assert!(index < self.groups(), "group {index} of {}", self.groups());
+        assert!(index < self.groups(), "group {index} is out of range: the platter has {} groups", self.groups());
         let full = u32::from(self.group_information);
         let first = index * full;
         let information = full.min(self.information_tracks - first);
@@ -182,7 +184,7 @@ impl Geometry {
         }
     }
 
-    /// The large group that an information track is in.
+    /// The large group of an information track.
     #[must_use]
     pub fn group_of(self, track: TrackIndex) -> Group {
         self.group(track.0 / u32::from(self.group_information))
@@ -195,27 +197,27 @@ impl Geometry {
         PhysicalTrack(group.physical.0 + (track.0 - group.first.0))
     }
 
-    /// Tracks of the platter, group redundancy included.
+    /// Tracks of the platter, including group redundancy.
     #[must_use]
     pub fn physical_tracks(self) -> u32 {
         let last = self.group(self.groups() - 1);
         last.physical.0 + last.information + last.redundancy
     }
 
-    /// Where a track starts in the file.
+    /// File offset of a track.
     #[must_use]
     pub fn track_offset(self, track: PhysicalTrack) -> u64 {
         let headers = if track.0 < self.middle() { 1 } else { 2 };
         headers * Self::HEADER_BYTES + u64::from(track.0) * self.track_stride() as u64
     }
 
-    /// Where a sector starts in the file.
+    /// File offset of a sector.
     #[must_use]
     pub fn sector_offset(self, at: SectorAddress) -> u64 {
         self.track_offset(at.track) + u64::from(at.sector) * self.sector_stride() as u64
     }
 
-    /// Where the three copies of the header start in the file.
+    /// File offsets of the three header copies.
     #[must_use]
     pub fn header_offsets(self) -> [u64; 3] {
         let tracks = |count: u32| u64::from(count) * self.track_stride() as u64;
@@ -228,13 +230,14 @@ impl Geometry {
         self.header_offsets()[2] + Self::HEADER_BYTES
     }
 
-    /// The track before which the second copy of the header lies.
+    /// The physical track before which the second header copy is stored.
     #[must_use]
     pub fn middle(self) -> u32 {
         self.physical_tracks().div_ceil(2)
     }
 
-    /// The information track, the sector in it and the byte in that, of a byte of the content.
+    /// The information track of a content byte, its sector in the track, and its offset in the
+    /// sector.
     #[must_use]
     pub fn locate(self, content_offset: u64) -> (TrackIndex, u16, u32) {
         let track = content_offset / self.track_bytes();
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused() {
+    fn out_of_range_numbers_are_rejected() {
         let good = desk(1);
         assert!(good.check().is_ok());
         for bad in [
@@ -320,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_of_the_content_is_found_in_its_sector() {
+    fn a_content_byte_is_located_in_its_sector() {
         let geometry = desk(3);
         assert_eq!(geometry.locate(0), (TrackIndex(0), 0, 0));
         assert_eq!(geometry.locate(6 * 1_024 + 1_025), (TrackIndex(1), 1, 1));

@@ -1,4 +1,4 @@
-//! Names that never change: 16 bytes each, printed as 32 hexadecimal digits.
+//! Permanent identifiers: 16 bytes each, printed as 32 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentifierError {
     /// Not 32 hexadecimal digits.
-    #[error("an identifier has 32 hexadecimal digits, this has {found} characters or others among them")]
+    #[error("invalid identifier: expected 32 hexadecimal digits, found {found} characters or non-hexadecimal ones")]
     Malformed {
         /// Number of characters found.
         found: usize,
@@ -43,7 +43,7 @@ macro_rules! identifier {
 }
 
 identifier! {
-    /// One archive: everything under one settings file, one catalogue, one key store.
+    /// One archive: one settings file, one catalogue, one key store.
     ArchiveId
 }
 identifier! {
@@ -51,17 +51,19 @@ identifier! {
     SetId
 }
 identifier! {
-    /// One platter. A platter rebuilt from its set has the identifier of the one it replaces, and the same bytes.
+    /// One platter. A platter rebuilt from its set keeps the identifier and the bytes of the one it
+    /// replaces.
     PlatterId
 }
 identifier! {
-    /// One version of one object: 48 bits of time (milliseconds since 1970, big-endian), then 80 random bits, so that order is order
-    /// of making.
+    /// One version of one object: 48 bits of time (milliseconds since 1970, big-endian), then 80
+    /// random bits. Identifiers sort by creation time.
     VersionId
 }
 
 impl VersionId {
-    /// A version made at `created_ms` (milliseconds since 1970), told apart from others of that instant by `chance`.
+    /// The identifier of a version created at `created_ms` (milliseconds since 1970); `chance`
+    /// distinguishes versions of the same instant.
     #[must_use]
     pub fn new(created_ms: u64, chance: [u8; 10]) -> Self {
         let mut bytes = [0; 16];
@@ -90,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_parses_back() {
+    fn a_printed_identifier_parses_back() {
         let id = PlatterId(std::array::from_fn(|i| (i * 17 + 3) as u8));
         assert_eq!(id.to_string().parse(), Ok(id));
     }
 
     #[test]
-    fn anything_but_32_hexadecimal_digits_is_refused() {
+    fn anything_but_32_hexadecimal_digits_is_rejected() {
         for text in ["", "12", "zz000000000000000000000000000000", "+f000000000000000000000000000000", "é0000000000000000000000000000000"]
         {
             assert!(text.parse::<SetId>().is_err(), "{text:?}");

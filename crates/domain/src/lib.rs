@@ -1,8 +1,11 @@
-//! What the archive talks about: identifiers, platter geometry and addresses, and the record of an object.
+//! Domain types of the archive: identifiers, platter geometry and addresses, and object records.
 //!
-//! Nothing here reads, writes, waits or draws chance. A [`Geometry`] says how many sectors, tracks and groups a platter has; an
-//! address ([`TrackIndex`], [`SectorAddress`]) says which one is meant; identifiers name platters, sets and versions across all of them.
-//! [`Micros`] is the time of the machines that decide and move.
+//! This crate does no IO, never waits and uses no randomness. A [`Geometry`] defines the sectors,
+//! tracks and groups of a platter; addresses ([`TrackIndex`], [`SectorAddress`]) refer to them;
+//! identifiers name platters, sets and versions. [`Micros`] is the time of the simulated and real
+//! machines.
+
+#![forbid(unsafe_code)]
 
 mod attributes;
 mod geometry;

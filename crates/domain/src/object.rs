@@ -1,16 +1,17 @@
-//! What the archive knows of an object: its name, what it is, and the digest that every later reading is held against.
+//! Object records: name, metadata, and the digest that every later read is checked against.
 
 use std::fmt;
 
 use crate::Attributes;
 
-/// The name of an object: bytes, components separated by `/`. Usually UTF-8, because file systems don't promise it.
+/// The name of an object: bytes, with components separated by `/`. Usually UTF-8, but file systems
+/// don't guarantee it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName(pub Vec<u8>);
 
 impl ObjectName {
-    /// The name for people: bytes that are not UTF-8 are shown as `\xNN`, control characters too, so that a name can't play tricks on a
-    /// terminal.
+    /// The name for display: invalid UTF-8 and control characters are escaped as `\xNN` or
+    /// `\u{NN}`, so that a name can't manipulate a terminal.
     #[must_use]
     pub fn display(&self) -> String {
         let mut shown = String::with_capacity(self.0.len());
@@ -32,28 +33,30 @@ impl fmt::Debug for ObjectName {
     }
 }
 
-/// What an object was in the file system, or that its name has none any more.
+/// The type of an object in the file system, or a marker that the name has no object any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A file with content.
     File,
     /// A symbolic link; its content is the target.
     SymbolicLink,
-    /// A directory, without content. Kept for directories that would otherwise be lost for being empty.
+    /// A directory, without content. Kept for directories that would otherwise be lost because they
+    /// are empty.
     Directory,
-    /// No object: from here on the name has none, and earlier versions stay. Without content.
+    /// A deletion marker, without content: from here on the name has no object. Earlier versions
+    /// stay.
     DeletionMarker,
 }
 
 impl Kind {
-    /// Whether objects of this kind have content, be it of no bytes.
+    /// Whether objects of this kind have content, even if it is empty.
     #[must_use]
     pub fn has_content(self) -> bool {
         matches!(self, Self::File | Self::SymbolicLink)
     }
 }
 
-/// When a file was last changed.
+/// When a file was last modified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modified {
     /// Seconds since 1970; earlier ones are negative.
@@ -62,7 +65,7 @@ pub struct Modified {
     pub nanoseconds: u32,
 }
 
-/// SHA-256 of an object's content, taken when it came in.
+/// SHA-256 of an object's content, computed on arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -83,7 +86,7 @@ impl fmt::Debug for Digest {
 pub struct ObjectRecord {
     /// The object's name.
     pub name: ObjectName,
-    /// The number of this version among those of the name, from 1.
+    /// The number of this version under its name, counted from 1.
     pub version: u64,
     /// File, link, directory or deletion marker.
     pub kind: Kind,
@@ -91,13 +94,13 @@ pub struct ObjectRecord {
     pub size: u64,
     /// SHA-256 of the content.
     pub sha256: Digest,
-    /// When the file was last changed, where known.
+    /// When the file was last modified, if known.
     pub modified: Option<Modified>,
-    /// Permission bits, `0o7777` at most, where known.
+    /// Permission bits, at most `0o7777`, if known.
     pub mode: Option<u32>,
-    /// When the version was put, milliseconds since 1970.
+    /// When the version was put, in milliseconds since 1970.
     pub created_ms: u64,
-    /// What whoever put it says of it.
+    /// Metadata stored by the client.
     pub attributes: Attributes,
 }
 

@@ -1,10 +1,11 @@
-//! Where things are on a platter and in a set.
+//! Addresses on a platter, and the shape of a set.
 
-/// Counts the information tracks of a platter. Tracks of equal index on the platters of a set belong together.
+/// Index of an information track on its platter. Tracks with equal indices on the platters of a set
+/// belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackIndex(pub u32);
 
-/// Counts all tracks of a platter, group redundancy tracks included, in the order in which they are written.
+/// Index among all tracks of a platter, including group redundancy, in the order of writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalTrack(pub u32);
 
@@ -17,17 +18,18 @@ pub struct SectorAddress {
     pub sector: u16,
 }
 
-/// How many platters of a set carry information, and how many redundancy.
+/// Information and redundancy platters of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SetShape {
     /// Information platters, at positions `0..information`.
     pub information: u16,
-    /// Redundancy platters, at the positions behind.
+    /// Redundancy platters, at the positions after them.
     pub redundancy: u16,
 }
 
 impl SetShape {
-    /// Platters in the set. (A shape that comes from a file is held against the list of its platters, so this does not overflow.)
+    /// Platters in the set. (A shape from a file is checked against the list of platters, so this
+    /// doesn't overflow.)
     #[must_use]
     pub fn platters(self) -> u16 {
         self.information.saturating_add(self.redundancy)

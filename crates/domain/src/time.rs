@@ -1,15 +1,15 @@
-//! Time as the decision machines know it: whole microseconds, handed in.
+//! Time for the simulated and real machines: whole microseconds, supplied by the caller.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// An instant, in microseconds since the start of a run or the commissioning of a library; or a length of time. 64 bits last for
-/// 584,000 years, and whole numbers add up to the same on every machine.
+/// An instant, in microseconds since the start of a run or the commissioning of a library; or a
+/// duration. 64 bits last for 584,000 years, and integer sums are the same on every machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(pub u64);
 
 impl Micros {
-    /// The first instant, and no time at all.
+    /// The first instant, and the zero duration.
     pub const ZERO: Self = Self(0);
     /// An instant that never comes.
     pub const NEVER: Self = Self(u64::MAX);
@@ -18,19 +18,19 @@ impl Micros {
     /// One hour.
     pub const HOUR: Self = Self(3_600_000_000);
 
-    /// Rounded to the nearest microsecond; what is negative or no number gives zero.
+    /// Rounds to the nearest microsecond; negative numbers and NaN become zero.
     #[must_use]
     pub fn from_seconds(seconds: f64) -> Self {
         Self((seconds * 1e6 + 0.5) as u64)
     }
 
-    /// In seconds, for reports.
+    /// Converts to seconds, for reports.
     #[must_use]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// From `earlier` to this instant; nothing if that is later.
+    /// Time from `earlier` to this instant; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -55,9 +55,9 @@ impl Sub for Micros {
     type Output = Self;
 
     /// # Panics
-    /// If `other` is later: a length of time is never negative.
+    /// If `other` is later: durations are never negative.
     fn sub(self, other: Self) -> Self {
-        Self(self.0.checked_sub(other.0).expect("an instant is never taken from an earlier one"))
+        Self(self.0.checked_sub(other.0).expect("subtracted a later instant from an earlier one"))
     }
 }
 

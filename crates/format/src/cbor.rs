@@ -1,9 +1,11 @@
-//! The part of CBOR that the format uses, in its core deterministic encoding (RFC 8949, section 4.2.1).
+//! The subset of CBOR that the format uses, in core deterministic encoding (RFC 8949, section
+//! 4.2.1).
 //!
-//! Integers, byte and text strings, arrays and maps, all of definite length. The decoder takes shortest heads only, and map keys
-//! in order and once, so that what it accepts has one encoding. Values of unknown map keys are stepped over, whatever they are.
+//! Integers, byte and text strings, arrays and maps, all of definite length. The decoder requires
+//! shortest heads and sorted, unique map keys, so every accepted value has exactly one encoding.
+//! Values of unknown map keys are skipped, whatever they are.
 
-/// What is wrong with the bytes.
+/// Describes what is wrong with the bytes.
 pub(crate) type Malformed = &'static str;
 
 const UINT: u8 = 0;
@@ -15,7 +17,7 @@ const MAP: u8 = 5;
 const TAG: u8 = 6;
 const SIMPLE: u8 = 7;
 
-/// Bytes of the head of an item: an integer of this value, or a string, array or map of this length.
+/// Bytes of an item's head: for an integer of this value, or a string, array or map of this length.
 pub(crate) fn head_bytes(value: u64) -> u64 {
     match value {
         0..24 => 1,
@@ -26,7 +28,7 @@ pub(crate) fn head_bytes(value: u64) -> u64 {
     }
 }
 
-/// Writes items at the end of a buffer.
+/// Appends items to a buffer.
 pub(crate) struct Encoder<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Encoder<'_> {
@@ -56,7 +58,8 @@ impl Encoder<'_> {
     }
 
     pub(crate) fn int(&mut self, value: i64) {
-        // A negative number n is written as -1 - n, which in two's complement is the complement of n.
+        // A negative number n is encoded as -1 - n, which is the complement of n in two's
+        // complement.
         if value < 0 { self.head(NEGATIVE, !value as u64) } else { self.uint(value as u64) }
     }
 
@@ -90,18 +93,18 @@ impl<'a> Decoder<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The bytes not read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     pub(crate) fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err("bytes behind the last item") }
+        if self.rest.is_empty() { Ok(()) } else { Err("bytes after the last item") }
     }
 
     fn take(&mut self, bytes: u64) -> Result<&'a [u8], Malformed> {
-        let bytes = usize::try_from(bytes).map_err(|_| "an item that is cut short")?;
-        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or("an item that is cut short")?;
+        let bytes = usize::try_from(bytes).map_err(|_| "a truncated item")?;
+        let (taken, rest) = self.rest.split_at_checked(bytes).ok_or("a truncated item")?;
         self.rest = rest;
         Ok(taken)
     }
@@ -115,9 +118,9 @@ impl<'a> Decoder<'a> {
             24..28 => self.take(1 << (short - 24))?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)),
             _ => return Err("an item of indefinite length"),
         };
-        // A float of any width keeps its width; of all else there is one shortest head.
+        // A float keeps its width, whatever that is; everything else has one shortest head.
         if major != SIMPLE && head_bytes(value) != 1 + (1 << (short - 24)) {
-            return Err("a number that is longer than it needs to be");
+            return Err("a number that is not in its shortest form");
         }
         Ok((major, value))
     }
@@ -128,10 +131,10 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn uint(&mut self) -> Result<u64, Malformed> {
-        self.expect(UINT, "something else where an unsigned integer belongs")
+        self.expect(UINT, "a value that is not an unsigned integer")
     }
 
-    /// An unsigned integer that fits the type wanted.
+    /// An unsigned integer that fits the type `T`.
     pub(crate) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
         T::try_from(self.uint()?).map_err(|_| "a number that is out of range")
     }
@@ -142,13 +145,13 @@ impl<'a> Decoder<'a> {
         match major {
             UINT => Ok(value),
             NEGATIVE => Ok(!value),
-            _ => Err("something else where an integer belongs"),
+            _ => Err("a value that is not an integer"),
         }
     }
 
     /// The length of a byte string, whose bytes follow.
     pub(crate) fn bytes_head(&mut self) -> Result<u64, Malformed> {
-        self.expect(BYTES, "something else where a byte string belongs")
+        self.expect(BYTES, "a value that is not a byte string")
     }
 
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
@@ -161,21 +164,21 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
-        let length = self.expect(TEXT, "something else where a text belongs")?;
-        str::from_utf8(self.take(length)?).map_err(|_| "a text that is not UTF-8")
+        let length = self.expect(TEXT, "a value that is not a text string")?;
+        str::from_utf8(self.take(length)?).map_err(|_| "a text string that is not UTF-8")
     }
 
-    /// The number of items of an array, which follow.
+    /// The number of items of an array; the items follow.
     pub(crate) fn array(&mut self) -> Result<u64, Malformed> {
-        self.expect(ARRAY, "something else where an array belongs")
+        self.expect(ARRAY, "a value that is not an array")
     }
 
     pub(crate) fn array_of(&mut self, items: u64) -> Result<(), Malformed> {
         if self.array()? == items { Ok(()) } else { Err("an array of the wrong length") }
     }
 
-    /// Reads a map. `value` is given each text key and reads its value, or returns `false` without having read anything if it does not know
-    /// the key.
+    /// Reads a map. `value` receives each text key and reads its value, or returns `false` without
+    /// reading anything if it doesn't know the key.
     pub(crate) fn map(&mut self, mut value: impl FnMut(&'a str, &mut Self) -> Result<bool, Malformed>) -> Result<(), Malformed> {
         self.pairs(|mut key, decoder| {
             let known = match key.text() {
@@ -186,14 +189,15 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// Reads a map of texts that the writer is free to choose. `value` is given each key and reads its value.
+    /// Reads a map with arbitrary text keys. `value` receives each key and reads its value.
     pub(crate) fn map_of_any(&mut self, mut value: impl FnMut(&'a str, &mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
         self.pairs(|mut key, decoder| value(key.text()?, decoder))
     }
 
-    /// Reads a map, whose keys must be in order. `pair` is given a decoder of each key, and reads the value from the other.
+    /// Reads a map, whose keys must be sorted. `pair` receives a decoder of each key, and reads the
+    /// value from the other decoder.
     fn pairs(&mut self, mut pair: impl FnMut(Self, &mut Self) -> Result<(), Malformed>) -> Result<(), Malformed> {
-        let entries = self.expect(MAP, "something else where a map belongs")?;
+        let entries = self.expect(MAP, "a value that is not a map")?;
         let mut previous: &[u8] = &[];
         for _ in 0..entries {
             let before = self.rest;
@@ -201,7 +205,7 @@ impl<'a> Decoder<'a> {
             self.skip()?;
             let encoded = &before[..before.len() - self.rest.len()];
             if encoded <= previous {
-                return Err("map keys that are out of order or there twice");
+                return Err("unsorted or duplicate map keys");
             }
             previous = encoded;
             pair(key, self)?;
@@ -209,7 +213,8 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Steps over one item and all within it. Every item is at least a byte long, so this ends when the bytes do.
+    /// Skips one item and everything nested in it. Every item has at least one byte, so this ends
+    /// when the bytes do.
     fn skip(&mut self) -> Result<(), Malformed> {
         let mut items: u64 = 1;
         while items > 0 {
@@ -240,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_is_longer_than_it_needs_to_be_is_refused() {
+    fn a_head_that_is_not_the_shortest_is_rejected() {
         for bytes in [&[0x18, 23][..], &[0x19, 0, 255], &[0x1a, 0, 0, 255, 255], &[0x1b, 0, 0, 0, 0, 255, 255, 255, 255]] {
             assert!(Decoder::new(bytes).uint().is_err(), "{bytes:x?}");
         }
@@ -248,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn map_keys_out_of_order_or_twice_are_refused_and_unknown_ones_stepped_over() {
+    fn unsorted_or_duplicate_map_keys_are_rejected_and_unknown_ones_skipped() {
         let keys = |bytes: &[u8]| {
             let mut seen = Vec::new();
             let mut decoder = Decoder::new(bytes);
@@ -271,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_another_encoder_writes_and_reads_back(
+        fn our_encoding_matches_another_encoder_and_reads_back(
             uint: u64, shift in 0u32..64, int: i64, bytes: Vec<u8>, text: String, items: u32,
         ) {
             let uint = uint >> shift;

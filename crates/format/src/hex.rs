@@ -1,6 +1,6 @@
-//! Hexadecimal digits of fixed length, for keys and digests in text.
+//! Hexadecimal text of fixed length, for keys and digests.
 
-/// Writes `bytes` as lower-case digits at the end of `text`.
+/// Appends `bytes` to `text` as lower-case digits.
 pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
@@ -11,7 +11,7 @@ pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
 
 /// Reads exactly `2 * N` digits of either case into `bytes`; `None` for anything else.
 ///
-/// Takes the place to write to, so that a secret is not left behind in a moved value.
+/// Writes into the caller's buffer, so that no copy of a secret is left in a moved value.
 pub(crate) fn parse_hex<const N: usize>(text: &[u8], bytes: &mut [u8; N]) -> Option<()> {
     if text.len() != 2 * N {
         return None;

@@ -1,12 +1,17 @@
-//! The bytes of platters, staging segments and exported keys, as `docs/format.md` lays them down.
+//! The byte format of platters, staging segments and exported keys, as specified in
+//! `docs/format.md`.
 //!
-//! A platter tells what it is in its [`Header`] and what it holds in its table of [`Entry`]s; each entry carries the record of an object and
-//! says where the object's bytes lie, which are cut into [`Frames`]. Objects wait for their platter in segments of checked
-//! records ([`RecordHead`], [`scan_segment`]). The keys of sealed objects are kept wrapped by a [`MasterKey`] and leave the archive through
-//! [`KeyExportWriter`].
+//! A platter's [`Header`] identifies it, and its table of [`Entry`]s lists its content. Each entry
+//! carries an object's record and the position of the object's bytes, which are cut into
+//! [`Frames`]. Objects wait for their platter in segments of checksummed records ([`RecordHead`],
+//! [`scan_segment`]). The keys of sealed objects are stored wrapped by a [`MasterKey`] and leave
+//! the archive through [`KeyExportWriter`].
 //!
-//! Everything here turns values into bytes and back. Reading and writing goes through [`std::io::Read`], [`std::io::Write`] and closures
-//! handed in; chance (keys, salts) is handed in too. Parsers take any bytes whatsoever: they answer with an error, in bounded memory.
+//! This crate only converts values to bytes and back. IO goes through [`std::io::Read`],
+//! [`std::io::Write`] and caller-supplied closures; random keys and salts come from the caller too.
+//! Parsers accept arbitrary bytes and answer bad ones with an error, in bounded memory.
+
+#![forbid(unsafe_code)]
 
 mod cbor;
 mod hex;
@@ -25,5 +30,6 @@ pub use v1::segment_scan::{SegmentScan, scan_segment};
 pub use v1::table::{Entry, Shard, TABLE_HEAD_BYTES, TableEnd, TableError, TableReader, TableWriter};
 pub use v2::sealed_export::{SealedExportReader, SealedExportWriter, is_sealed_export};
 
-/// The version of the format that is written, and the highest that is read; but for sealed key exports, which have version 2.
+/// The format version that is written, and the highest that is read. Sealed key exports alone have
+/// version 2.
 pub const FORMAT_VERSION: u32 = 1;

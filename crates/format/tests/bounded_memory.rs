@@ -1,4 +1,5 @@
-//! However long a file says it is, and whatever lengths it claims inside, reading it takes little memory.
+//! Reading a file takes little memory, however long the file is and whatever lengths it claims
+//! inside.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,12 +18,13 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; the cells have no destructor and allocate nothing.
+// SAFETY: every call is forwarded unchanged to the system's allocator; the cells have no destructor
+// and allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.set(HELD.get().wrapping_add(layout.size()));
         MOST.set(MOST.get().max(HELD.get()));
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller upholds the system allocator's contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
@@ -36,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes held at once while `work` ran.
+/// The most bytes held at once while `work` runs.
 fn peak(work: impl FnOnce()) -> usize {
     HELD.set(0);
     MOST.set(0);
@@ -75,7 +77,7 @@ fn a_table_with_a_record_of_any_claimed_length_takes_less_than_three_records() {
     let mut table = TableWriter::new(&mut bytes, u64::MAX).unwrap();
     table.push(&entry).unwrap();
     let most = peak(|| {
-        // The same longest entry, again and again.
+        // The same maximal entry, repeated.
         let head = &bytes[..24];
         let mut reader = head.chain(Endless { piece: &bytes[24..], at: 0 });
         let table = TableReader::new(&mut reader, 50 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! The command line as people type it.
+//! The command line: subcommands, options and their help texts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,28 +8,28 @@ use clap::{Args, Parser, Subcommand};
 
 const EXIT_STATUS: &str = "\
 Exit status:
-  0  done, and everything that was claimed was checked
+  0  done, and everything claimed was checked
   1  something is lost, damaged or missing, or the command failed
   2  wrong command line
-  3  nothing is known to be lost, but stores that are absent kept the answer incomplete
-  4  nothing is known to be lost, but something that is there could not be read
-Of several, 1 comes before 4, and 4 before 3.
+  3  nothing is known to be lost, but absent stores kept the answer incomplete
+  4  nothing is known to be lost, but something present could not be read
+If several apply, 1 takes precedence over 4, and 4 over 3.
 
-With --json, standard output has results only, and each line on standard error is JSON too. Where the exit status isn't 0, the last of \
-them is {\"error\": ..., \"status\": N}; notes and troubles have a member \"kind\".";
+With --json, standard output contains only results, and each line on standard error is JSON too. If the exit status is not 0, the last \
+of these lines is {\"error\": ..., \"status\": N}; notes and problems have a \"kind\" member.";
 
-/// An archive that outlives its disks: objects on write-once platters, over several disks, with error correction in sectors, tracks, platters and
-/// sets of platters.
+/// An archive that outlives its disks: objects on write-once platters, spread over several disks,
+/// with error correction in sectors, tracks, platters and sets of platters.
 #[derive(Debug, Parser)]
 #[command(name = "fulgurite", version, max_term_width = 120, after_help = EXIT_STATUS)]
 pub(crate) struct Cli {
-    /// Folder of the archive; without it, the current folder or the nearest above it that holds one
+    /// Folder of the archive. Default: the current folder, or its nearest parent with an archive
     #[arg(long, short = 'A', global = true, env = "FULGURITE_ARCHIVE", value_name = "FOLDER")]
     pub(crate) archive: Option<PathBuf>,
     /// Print results as JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// No progress bars, no summaries
+    /// Print no progress bars and no summaries
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -38,41 +38,42 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a new archive, and mark its stores
+    /// Create an archive and mark its stores
     Init(Init),
-    /// Bring back an archive whose folder is lost, from its stores and a copy of its keys
+    /// Recreate a lost archive folder from the archive's stores and a copy of its keys
     ///
-    /// Stores may be at other paths than before, since their marks say which store each is, and some may be missing. Only what is on platters comes
-    /// back: objects that were not flushed were in the lost folder, unless its staging is still there.
+    /// Stores may have moved to other paths, because each is identified by its mark, and some may
+    /// be missing. Only objects on platters come back: objects that were never flushed are lost
+    /// with the folder, unless its staging still exists.
     Attach(Attach),
-    /// Store files, folders or standard input; a name that is there already gets a new version
+    /// Store files, folders or standard input; an existing name gets a new version
     ///
-    /// Files whose size, mode and time of modification are those of the newest version of their
-    /// name are skipped. If the ctime of such a file is later than that version, its content is
-    /// compared. So repeating a put that was interrupted completes it.
+    /// Skips files whose size, mode and modification time match the newest version of their name.
+    /// If the ctime of such a file is later than that version, put compares its content. Repeating
+    /// an interrupted put therefore completes it.
     ///
-    /// Without --flush, a put that finds staging full ends with an error; what it has stored until
-    /// then is safe. With --flush it writes what is staged to platters and goes on, so only a file
-    /// larger than staging can't be stored.
+    /// Without --flush, put fails when staging is full; everything stored until then is safe. With
+    /// --flush, put writes the staged objects to platters and continues, so only a file larger than
+    /// staging can't be stored.
     ///
-    /// A put removes nothing: names of files that don't exist any more keep their versions.
+    /// Put removes nothing: names of files that no longer exist keep their versions.
     ///
-    /// A file that changes while it is read is read up to three times. If it still changes, it is
-    /// skipped and named, and the exit status is 1. Stop its writer, or put a snapshot.
+    /// If a file changes while it is read, put reads it up to three times. If it still changes, put
+    /// skips it, prints its name and exits with status 1. Stop its writer, or put a snapshot.
     Put(Put),
-    /// List what is stored
+    /// List objects
     Ls(Ls),
     /// Restore a file or a folder
     Get(Get),
-    /// Remove objects for ever, by destroying their keys
+    /// Remove objects permanently by destroying their keys
     Rm(Rm),
-    /// Write all that is staged to platters, verify them, and free its room in staging
+    /// Write all staged objects to platters, verify the platters, and free the space in staging
     Flush,
-    /// Read all platters and staging, open all keys, and say what is damaged or lost
+    /// Read all platters and staging, open all keys, and report what is damaged or lost
     Verify(Verify),
-    /// Verify, and write damaged and missing platters anew from the rest of their sets
+    /// Verify, then recover damaged and missing platters from the rest of their sets
     ///
-    /// Platters that are absent or unreadable are left alone, because they may come back whole.
+    /// Absent or unreadable platters are left alone, because they may come back intact.
     Scrub(Scrub),
     /// Show how much is stored and staged, and the state of the stores
     Status,
@@ -80,7 +81,7 @@ pub(crate) enum Command {
     Platters,
     /// Show what a platter file contains, without an archive
     Inspect(Inspect),
-    /// Write one lost or damaged platter anew from its set
+    /// Recover one lost or damaged platter from its set
     Recover(Recover),
     /// Rebuild or check the catalogue, or give up lost versions
     #[command(subcommand)]
@@ -91,7 +92,7 @@ pub(crate) enum Command {
     /// Export, import or repair the keys
     #[command(subcommand)]
     Keys(Keys),
-    /// Serve the archive over S3, and make one if there is none
+    /// Serve the archive over S3, creating one if none exists
     Serve(Serve),
     /// Manage the accounts of the S3 service and their access keys
     #[command(subcommand)]
@@ -105,48 +106,52 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
+    /// Folder for the archive's settings, catalogue, keys and staging. Default: the current folder
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// A folder for platters, on a disk of its own; repeat the option for each disk. Without NAME, stores are called d1, d2 and so on
+    /// A folder for platters, on a disk of its own; repeat the option for each disk. Stores without
+    /// a NAME are called d1, d2 and so on
     #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
-    /// Information and redundancy platters of a set: of 4+2, any two may be lost. Without it, chosen by the number of stores
+    /// Information and redundancy platters of a set: a set of 4+2 survives the loss of any two.
+    /// Default: chosen by the number of stores
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<(u16, u16)>,
     /// Store objects without encryption
     #[arg(long)]
     pub(crate) clear_text: bool,
-    /// The most content that a platter takes, in MiB
+    /// Maximum content of a platter, in MiB
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Attach {
-    /// Where the archive's settings, catalogue, keys and staging go; without it, the current folder
+    /// Folder for the archive's settings, catalogue, keys and staging. Default: the current folder
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
-    /// A folder with platters of the archive; repeat the option for each. NAME is only needed for a store that has lost its mark
+    /// A folder with platters of the archive; repeat the option for each folder. Only a store that
+    /// has lost its mark needs NAME
     #[arg(long = "store", required = true, value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
-    /// A copy of the keys that `keys export` wrote; the option may be repeated. An archive without encryption needs none
+    /// A copy of the keys, written by `keys export`; the option may be repeated. An unencrypted
+    /// archive needs none
     #[arg(long = "keys", value_name = "FILE")]
     pub(crate) keys: Vec<PathBuf>,
-    /// The file with the passphrase, if the copy is sealed; repeat the option if there are several
+    /// File with the passphrase, if the copy is sealed; repeat the option for several passphrases
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
-    /// Information and redundancy platters of new sets, such as 4+2. Without it, the same as in the newest set
+    /// Information and redundancy platters of new sets, such as 4+2. Default: as in the newest set
     #[arg(long, value_name = "I+R", value_parser = parse_shape)]
     pub(crate) set: Option<(u16, u16)>,
-    /// The most content that a new platter takes, in MiB
+    /// Maximum content of a new platter, in MiB
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) platter_mib: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Put {
-    /// Files and folders; - is standard input, and needs --name
+    /// Files and folders; - means standard input and requires --name
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Store under this folder of the archive
@@ -155,16 +160,16 @@ pub(crate) struct Put {
     /// Store a single file, or standard input, under this name
     #[arg(long, value_name = "NAME", conflicts_with = "to")]
     pub(crate) name: Option<OsString>,
-    /// Write all that is staged to platters as well
+    /// Also write all staged objects to platters
     #[arg(long)]
     pub(crate) flush: bool,
-    /// Store unchanged files too: each gets a new version
+    /// Store unchanged files too, each as a new version
     #[arg(long)]
     pub(crate) again: bool,
-    /// Skip files by content and mode, not by time; reads all of them
+    /// Skip files by comparing content and mode instead of times; reads every file
     #[arg(long, conflicts_with = "again")]
     pub(crate) checksum: bool,
-    /// Leave out what is mounted below each path
+    /// Skip file systems mounted below each path
     #[arg(long)]
     pub(crate) one_file_system: bool,
 }
@@ -174,7 +179,7 @@ pub(crate) struct Ls {
     /// A name, or a folder of the archive
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<OsString>,
-    /// All versions, not only the newest
+    /// List all versions, not only the newest
     #[arg(long)]
     pub(crate) versions: bool,
     /// Also show size, time, state and SHA-256
@@ -184,22 +189,25 @@ pub(crate) struct Ls {
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// A name, or a folder of the archive. NAME/ is the folder where both exist
+    /// A name, or a folder of the archive. If both exist, NAME/ means the folder
     #[arg(value_name = "NAME", required_unless_present = "all")]
     pub(crate) name: Option<OsString>,
-    /// Where to restore it; - is standard output. Without it, the last part of the name, in the current folder
+    /// Where to restore it; - means standard output. Default: the last part of the name, in the
+    /// current folder
     #[arg(value_name = "DESTINATION")]
     pub(crate) destination: Option<PathBuf>,
-    /// Restore everything, into this folder
+    /// Restore everything into this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["name", "version", "id", "range"])]
     pub(crate) all: Option<PathBuf>,
-    /// This version instead of the newest
+    /// Restore this version instead of the newest
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u64>,
-    /// The version whose identifier begins so; `ls --versions --json` shows identifiers
+    /// Restore the version whose identifier begins with ID; `ls --versions --json` shows
+    /// identifiers
     #[arg(long, value_name = "ID", conflicts_with = "version", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
-    /// Only these bytes: FIRST-LAST (from 0, both included), FIRST- to the end, or -COUNT for the last ones
+    /// Restore only these bytes: FIRST-LAST (from 0, both included), FIRST- to the end, or -COUNT
+    /// for the last COUNT bytes
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true)]
     pub(crate) range: Option<ByteRange>,
     /// Replace existing files
@@ -209,19 +217,21 @@ pub(crate) struct Get {
 
 #[derive(Debug, Args)]
 pub(crate) struct Rm {
-    /// Names; folders need --recursive
+    /// Names to remove; folders require --recursive
     #[arg(required = true, value_name = "NAME")]
     pub(crate) names: Vec<OsString>,
     /// Remove everything under a folder
     #[arg(long, short)]
     pub(crate) recursive: bool,
-    /// Only this version
+    /// Remove only this version
     #[arg(long, value_name = "N", conflicts_with = "recursive")]
     pub(crate) version: Option<u64>,
-    /// Only the version whose identifier begins so; `ls --versions --json` shows identifiers
+    /// Remove only the version whose identifier begins with ID; `ls --versions --json` shows
+    /// identifiers
     #[arg(long, value_name = "ID", conflicts_with_all = ["recursive", "version"], value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: Option<String>,
-    /// Remove also what is under retention in governance mode. Nothing bypasses compliance mode or a legal hold
+    /// Also remove versions under retention in governance mode. Nothing bypasses compliance mode or
+    /// a legal hold
     #[arg(long)]
     pub(crate) bypass_governance_retention: bool,
 }
@@ -235,10 +245,10 @@ pub(crate) struct Verify {
 
 #[derive(Debug, Args)]
 pub(crate) struct Scrub {
-    /// Also write anew the platters of absent stores, onto stores without a platter of the same set
+    /// Also recover the platters of absent stores, onto stores without a platter of the same set
     #[arg(long)]
     pub(crate) replace_absent: bool,
-    /// Also write anew the platters that can't be read because of I/O errors or permissions
+    /// Also recover platters that can't be read because of I/O errors or permissions
     #[arg(long)]
     pub(crate) replace_unreadable: bool,
 }
@@ -255,17 +265,18 @@ pub(crate) struct Inspect {
 
 #[derive(Debug, Args)]
 pub(crate) struct Recover {
-    /// Identifier of the platter, or its beginning
+    /// Identifier of the platter, or the beginning of it
     #[arg(value_name = "PLATTER")]
     pub(crate) platter: String,
-    /// The store to write it to. Without it, its own, or one without a platter of the same set
+    /// Store to write it to. Default: the platter's own store, or one without a platter of the same
+    /// set
     #[arg(long, value_name = "NAME")]
     pub(crate) store: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Catalogue {
-    /// Make the catalogue anew from platters, staging and what the old catalogue knew
+    /// Rebuild the catalogue from platters, staging and the old catalogue
     Rebuild(Rebuild),
     /// Check the catalogue itself for damage
     Check,
@@ -275,57 +286,60 @@ pub(crate) enum Catalogue {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Forget {
-    /// Identifiers as `verify` names them
+    /// Identifiers, as `verify` prints them
     #[arg(required_unless_present_any = ["sets", "unseen"], value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Give up a set of which more platters are missing than its redundancy, and no version is needed; the beginning of its
-    /// identifier will do
+    /// Give up a set if more of its platters are missing than its redundancy covers and no version
+    /// needs it; the beginning of its identifier is enough
     #[arg(long = "set", value_name = "SET", conflicts_with = "ids")]
     pub(crate) sets: Vec<String>,
-    /// Give up what the last rebuild of the catalogue did not see, because there is nothing more or it is gone for good
+    /// Give up what the last rebuild of the catalogue did not see, because nothing is there or it
+    /// is gone for good
     #[arg(long, conflicts_with_all = ["ids", "sets"])]
     pub(crate) unseen: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rebuild {
-    /// Go on although stores are absent or unreadable. Of what is on them, the new catalogue knows only what the old one did
+    /// Continue even if stores are absent or unreadable. Of their content, the new catalogue
+    /// contains only what the old one did
     #[arg(long)]
     pub(crate) without_unseen: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Stores {
-    /// Set up one more folder for platters, or join a store of this archive again
+    /// Add a folder for platters, or add a store of this archive again
     Add(StoreAdd),
-    /// Set up an empty folder in place of a store whose disk is gone; `scrub` then writes its platters anew
+    /// Set up an empty folder in place of a store whose disk is gone; `scrub` then recovers its
+    /// platters
     Replace(StoreReplace),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreAdd {
-    /// The folder. Without NAME, the store gets the next free one
+    /// The folder. Without NAME, the store gets the next free name
     #[arg(value_name = "[NAME=]FOLDER")]
     pub(crate) store: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreReplace {
-    /// Name of the store. Its folder is the one in the settings, and must be empty
+    /// Name of the store. Its folder, as given in the settings, must be empty
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Keys {
-    /// Write the master key and all object keys to a file, to keep elsewhere
+    /// Write the master key and all object keys to a file, to be kept elsewhere
     Export(KeysExport),
-    /// Add the keys of one or several exported copies to this archive
+    /// Add the keys of one or more exported copies to this archive
     Import(KeysImport),
-    /// Save what a damaged key store still gives, add the keys of copies, and say what is missing
+    /// Salvage a damaged key store, add keys from copies, and report missing keys
     ///
-    /// A new key store takes the place of the damaged one, which is kept under another name. Keys of versions that were removed don't come back. The
-    /// exit status is 1 if a version has no key.
+    /// A new key store replaces the damaged one, which is kept under another name. Keys of removed
+    /// versions don't come back. The exit status is 1 if any version has no key.
     Repair(KeysRepair),
 }
 
@@ -347,50 +361,54 @@ pub(crate) struct KeysImport {
     /// Files that `keys export` wrote
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The file with the passphrase, if the copies are sealed; repeat the option if there are several
+    /// File with the passphrase, if the copies are sealed; repeat the option for several
+    /// passphrases
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct KeysRepair {
-    /// Files that `keys export` wrote, to take keys from as well
+    /// Files that `keys export` wrote, as further sources of keys
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The file with the passphrase, if the copies are sealed; repeat the option if there are several
+    /// File with the passphrase, if the copies are sealed; repeat the option for several
+    /// passphrases
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Where to listen, instead of the address in service.toml; port 0 takes any free port
+    /// Address to listen on, overriding service.toml; port 0 picks any free port
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<std::net::SocketAddr>,
-    /// A folder for platters, if there is no archive yet; repeat the option for each disk. Without it, three folders inside the archive's
+    /// A folder for the platters of a new archive; repeat the option for each disk. Default: three
+    /// folders inside the archive's folder
     #[arg(long = "store", value_name = "[NAME=]FOLDER")]
     pub(crate) stores: Vec<String>,
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
-    /// If service.db is lost, begin with a new account and no buckets instead of the archive's copy of it
+    /// If service.db is lost, start with a new account and no buckets instead of the archive's copy
+    /// of it
     #[arg(long)]
     pub(crate) without_copy: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Accounts {
-    /// Make an account with an access key
+    /// Create an account with an access key
     Add(AccountAdd),
-    /// Make another access key for an account
+    /// Create another access key for an account
     Key(AccountName),
     /// Revoke an access key
     Revoke(AccessKey),
-    /// Set how much an account may restore
+    /// Set the restore quota of an account
     Quota(AccountQuota),
     /// Give a bucket and all its objects to another account
     GiveBucket(GiveBucket),
-    /// List accounts with their access keys and own quotas
+    /// List accounts with their access keys and individual quotas
     List,
 }
 
@@ -406,13 +424,13 @@ pub(crate) struct GiveBucket {
 
 #[derive(Debug, Args)]
 pub(crate) struct AccountQuota {
-    /// Its name
+    /// Name of the account
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Restores that may be open at once
+    /// Maximum number of open restores
     #[arg(long, value_name = "COUNT", required_unless_present_any = ["gib_a_day", "as_settings"])]
     pub(crate) open: Option<u64>,
-    /// GiB that may be requested in a day, from midnight to midnight UTC
+    /// Maximum GiB requested in a day, from midnight to midnight UTC
     #[arg(long, value_name = "GIB", required_unless_present_any = ["open", "as_settings"])]
     pub(crate) gib_a_day: Option<u64>,
     /// Use the quotas in service.toml again
@@ -422,31 +440,31 @@ pub(crate) struct AccountQuota {
 
 #[derive(Debug, Args)]
 pub(crate) struct AccountAdd {
-    /// Its name
+    /// Name of the account
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Let it do everything in every bucket
+    /// Give the account full access to every bucket
     #[arg(long)]
     pub(crate) admin: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AccountName {
-    /// Its name
+    /// Name of the account
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AccessKey {
-    /// Its identifier, as `accounts list` shows it
+    /// Identifier of the access key, as `accounts list` shows it
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// The folder to archive; without it, this project's source and some generated files
+    /// Folder to archive. Default: this project's source and some generated files
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
     /// Folder for the demonstration's archive; it must not exist
@@ -454,17 +472,17 @@ pub(crate) struct Demo {
     pub(crate) into: PathBuf,
 }
 
-/// A part of an object.
+/// A byte range of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteRange {
     /// From the first byte to the last, inclusive; without a last one, to the end.
     From(u64, Option<u64>),
-    /// So many at the end.
+    /// This many bytes at the end.
     Last(u64),
 }
 
 impl ByteRange {
-    /// The bytes meant, of `size`.
+    /// The range within an object of `size` bytes; parts beyond its end are cut off.
     pub(crate) fn within(self, size: u64) -> std::ops::Range<u64> {
         match self {
             Self::From(first, last) => first.min(size)..last.map_or(size, |last| last.saturating_add(1).min(size)).max(first.min(size)),
@@ -474,7 +492,7 @@ impl ByteRange {
 }
 
 fn parse_range(text: &str) -> Result<ByteRange, String> {
-    let wrong = || "FIRST-LAST, FIRST- or -COUNT is expected, such as 0-99".to_owned();
+    let wrong = || "expected FIRST-LAST, FIRST- or -COUNT, such as 0-99".to_owned();
     let (first, last) = text.split_once('-').ok_or_else(wrong)?;
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
     match (first, last) {
@@ -489,7 +507,7 @@ fn parse_range(text: &str) -> Result<ByteRange, String> {
 
 fn parse_shape(text: &str) -> Result<(u16, u16), String> {
     let numbers = text.split_once('+').and_then(|(i, r)| Some((i.trim().parse().ok()?, r.trim().parse().ok()?)));
-    numbers.ok_or_else(|| "two numbers are expected, such as 4+2".to_owned())
+    numbers.ok_or_else(|| "expected two numbers, such as 4+2".to_owned())
 }
 
 #[cfg(test)]
@@ -503,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_mean_what_they_do_in_http() {
+    fn ranges_have_http_semantics() {
         let within = |text, size| parse_range(text).map(|range| range.within(size));
         assert_eq!(within("0-9", 100), Ok(0..10));
         assert_eq!(within("90-", 100), Ok(90..100));

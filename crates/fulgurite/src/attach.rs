@@ -1,4 +1,4 @@
-//! Bringing an archive back whose folder is lost.
+//! The command `attach`: recreates an archive whose folder is lost.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::{Outcome, Session};
 pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
     let home = match attach.folder.clone().or_else(|| session.archive.clone()) {
         Some(home) => std::path::absolute(&home).with_context(|| home.display().to_string())?,
-        None => std::env::current_dir().context("the current folder")?,
+        None => std::env::current_dir().context("can't determine the current folder")?,
     };
     let stores = attach.stores.iter().map(|text| {
         let named = text.split_once('=').is_some_and(|(name, _)| !name.is_empty() && !name.contains('/'));
@@ -46,7 +46,8 @@ pub(crate) fn attach(session: &Session, attach: &Attach) -> Result<Outcome> {
 }
 
 fn outcome(report: &AttachReport) -> Outcome {
-    // What can't be read while platters are absent is not known to be lost, nor is a key whose version may have been removed.
+    // While platters are absent, unreadable versions are not known to be lost, and versions without
+    // a key may have been removed.
     let incomplete = report.rebuild.as_ref().is_some_and(RebuildReport::has_losses);
     let no_key = report.keyring.without_key.count() > 0 && !report.may_miss_tombstones();
     let damaged_copy = report.keyring.copies.iter().any(|copy| copy.damage.is_some());
@@ -68,7 +69,7 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
             count(rebuild.archived + rebuild.staged, "version", "versions"),
             count(report.platters, "platter", "platters")
         )),
-        None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` makes it anew."),
+        None => session.say("The catalogue in that folder is kept; `fulgurite catalogue rebuild` rebuilds it."),
     }
     if let Some(rebuild) = report.rebuild.as_ref().filter(|rebuild| rebuild.surplus_keys > 0) {
         rebuild
@@ -79,8 +80,8 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
     }
     if report.platters == 0 {
         trouble(
-            "absent: any platter. Nothing on the stores given says how many stores the archive has; if there are others, \
-             `fulgurite store add FOLDER` gives each to it, and `fulgurite catalogue rebuild` reads them",
+            "absent: all platters. The given stores don't show how many stores the archive has; if it has others, add each with \
+             `fulgurite store add FOLDER`, then run `fulgurite catalogue rebuild`",
         );
     }
     for set in &report.incomplete_sets {
@@ -91,8 +92,8 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
             set.set,
             if set.missing == 1 { "is" } else { "are" },
             match set.missing > set.redundancy {
-                true => "the set needs more than it has: not everything on it can be read until their stores are back",
-                false => "the others make up for it",
+                true => "too many are missing: not everything on the set can be read until their stores are back",
+                false => "the others make up for them",
             }
         ));
     }
@@ -100,15 +101,15 @@ fn say(session: &Session, home: &std::path::Path, report: &AttachReport) {
         trouble(&format!("absent: a store that sets need; the settings call it {name}. When it turns up: `fulgurite store add FOLDER`"));
     }
     if report.keyring.without_key.count() > 0 && report.may_miss_tombstones() {
-        note("versions without a key may have been removed; that is known when the absent platters are back");
+        note("versions without a key may have been removed; this is known once the absent platters are back");
     }
     let shape = report.settings.shape();
     session.say(&format!(
         "New sets have {shape} platters, {}.",
         match report.shape_from {
-            ShapeFrom::Caller => "as you said",
+            ShapeFrom::Caller => "as given by --set",
             ShapeFrom::Sets => "as in the newest set",
-            ShapeFrom::Stores => "chosen by the number of stores, since no set shows what it was; the settings can change it",
+            ShapeFrom::Stores => "chosen by the number of stores, because no set shows the previous shape; the settings can change it",
         }
     ));
     session.say(&format!("Attached archive {} in {}.", report.settings.archive.id, path(home)));

@@ -1,11 +1,13 @@
-//! The demonstration: an archive on six folders that stand for disks is filled, wounded as far as its codes allow, and gives every byte back.
+//! The command `demo`: fills an archive on six folders that stand for disks, damages it as far as
+//! its codes allow, and restores every byte.
 //!
 //! ```text
-//! Input -> put -> flush -> [what it costs] -> destroy -> restore -> compare every byte -> scrub -> verify
+//! input -> put -> flush -> [overhead] -> destroy -> restore -> compare -> scrub -> verify
 //! ```
 //!
-//! What is wounded is chosen so that each level of the codes has to work: a sector's label finds what changed, the track code mends scattered
-//! sectors, the large group whole tracks, and the platter-set the platters that are gone.
+//! The damage exercises each level of the codes: sector labels detect changes, the track code
+//! repairs scattered sectors, the large group repairs whole tracks, and the platter-set replaces
+//! missing platters.
 
 mod compare;
 mod damage;
@@ -40,34 +42,35 @@ use overhead::Overhead;
 const DISKS: u16 = 6;
 const INFORMATION: u16 = 4;
 const REDUNDANCY: u16 = DISKS - INFORMATION;
-/// Differences that are printed.
+/// Maximum number of differences printed.
 const DIFFERENCES_SHOWN: usize = 20;
 
 pub(crate) fn demo(session: &Session, demo: &Demo) -> Result<Outcome> {
     let into = &demo.into;
     if into.symlink_metadata().is_ok() {
         let shown = quoted(into);
-        bail!("{} is there already: remove it (rm -r {shown}), or name another folder with --into", into.display());
+        bail!("{} already exists: remove it (rm -r {shown}), or name another folder with --into", into.display());
     }
     let mut input = Input::choose(demo.folder.as_deref(), into)?;
-    // During the flush staging holds it, and platters of 4+2 with 1.8 times the content; what is made for it is there once more.
+    // During the flush, staging holds the content once and platters of 4+2 hold 1.8 times the
+    // content. Generated files take their size once more.
     let needed = input.bytes * 14 / 5 + (64 << 20) + if input.is_ours { input.bytes } else { 0 };
     std::fs::create_dir_all(into).with_context(|| into.display().to_string())?;
     let stopped = |why: String| {
-        // Only what was just made, which is empty.
+        // Removes only the folder just created, which is empty.
         let _ = std::fs::remove_dir(into);
         why
     };
     if let Some(free) = free_bytes(into).filter(|free| *free < needed) {
         bail!(stopped(format!(
-            "{} has {} free and the demonstration takes {}: name another folder with --into",
+            "{} has {} free, but the demonstration takes {}: name another folder with --into",
             into.display(),
             bytes(free),
             bytes(needed)
         )));
     }
     if input.is_ours {
-        session.say("Making some files to store beside the source tree.");
+        session.say("Generating some files to store with the source tree.");
         input.generate(&into.join("generated"))?;
     }
     let begun = SystemTime::now();
@@ -96,21 +99,22 @@ fn settings() -> Settings {
     Settings {
         archive: ArchiveSettings { id: fulgurite_archive::new_archive_id(), encrypt: true, master_key: "master.key".into() },
         limits: Limits::default(),
-        // Room is reserved for a segment at a time; a demonstration should not take more than it needs.
+        // Staging reserves space one segment at a time; smaller segments keep the demonstration
+        // from reserving more than it needs.
         staging: StagingSettings { segment_mib: 64, ..StagingSettings::default() },
         set: SetSettings { information: INFORMATION, redundancy: REDUNDANCY, platter_mib: 1_024 },
         stores: (1..=DISKS).map(disk).collect(),
     }
 }
 
-/// One thing that was done, and how fast.
+/// A stage of the demonstration, and its time.
 struct Stage {
     name: String,
     bytes: u64,
     took: Duration,
 }
 
-/// All that there is to tell.
+/// Everything that the demonstration reports.
 #[derive(Default)]
 struct Account {
     objects: u64,
@@ -126,7 +130,7 @@ struct Account {
 }
 
 impl Account {
-    /// Runs all of it. True if something isn't as it should be.
+    /// Runs all stages. Returns true if something went wrong.
     fn run(&mut self, session: &Session, into: &Path, input: &Input, begun: SystemTime) -> Result<bool> {
         let progress = Progress::new(session.quiet);
         let archive = open(into, Access::Write)?;
@@ -165,7 +169,7 @@ impl Account {
         for wound in &self.wounds {
             session.say(&format!("  {wound}"));
         }
-        // As somebody would who knows nothing of it.
+        // Open the archive again, so that nothing is known of the damage.
         drop(archive);
         let archive = open(into, Access::Write)?;
 
@@ -260,10 +264,10 @@ fn say_repairs(session: &Session, repairs: Repairs) {
     session.say(&format!("  {:>7}  tracks rebuilt from the other platters of the set", repairs.by_set));
 }
 
-/// Measures the stages of a flush, and passes on what it hears.
+/// Measures the stages of a flush, and forwards events to the progress bar.
 struct FlushWatch<'a> {
     progress: &'a Progress,
-    /// Name, bytes and beginning of each stage.
+    /// Name, bytes and start of each stage.
     stages: Mutex<Vec<(String, u64, Instant)>>,
 }
 
@@ -273,7 +277,7 @@ impl FlushWatch<'_> {
         let begun = self.stages.into_inner().expect("no panic holds this lock");
         let ends: Vec<Instant> = begun.iter().skip(1).map(|(_, _, begun)| *begun).chain([end]).collect();
         let mut stages: Vec<Stage> = Vec::new();
-        // A large input takes several sets, and each goes through all stages.
+        // A large input fills several sets, and each goes through all stages.
         for ((what, bytes, begun), end) in begun.into_iter().zip(ends) {
             let name = match &what[..] {
                 "writing" => "write information platters".to_owned(),
@@ -326,14 +330,14 @@ fn say_next(session: &Session, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the files below a folder take on the disk.
+/// Disk space taken by the files below a folder.
 fn disk_usage(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = walkdir::WalkDir::new(folder).into_iter().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
 }
 
-/// The name of a short text, which can be typed as it is: of one written for people, if there is one.
+/// The name of a short text that can be typed as it is; prefers texts written for people.
 fn something_to_read(archive: &Archive) -> Result<Option<String>> {
     let mut found = None;
     let mut after = None;
@@ -358,7 +362,7 @@ fn something_to_read(archive: &Archive) -> Result<Option<String>> {
     }
 }
 
-/// How this program was called, so that lines to be pasted work.
+/// How this program was called, so that the printed commands can be pasted.
 fn caller() -> String {
     match std::env::var_os("CARGO") {
         Some(_) if cfg!(debug_assertions) => "cargo run --".to_owned(),
@@ -371,7 +375,7 @@ fn quoted(path: &Path) -> String {
     quote(&path.display().to_string())
 }
 
-/// Text as a shell takes it for one word.
+/// Quotes text so that a shell takes it as one word.
 fn quote(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -385,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_to_be_pasted_is_one_word_for_the_shell() {
+    fn quoted_text_is_one_word_for_the_shell() {
         assert_eq!(quote("demo-archive/disk1"), "demo-archive/disk1");
         assert_eq!(quote("my demo"), "'my demo'");
         assert_eq!(quote("it's"), "'it'\\''s'");

@@ -1,4 +1,5 @@
-//! What carries out commands that change an archive: this process, or the server that holds the archive's lock.
+//! Runs commands that change an archive: in this process, or in the server that holds the archive's
+//! lock.
 
 use std::path::Path;
 
@@ -12,14 +13,16 @@ use crate::Session;
 use crate::diagnostics;
 use crate::text::time;
 
-/// An archive that may be changed, here or by its server. Both do the same and report the same.
+/// An archive opened for changes, by this process or by its server. Both do the same and report the
+/// same.
 pub(crate) enum Engine {
     Own(Box<Archive>),
     Server(Connection),
 }
 
 impl Session {
-    /// Opens the archive to change it, with `access`. If a server has it, the server carries `command` out.
+    /// Opens the archive for changes, with `access`. If a server holds the archive's lock, the
+    /// server runs `command`.
     pub(crate) fn engine(&self, command: &'static str, access: Access) -> Result<Engine> {
         let home = self.home()?;
         match Archive::open(&home, access) {
@@ -28,11 +31,11 @@ impl Session {
                 Some(connection) => Ok(Engine::Server(connection)),
                 None => Err(error.into()),
             },
-            // Reading doesn't need a disk that can be written to.
+            // Verifying only reads, so a read-only disk is enough.
             Err(error) if command == "verify" && is_unwritable(&error) => match Archive::open(&home, Access::Read) {
                 Ok(archive) if archive.is_still() => {
                     diagnostics::note(&format!(
-                        "the health of platters is not recorded, because nothing can be written in the archive's folder: {error}"
+                        "the health of platters is not recorded, because the archive's folder is not writable: {error}"
                     ));
                     Ok(Engine::Own(Box::new(archive)))
                 }
@@ -73,16 +76,16 @@ impl Engine {
     }
 }
 
-/// What to do about an archive that is in use, where that depends on who uses it.
+/// Advice for an archive that is in use. It depends on whether a server or a command uses it.
 pub(crate) fn advice(error: &anyhow::Error) -> Option<String> {
     let home: &Path = error.chain().find_map(|cause| match cause.downcast_ref::<ArchiveError>() {
         Some(ArchiveError::InUse { path }) => Some(path.as_path()),
         _ => None,
     })?;
     Some(match is_served(home) {
-        true => "That is `fulgurite serve`: put and delete over S3 while it runs, or stop it for this command. \
-                 `verify`, `scrub`, `flush`, `recover` and all commands that only read work beside it."
+        true => "`fulgurite serve` is using it: put and delete over S3 while it runs, or stop it for this command. \
+                 `verify`, `scrub`, `flush`, `recover` and all commands that only read work while it runs."
             .to_owned(),
-        false => "That is a command, or a server that is just starting: no server answers on the archive's control socket.".to_owned(),
+        false => "A command is using it, or a server that is still starting: no server answers on the archive's control socket.".to_owned(),
     })
 }

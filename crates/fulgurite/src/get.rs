@@ -1,4 +1,4 @@
-//! Getting files and folders out.
+//! The command `get`: restores files and folders.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -46,12 +46,12 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
     if let Some((row, latest)) = version.as_ref().zip(latest).filter(|(row, latest)| !is_chosen && *latest > row.record.version) {
         let number = row.record.version;
         diagnostics::note(&format!(
-            "version {number} of {shown} is not the newest: version {latest} exists and can't be listed; `fulgurite verify` says why"
+            "version {number} of {shown} is not the newest: version {latest} exists but can't be listed; `fulgurite verify` says why"
         ));
     }
     let below = [&name[..], b"/"].concat();
     let is_above = !archive.catalogue().list(&below, Versions::Newest, None, 1)?.is_empty();
-    // With a slash behind it, a name that is a file's and a folder's is the folder.
+    // If a name is both a file and a folder, a trailing slash selects the folder.
     let wants_folder = is_above && !is_chosen && argument.as_bytes().ends_with(b"/");
     let Some(version) = version.filter(|row| row.record.kind.has_content() && !wants_folder) else {
         let is_folder = kind == Some(Kind::Directory) || is_above;
@@ -65,12 +65,12 @@ pub(crate) fn get(session: &Session, get: &Get) -> Result<Outcome> {
         }
         let folder = get.destination.clone().map_or_else(|| default_destination(&name), Ok)?;
         if folder.as_os_str() == "-" {
-            bail!("{shown} is a folder, which can't go to standard output");
+            bail!("{shown} is a folder and can't be written to standard output");
         }
         return get_folder(session, &archive, &name, &folder, existing);
     };
     if is_above && !session.quiet {
-        diagnostics::note(&format!("{shown} is a folder too; `fulgurite get {shown}/` restores what is in it"));
+        diagnostics::note(&format!("{shown} is also a folder; `fulgurite get {shown}/` restores its content"));
     }
     if get.range.is_some() || get.destination.as_deref() == Some(Path::new("-")) {
         return get_bytes(session, &archive, &version, get.range, get.destination.as_deref(), existing);
@@ -115,7 +115,7 @@ fn chosen(archive: &Archive, versions: Vec<VersionRow>, name: &ObjectName, numbe
     })
 }
 
-/// What is said of a name whose newest version is a deletion marker.
+/// The message for a name whose newest version is a deletion marker.
 pub(crate) fn deleted(shown: &str) -> String {
     format!("{shown} was deleted; `fulgurite ls --versions` shows its earlier versions, and `fulgurite get --version` restores one")
 }
@@ -124,7 +124,7 @@ pub(crate) fn deleted(shown: &str) -> String {
 fn default_destination(name: &[u8]) -> Result<PathBuf> {
     let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
     if last.is_empty() || last == b".." || last == b"." {
-        bail!("{} can't be the name of a file: give a destination", ObjectName(name.to_vec()).display());
+        bail!("{} is not a valid file name: give a destination", ObjectName(name.to_vec()).display());
     }
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(&file_name(last))))
 }
@@ -160,7 +160,7 @@ fn get_folder(session: &Session, archive: &Archive, name: &[u8], folder: &Path, 
     Ok(Outcome::troubled_if(report.failed > report.out_of_reach.total()).worst(Outcome::hindered(report.out_of_reach.hindrance())))
 }
 
-/// Restores what is below a prefix.
+/// Restores everything below a prefix.
 pub(crate) fn restore_folder(
     archive: &Archive,
     prefix: &[u8],
@@ -169,7 +169,7 @@ pub(crate) fn restore_folder(
     progress: &Progress,
 ) -> Result<GetReport> {
     let total = archive.catalogue().totals()?.content_bytes;
-    // What is below a folder is only known when it was listed.
+    // The size of a folder is only known after listing it.
     progress.stage("restoring", prefix.is_empty().then_some(total));
     Ok(archive.get_all(prefix, prefix.len(), folder, existing, progress)?)
 }
@@ -194,7 +194,7 @@ fn get_bytes(
     };
     match destination {
         Some(path) if path != Path::new("-") => {
-            // Elsewhere first, so that a part of it never stands for the whole.
+            // Write to a temporary file first, so that the destination never contains only a part.
             let mut part = path.as_os_str().to_owned();
             part.push(".fulgurite-part");
             let part = PathBuf::from(part);
@@ -223,10 +223,10 @@ fn get_bytes(
     Ok(Outcome::Good)
 }
 
-/// What repair was needed, in a sentence.
+/// Describes the repairs in a sentence.
 pub(crate) fn repairs_text(repairs: Repairs) -> String {
     format!(
-        "Rebuilt {}: {} from themselves, {} by their large group, {} from their platter-set.",
+        "Rebuilt {}: {} by their own code, {} by their large group, {} from their platter-set.",
         count(repairs.tracks(), "track", "tracks"),
         repairs.by_track,
         repairs.by_group,
@@ -241,6 +241,8 @@ pub(crate) fn repairs_json(repairs: Repairs) -> serde_json::Value {
 fn say_repairs(session: &Session, repairs: Repairs) {
     if repairs.tracks() > 0 {
         session.say(&repairs_text(repairs));
-        session.say("`fulgurite verify` says which platters are damaged, missing or absent; `fulgurite scrub` writes damaged and missing ones anew.");
+        session.say(
+            "`fulgurite verify` lists platters that are damaged, missing or absent; `fulgurite scrub` recovers damaged and missing ones.",
+        );
     }
 }

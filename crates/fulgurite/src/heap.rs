@@ -1,27 +1,32 @@
-//! What the C library's allocator keeps of memory that is free. By itself it keeps most of what a burst of requests took, in an arena for each thread.
+//! Limits on the free memory that the C library's allocator retains.
+//!
+//! By default the allocator retains most of the memory of a burst of requests, in an arena for each
+//! thread.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod system {
     use fulgurite_service::memory::{ARENA_TOP_BYTES, ARENAS};
 
-    /// Blocks from this size on are mapped one by one, and go back to the system when they are freed. Records of 1 MiB stay below: they are taken and
-    /// freed all the time.
+    /// Blocks of this size and above get a mapping each, and go back to the system when they are
+    /// freed. Records of 1 MiB stay below the threshold, because they are allocated and freed all
+    /// the time.
     const MAPPED_BYTES: libc::c_int = 4 << 20;
 
-    /// All threads share a few arenas, each of which keeps little at its top. To be called before there are threads. By themselves, the limits of what
-    /// is mapped and kept grow with what is freed, up to 32 and 64 MiB.
+    /// Makes all threads share a few arenas, each of which retains little at its top. Call it
+    /// before starting threads. The thresholds are fixed here because by default they grow with the
+    /// blocks freed: up to 32 MiB for mapping, up to 64 MiB for trimming.
     pub(crate) fn few_arenas() {
         for (option, value) in
             [(libc::M_ARENA_MAX, ARENAS), (libc::M_TRIM_THRESHOLD, ARENA_TOP_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES)]
         {
-            // SAFETY: mallopt sets a number inside the allocator, and takes any.
+            // SAFETY: mallopt sets a number inside the allocator, and accepts any value.
             unsafe { libc::mallopt(option, value) };
         }
     }
 
-    /// Gives pages that are free back to the system.
+    /// Returns free pages to the system.
     pub(crate) fn trim() {
-        // SAFETY: malloc_trim takes the allocator's own locks, and touches nothing that is in use.
+        // SAFETY: malloc_trim takes the allocator's own locks, and touches no memory in use.
         unsafe { libc::malloc_trim(0) };
     }
 }

@@ -1,4 +1,4 @@
-//! Keys: a copy of them elsewhere, and back.
+//! The commands `keys export`, `keys import` and `keys repair`.
 
 use std::path::{Path, PathBuf};
 
@@ -69,13 +69,13 @@ pub(crate) fn repair(session: &Session, repair: &KeysRepair) -> Result<Outcome> 
     Ok(Outcome::troubled_if(!report.is_complete()))
 }
 
-/// Says what came of keys, as far as it needs saying.
+/// Prints the result of importing or repairing keys, as far as it matters to people.
 pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     if let Some(salvaged) = &report.salvaged {
         session.say(&format!("The key store was damaged: {}.", salvaged.damage));
         session.say(&format!("{} saved from it.", count(salvaged.keys, "key was", "keys were")));
         if salvaged.unreadable > 0 {
-            note(&format!("{} of it could not be read from the disk; look after that disk", bytes(salvaged.unreadable)));
+            note(&format!("{} of it could not be read; check the disk", bytes(salvaged.unreadable)));
         }
         if !salvaged.aside.as_os_str().is_empty() {
             session.say(&format!("The damaged file is kept as {}; remove it when nothing is missing.", path(&salvaged.aside)));
@@ -83,10 +83,10 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     }
     for copy in &report.copies {
         let file = path(&copy.path);
-        session.say(&format!("{file}: {}, {} of which were not there before.", count(copy.keys, "key", "keys"), copy.added));
+        session.say(&format!("{file}: {}, {} of them new.", count(copy.keys, "key", "keys"), copy.added));
         if copy.corrected > 0 {
             note(&format!(
-                "{file} is damaged: {} corrected. Its keys are all right, but make a new copy with `fulgurite keys export`",
+                "{file} is damaged: {} corrected. Its keys are intact, but make a new copy with `fulgurite keys export`",
                 count(copy.corrected, "block had to be", "blocks had to be")
             ));
         }
@@ -137,7 +137,7 @@ pub(crate) fn tell(session: &Session, report: &KeyringReport) {
     }
 }
 
-/// What came of keys, for a program.
+/// The result of importing or repairing keys, as JSON.
 pub(crate) fn report_json(report: &KeyringReport) -> Value {
     let copies: Vec<Value> = report
         .copies
@@ -166,18 +166,18 @@ pub(crate) fn report_json(report: &KeyringReport) -> Value {
     })
 }
 
-/// The passphrases in some files.
+/// Reads the passphrase of each file.
 pub(crate) fn read_passphrases(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>> {
     paths.iter().map(|path| read_passphrase(path)).collect()
 }
 
-/// The first line of a file, without its end.
+/// The single line of a passphrase file, without its line ending.
 fn read_passphrase(path: &Path) -> Result<Vec<u8>> {
-    let content = std::fs::read(path).with_context(|| format!("the passphrase file {}", path.display()))?;
+    let content = std::fs::read(path).with_context(|| format!("can't read the passphrase file {}", path.display()))?;
     let line = content.strip_suffix(b"\n").unwrap_or(&content);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() || line.contains(&b'\n') {
-        bail!("the passphrase file {} should hold one line, the passphrase", path.display());
+        bail!("the passphrase file {} must contain exactly one line, the passphrase", path.display());
     }
     Ok(line.to_vec())
 }

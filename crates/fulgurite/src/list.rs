@@ -1,4 +1,4 @@
-//! Listing, and how the archive is.
+//! The commands `ls` and `status`.
 
 use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
@@ -18,11 +18,11 @@ use crate::get::deleted;
 use crate::text::{bytes, count, time};
 use crate::{Outcome, Session};
 
-/// Rows asked of the catalogue at once.
+/// Rows per catalogue query.
 pub(crate) const PAGE: usize = 1_000;
 
-/// Calls `each` for what has this name or is below it; with an empty name, for everything but what the archive keeps for itself. Of newest versions,
-/// deletion markers are left out.
+/// Calls `each` for the versions with this name and below it; an empty name means everything except
+/// reserved names. [`Versions::Newest`] skips deletion markers.
 pub(crate) fn each_version(
     archive: &Archive,
     name: &[u8],
@@ -50,7 +50,7 @@ fn is_marker(row: &VersionRow) -> bool {
     row.record.kind == Kind::DeletionMarker
 }
 
-/// The name meant by an argument: folders may be written with a slash behind.
+/// Parses an argument as a name, without leading and trailing slashes.
 pub(crate) fn name_of(argument: &OsStr) -> Vec<u8> {
     let bytes = argument.as_bytes();
     let end = bytes.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
@@ -64,7 +64,7 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     let name = ls.name.as_deref().map_or_else(Vec::new, name_of);
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut found = 0_u64;
-    // Rows of one name and number; there are several only after a rebuild without all stores.
+    // Rows with the same name and number. Several exist only after a rebuild without all stores.
     let mut same: Vec<VersionRow> = Vec::new();
     let mut write = |rows: &[VersionRow]| -> Result<()> {
         for row in rows {
@@ -97,7 +97,7 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Why no version of a name is listed, where none is.
+/// The error for a name without a listed version.
 pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<anyhow::Error> {
     let shown = name.display();
     Ok(match archive.catalogue().latest_number(name)? {
@@ -106,8 +106,11 @@ pub(crate) fn nothing_stored(archive: &Archive, name: &ObjectName) -> Result<any
     })
 }
 
-/// The versions that `--version` or `--id` chooses, of those of a name: one at most. If several have that number or begin so, the caller gets
-/// an error, which begins with what is ambiguous and their identifiers, and ends with `advice`.
+/// The version of a name that `--version` or `--id` selects, if any.
+///
+/// # Errors
+/// If several versions match. The message starts with what is ambiguous and their identifiers, and
+/// ends with `advice`.
 pub(crate) fn one_chosen(
     rows: Vec<VersionRow>,
     shown: &str,
@@ -127,12 +130,12 @@ pub(crate) fn one_chosen(
     Ok(chosen.pop())
 }
 
-/// Whether a version has this number and an identifier that begins so.
+/// True if a version has this number and an identifier that begins with `id`.
 pub(crate) fn is_chosen(row: &VersionRow, number: Option<u64>, id: Option<&str>) -> bool {
     number.is_none_or(|number| number == row.record.version) && id.is_none_or(|id| row.id.to_string().starts_with(&id.to_lowercase()))
 }
 
-/// `is_shared`: whether other versions of the name have the same number.
+/// `is_shared`: true if other versions of the name have the same number.
 fn version_line(row: &VersionRow, ls: &Ls, is_shared: bool) -> String {
     let record = &row.record;
     let mut name = record.name.display();
@@ -159,12 +162,12 @@ fn version_line(row: &VersionRow, ls: &Ls, is_shared: bool) -> String {
     format!("{kind} {:>14}  {modified}  {state}  {}  {number}{name}", record.size, record.sha256)
 }
 
-/// A name as a program wants it: as it is where it is text, else as people are shown it.
+/// A name for JSON: unchanged if it is UTF-8, otherwise as displayed to people.
 pub(crate) fn name_json(name: &ObjectName) -> String {
     std::str::from_utf8(&name.0).map_or_else(|_| name.display(), str::to_owned)
 }
 
-/// A name as an object in JSON: with its bytes, if they aren't text.
+/// A name as a JSON object, with its bytes if they aren't UTF-8.
 pub(crate) fn name_value(name: &ObjectName) -> Value {
     let mut value = json!({ "name": name_json(name) });
     if std::str::from_utf8(&name.0).is_err() {
@@ -189,31 +192,31 @@ fn version_json(row: &VersionRow) -> Value {
         value["modified"] = json!(modified.seconds);
     }
     if !record.attributes.is_empty() {
-        // A text where it is one, else the bytes as numbers.
+        // A string if the value is UTF-8, otherwise its bytes as numbers.
         let shown = |bytes: &Vec<u8>| std::str::from_utf8(bytes).map_or_else(|_| json!(bytes), |text| json!(text));
         value["attributes"] = record.attributes.0.iter().map(|(name, bytes)| (name.clone(), shown(bytes))).collect();
     }
-    // Whoever needs the name byte for byte, and it isn't text.
+    // The exact bytes of a name that isn't UTF-8.
     if std::str::from_utf8(&record.name.0).is_err() {
         value["name_bytes"] = json!(record.name.0);
     }
     value
 }
 
-/// A store as an operator wants to know it.
+/// A store as `status` reports it.
 struct StoreStatus {
     name: String,
     place: String,
     free_bytes: Option<u64>,
     /// Why it can't be used.
     trouble: Option<StoreError>,
-    /// Platters that should be there.
+    /// Platters that the catalogue expects on this store.
     platters: u64,
 }
 
 fn outcome_of(standing: &Standing) -> Outcome {
     let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
-    // Of platters that a rebuild could make nothing of, the rest may be where it didn't look.
+    // The rest of the sets of unknown platters may be in places that the rebuild did not read.
     let unknown = if unseen.is_empty() { *unknown_platters } else { 0 };
     let troubled = *unlisted + unknown + *missing_segments > 0;
     let absent = if unseen.is_empty() { Outcome::Good } else { Outcome::Absent };
@@ -224,7 +227,7 @@ fn outcome_of(standing: &Standing) -> Outcome {
     Outcome::troubled_if(troubled).worst(absent).worst(staging)
 }
 
-/// Says what is wrong beside stores and platters.
+/// Prints problems other than those of stores and platters.
 fn say_standing(session: &Session, standing: &Standing) {
     let Standing { unlisted, unseen, unknown_platters, missing_segments, staging, .. } = standing;
     if *unlisted > 0 {
@@ -249,13 +252,13 @@ fn say_standing(session: &Session, standing: &Standing) {
     }
 }
 
-/// What is said of what the last rebuild did not see.
+/// Describes what the last rebuild did not see.
 pub(crate) fn unseen_text(unseen: &[UnseenPlace]) -> String {
     let advice = match unseen {
         [UnseenPlace::Others] => "`fulgurite store add` what is missing, then run `fulgurite catalogue rebuild` again",
         _ => "when it is back, run `fulgurite catalogue rebuild` again",
     };
-    format!("not looked into when the catalogue was rebuilt: {}; {advice}", names_of(unseen).join(", "))
+    format!("not read when the catalogue was rebuilt: {}; {advice}", names_of(unseen).join(", "))
 }
 
 pub(crate) fn names_of(unseen: &[UnseenPlace]) -> Vec<String> {
@@ -268,7 +271,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
     let mut platters = archive.catalogue().platters()?;
     let mut sets = archive.catalogue().sets()?;
     let all_sets = sets.len();
-    // What is being written is still staged, and counts there.
+    // Sets that are being written are still staged, and count there.
     sets.retain(|set| set.state == SetState::Complete);
     platters.retain(|platter| platter.state == SetState::Complete);
     let writing = (all_sets - sets.len()) as u64;
@@ -296,7 +299,7 @@ pub(crate) fn status(session: &Session) -> Result<Outcome> {
         .worst(outcome_of(&standing));
     let never = platters.iter().filter(|platter| platter.health.verified.is_none()).count() as u64;
     let oldest = platters.iter().filter_map(|platter| platter.health.verified).min();
-    // What can't be asked is left out; `status` is about the archive.
+    // A server that doesn't answer is left out: `status` is about the archive.
     let server = Connection::status(archive.home()).ok().flatten();
     if session.json {
         let stores: Vec<Value> = stores

@@ -1,7 +1,8 @@
-//! The command line of the archive.
+//! The `fulgurite` command line.
 //!
-//! [`args`] says what can be typed; each module below carries some of the commands out with the crate `archive`, [`twin`] with the crate of
-//! that name, and prints. Results go to standard output; [`diagnostics`] go to standard error. [`Outcome`] has the exit statuses.
+//! [`args`] defines the arguments. The other modules run the commands on the crate `archive`
+//! ([`twin`] on the crate `twin`) and print results to standard output; [`diagnostics`] writes to
+//! standard error. [`Outcome`] maps results to exit statuses.
 
 mod args;
 mod attach;
@@ -34,28 +35,29 @@ use fulgurite_archive::{Access, Archive, ArchiveError, settings};
 use args::{Catalogue, Cli, Command, Keys, Stores};
 use outcome::Outcome;
 
-/// What every command needs to know: which archive, and how to print.
+/// The context of a command: its archive, and how it prints.
 struct Session {
     archive: Option<PathBuf>,
     json: bool,
     quiet: bool,
-    /// What went wrong with standard output, told in the end: work that was begun is not left half done because nobody listens.
+    /// The first error of writing to standard output. It is reported at the end, because a closed
+    /// or full output must not leave the work half done.
     unsaid: RefCell<Option<io::Error>>,
 }
 
 impl Session {
-    /// The folder of the archive: as given, or the nearest from the current folder upwards.
+    /// The archive's folder: the one given, or the nearest one from the current folder upwards.
     fn home(&self) -> Result<PathBuf> {
         if let Some(home) = &self.archive {
             return Ok(home.clone());
         }
-        let current = std::env::current_dir().context("the current folder")?;
+        let current = std::env::current_dir().context("can't determine the current folder")?;
         let found = current.ancestors().find(|folder| folder.join(settings::FILE).is_file());
         match found {
             Some(home) => Ok(home.to_owned()),
             None => bail!(
-                "no archive here or in a folder above: name one with --archive FOLDER or FULGURITE_ARCHIVE, make one with `fulgurite init`, \
-                 or bring one back from its stores with `fulgurite attach`"
+                "no archive in the current folder or above it: name one with --archive FOLDER or FULGURITE_ARCHIVE, \
+                 create one with `fulgurite init`, or recreate one from its stores with `fulgurite attach`"
             ),
         }
     }
@@ -64,14 +66,15 @@ impl Session {
         open(&self.home()?, access)
     }
 
-    /// Says something to a person.
+    /// Prints a line for people; `--quiet` and `--json` suppress it.
     fn say(&self, text: &str) {
         if !self.quiet && !self.json {
             self.print(format_args!("{text}"));
         }
     }
 
-    /// Says something that is wrong. Quiet is for summaries: what is wrong reaches whoever runs this at night.
+    /// Prints a problem. `--quiet` suppresses only summaries: a nightly job must still report
+    /// problems, so they go to standard error.
     fn warn(&self, text: &str) {
         if self.quiet && !self.json {
             diagnostics::trouble(text);
@@ -80,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Gives a program its answer.
+    /// Prints a result as JSON.
     fn answer(&self, value: &serde_json::Value) {
         self.print(format_args!("{value}"));
     }
@@ -131,13 +134,14 @@ fn main() -> ExitCode {
         Command::Twin(twin) => twin::twin(&session, &twin),
     };
     let result = result.and_then(|outcome| match session.unsaid.take() {
-        // Who reads our output must not take a part of it for the whole, unless it was them who went away, as `head` does.
+        // A reader must not mistake partial output for all of it. A reader that closed the pipe
+        // itself, as `head` does, knows.
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(anyhow::Error::from(error).context("standard output")),
         _ => Ok(outcome),
     });
     let outcome = match result {
         Ok(outcome) => outcome,
-        // Whoever reads our output went away.
+        // The reader of our output closed the pipe.
         Err(error) if is_broken_pipe(&error) => return ExitCode::SUCCESS,
         Err(error) => {
             let outcome = Outcome::of_error(&error);
@@ -150,15 +154,15 @@ fn main() -> ExitCode {
     outcome.into()
 }
 
-/// Answers a command line that can't be parsed, or asks for help or the version.
+/// Handles a command line that can't be parsed, or that asks for help or the version.
 fn unparsed(error: &clap::Error) -> ExitCode {
-    // The parser gave up, so whether JSON is wanted is read from the words themselves.
+    // Parsing failed, so search the raw arguments for `--json`.
     let json = std::env::args_os().skip(1).take_while(|word| word != "--").any(|word| word == "--json");
     diagnostics::write_as_json(json && error.use_stderr());
     if diagnostics::is_json() {
-        // Without a command, what would be printed is the help.
+        // Without a command, clap's message is the whole help text.
         let text = match error.kind() {
-            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is expected; --help lists them".to_owned(),
+            clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no command given; --help lists the commands".to_owned(),
             _ => error.to_string(),
         };
         diagnostics::failure(text.trim_end().trim_start_matches("error: "), Outcome::Misused);
@@ -168,7 +172,7 @@ fn unparsed(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { Outcome::Misused.into() } else { ExitCode::SUCCESS }
 }
 
-/// An error with its causes, but for those that it already tells of.
+/// An error followed by its causes, without those whose text is already included.
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -179,8 +183,8 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
-/// Whether standard output is closed. An archive's own trouble never looks like this, even where a disk answers with that error: it comes
-/// wrapped in what failed.
+/// True if standard output is closed. A broken pipe reported by a disk doesn't count: the archive
+/// wraps it in an [`ArchiveError`].
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_archives = |cause: &(dyn std::error::Error + 'static)| cause.is::<ArchiveError>();
     !error.chain().any(is_archives)

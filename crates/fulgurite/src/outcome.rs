@@ -1,4 +1,4 @@
-//! How a command ends, and the exit status that tells it.
+//! Outcomes of commands, and their exit statuses.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,18 +8,19 @@ use fulgurite_archive::inspect::InspectError;
 use fulgurite_archive::object::ReadError;
 use fulgurite_archive::unread::Hindrance;
 
-/// How a command ended. Of several outcomes the greatest is the command's: see [`worst`](Self::worst).
+/// How a command ended. If several outcomes apply, the greatest one wins: see
+/// [`worst`](Self::worst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// Done, and everything that was claimed was checked.
+    /// Done, and everything claimed was checked.
     Good,
-    /// Nothing is known to be lost, but stores that aren't there kept the answer incomplete.
+    /// Nothing is known to be lost, but absent stores kept the answer incomplete.
     Absent,
-    /// Nothing is known to be lost, but something that is there could not be read.
+    /// Nothing is known to be lost, but something present could not be read.
     Unreadable,
     /// Something is lost, damaged or missing, or the command failed.
     Troubled,
-    /// The command line or a scenario was wrong.
+    /// The command line or a scenario is wrong.
     Misused,
 }
 
@@ -28,7 +29,7 @@ impl Outcome {
         if troubled { Self::Troubled } else { Self::Good }
     }
 
-    /// The outcome where `hindrance` is all that kept a command from its answer.
+    /// The outcome of a command whose answer is incomplete only because of `hindrance`.
     pub(crate) fn hindered(hindrance: Option<Hindrance>) -> Self {
         match hindrance {
             None => Self::Good,
@@ -61,20 +62,18 @@ impl Outcome {
         }
     }
 
-    /// The outcome to report when a command had both.
+    /// Combines two outcomes of one command.
     pub(crate) fn worst(self, other: Self) -> Self {
         self.max(other)
     }
 
-    /// Why it isn't good, where a command has said what in its answer.
+    /// Why the outcome isn't good, for commands whose answer contains the details.
     pub(crate) fn reason(self) -> Option<&'static str> {
         match self {
             Self::Good => None,
-            Self::Absent => Some("nothing is known to be lost, but stores that are absent kept the answer incomplete"),
-            Self::Unreadable => Some("nothing is known to be lost, but something that is there could not be read"),
-            Self::Troubled => {
-                Some("something is lost, damaged, missing or was not done: the answer and the lines before this one say what")
-            }
+            Self::Absent => Some("nothing is known to be lost, but absent stores kept the answer incomplete"),
+            Self::Unreadable => Some("nothing is known to be lost, but something present could not be read"),
+            Self::Troubled => Some("something is lost, damaged, missing or was not done; see the answer and the lines before this one"),
             Self::Misused => Some("the command line or a scenario is wrong"),
         }
     }
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_wins() {
+    fn the_worst_outcome_wins() {
         let all = [Outcome::Misused, Outcome::Troubled, Outcome::Unreadable, Outcome::Absent, Outcome::Good];
         assert_eq!(all.map(Outcome::status), [2, 1, 4, 3, 0]);
         for (rank, worse) in all.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Platters: how they are, and making them whole.
+//! The commands `verify`, `scrub`, `platters`, `recover` and `inspect`.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,10 +22,10 @@ use crate::text::{bytes, count, harmless, time};
 use crate::{Outcome, Session};
 
 pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
-    // Health is noted in the catalogue, so this takes part in changing it.
+    // Verifying records the health of platters in the catalogue, so it needs access for changes.
     let archive = session.engine("verify", Access::Repair)?;
     let progress = Progress::keeping_lost(session.quiet, session.json);
-    // What is lost is named once: by whoever looks closest.
+    // Each loss is named once. If objects are verified, that pass looks closer and names it.
     let report = if verify.objects { archive.scrub(None, &NamingNothingLost(&progress))? } else { archive.scrub(None, &progress)? };
     let objects = if verify.objects { Some(archive.verify_objects(&progress)?) } else { None };
     progress.finish();
@@ -35,8 +35,8 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
             "Opened {}: {}.",
             count(versions - out_of_reach.total(), "version", "versions"),
             match wrong {
-                0 => "each is what came in".to_owned(),
-                wrong => format!("{} lost or not what came in", count(wrong, "is", "are")),
+                0 => "each matches what was stored".to_owned(),
+                wrong => format!("{} lost or different from what was stored", count(wrong, "is", "are")),
             }
         ));
         if let Some(text) = out_of_reach_text(out_of_reach) {
@@ -51,7 +51,7 @@ pub(crate) fn verify(session: &Session, verify: &Verify) -> Result<Outcome> {
     Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
 }
 
-/// Whether something is wrong with a platter for certain.
+/// True if a finding is certain: the platter is neither absent nor unreadable.
 fn is_known_bad(finding: &PlatterFinding) -> bool {
     finding.state().hindrance().is_none()
 }
@@ -67,7 +67,7 @@ fn out_of_reach_text(out_of_reach: OutOfReach) -> Option<String> {
     Some(format!("{} can't be read now, because {because}.", count(out_of_reach.total(), "version", "versions")))
 }
 
-/// Passes on all but the names of what is lost or can't be read now.
+/// Forwards everything except the names of versions that are lost or can't be read now.
 struct NamingNothingLost<'a>(&'a Progress);
 
 impl Watcher for NamingNothingLost<'_> {
@@ -98,21 +98,22 @@ pub(crate) fn scrub(session: &Session, scrub: &Scrub) -> Result<Outcome> {
     progress.finish();
     say_report(session, &report, None, progress.lost());
     let not_rebuilt = report.unsound.len() as u64 > report.rebuilt + report.left;
-    // What was written anew is no longer absent or unreadable.
+    // Recovered platters are no longer absent or unreadable.
     let hindrance = if report.left == 0 && !not_rebuilt { report.out_of_reach.hindrance() } else { report.hindrance() };
-    // Where something wasn't rebuilt for want of absent stores only, that is no damage that is known.
+    // A platter that wasn't recovered only because stores are absent is not known to be damaged.
     let troubled = not_rebuilt && (hindrance.is_none() || report.unsound.iter().any(is_known_bad));
     let troubled = troubled || !report.nothing_is_lost() || has_unknown(&report);
     Ok(Outcome::troubled_if(troubled).worst(Outcome::hindered(hindrance)).worst(unseen(&report)))
 }
 
-/// Whether platters that the catalogue doesn't know are a defect: some are damaged, or it is an old copy.
+/// True if platters unknown to the catalogue are a defect: some are damaged, or the catalogue is an
+/// old copy.
 fn has_unknown(report: &ScrubReport) -> bool {
     let is_damaged = |platter: &UnknownPlatter| platter.lost_sectors > 0 || !platter.is_readable;
     report.unknown.iter().any(|platter| report.unseen.is_empty() || is_damaged(platter))
 }
 
-/// Stores that the last rebuild did not look into may hold what nobody knows.
+/// Stores that the last rebuild did not read may contain unknown versions.
 fn unseen(report: &ScrubReport) -> Outcome {
     if report.unseen.is_empty() { Outcome::Good } else { Outcome::Absent }
 }
@@ -167,7 +168,7 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
         session.say(&repairs_text(report.repairs));
     }
     if report.rebuilt > 0 {
-        session.say(&format!("Wrote {} anew, and read back what was written.", count(report.rebuilt, "platter", "platters")));
+        session.say(&format!("Recovered {}, and read back what was written.", count(report.rebuilt, "platter", "platters")));
     }
     if let Some(text) = out_of_reach_text(report.out_of_reach) {
         session.say(&text);
@@ -176,9 +177,10 @@ fn say_report(session: &Session, report: &ScrubReport, objects: Option<ObjectsRe
     session.say(&verdict(report));
 }
 
-/// Says what is wrong with platters: once for all that a store keeps from being read for one reason, and once for each of the others.
+/// Prints unsound platters: one line per store and reason for those that can't be reached, and one
+/// line for each of the others.
 fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
-    // Quiet is for summaries; what is wrong reaches whoever runs this at night.
+    // `--quiet` suppresses only summaries: a nightly job must still report problems.
     let say = |text: &str| if session.quiet { diagnostics::trouble(text) } else { session.say(text) };
     let mut away: BTreeMap<(&str, &NoPlatter), u64> = BTreeMap::new();
     for finding in unsound {
@@ -189,7 +191,7 @@ fn say_unsound(session: &Session, unsound: &[PlatterFinding]) {
     for ((store, gone), platters) in away {
         let platters = count(platters, "platter", "platters");
         say(&match gone {
-            // A note says what is in the store's place.
+            // A note says what was found in the store's place.
             NoPlatter::Absent { .. } => format!("{platters} on store {store}: absent"),
             gone => format!("{platters} on store {store}: unreadable: {gone}"),
         });
@@ -222,7 +224,7 @@ fn why(finding: &PlatterFinding) -> Option<String> {
     finding.gone.as_ref().map(ToString::to_string).or_else(|| finding.why_unreadable.clone())
 }
 
-/// Says what the catalogue doesn't know or can't list.
+/// Prints what the catalogue doesn't know or can't list.
 fn say_unknown(session: &Session, report: &ScrubReport) {
     if !report.unknown.is_empty() {
         let unknown = count(report.unknown.len() as u64, "platter", "platters");
@@ -244,13 +246,13 @@ fn say_unknown(session: &Session, report: &ScrubReport) {
     }
 }
 
-/// What is known in the end, and nothing beyond.
+/// The closing line. It claims only what was checked.
 fn verdict(report: &ScrubReport) -> String {
     if report.lost_versions > 0 {
         return format!("{} lost, named above.", count(report.lost_versions, "version is", "versions are"));
     }
     if report.unlisted > 0 || has_unknown(report) {
-        return "Not all is well: see above.".to_owned();
+        return "Problems were found: see above.".to_owned();
     }
     let left = report.unsound.len() as u64 - report.rebuilt;
     let with_state = |state| report.unsound.iter().filter(|finding| finding.state() == state).count() as u64;
@@ -265,7 +267,7 @@ fn verdict(report: &ScrubReport) -> String {
     if absent > 0 {
         let stores: Vec<&str> = report.absent_stores().into_iter().collect();
         parts.push(format!(
-            "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` writes these platters anew",
+            "{} not read because {}: mount what is absent. If it is gone for good, `fulgurite scrub --replace-absent` recovers these platters",
             count(absent, "platter was", "platters were"),
             match stores[..] {
                 [store] => format!("store {store} is absent"),
@@ -275,14 +277,12 @@ fn verdict(report: &ScrubReport) -> String {
     }
     if unreadable > 0 {
         parts.push(format!(
-            "{} unreadable: check permissions and disks. If they stay so, `fulgurite scrub --replace-unreadable` writes these platters anew",
+            "{} unreadable: check permissions and disks. If they stay unreadable, `fulgurite scrub --replace-unreadable` recovers these platters",
             count(unreadable, "platter is", "platters are")
         ));
     }
     match parts.is_empty() {
-        true => {
-            "Nothing is lost, but there is less redundancy than there should be: `fulgurite scrub` writes those platters anew.".to_owned()
-        }
+        true => "Nothing is lost, but redundancy is reduced: `fulgurite scrub` recovers those platters.".to_owned(),
         false => format!("Nothing is known to be lost. {}.", parts.join(". ")),
     }
 }
@@ -306,7 +306,8 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             Some(shape) => format!("r{} of {shape}", row.position - shape.information + 1),
             None => "?".to_owned(),
         };
-        // Its content is still staged, so that nothing depends on it: it needn't be there yet, or not any more.
+        // The content of this platter is still staged, so nothing depends on the platter: it need
+        // not exist.
         let is_written = row.state == SetState::Complete;
         let state = match &found {
             _ if !is_written => PlatterState::Sound,
@@ -315,7 +316,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
             Err(NoPlatter::Missing { .. }) => PlatterState::Missing,
             Ok(store) if *store != row.place.store && row.place.store != NOWHERE => PlatterState::Elsewhere,
             Ok(_) if row.health.lost_sectors > 0 => PlatterState::Damaged,
-            // It was missing when it was last looked for, and has come back since.
+            // The platter was missing when last looked for, and has come back since.
             Ok(_) => PlatterState::Sound,
         };
         outcome = outcome.worst(match state.hindrance() {
@@ -374,7 +375,7 @@ pub(crate) fn recover(session: &Session, recover: &Recover) -> Result<Outcome> {
     if session.json {
         session.answer(&json!({ "platter": platter.to_string(), "store": store }));
     }
-    session.say(&format!("Wrote platter {platter} anew on store {store}, and read it back."));
+    session.say(&format!("Recovered platter {platter} on store {store}, and read it back."));
     Ok(Outcome::Good)
 }
 
@@ -387,7 +388,7 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         tombstones += u64::from(entry.tombstone);
         stored = stored.saturating_add(entry.stored_bytes);
         if inspect.files && printed.is_ok() {
-            // Without an archive there are no keys, so names of encrypted objects can't be told.
+            // Without an archive there are no keys, so the names of encrypted objects are unknown.
             let name = match (entry.tombstone, entry.sealed) {
                 (true, _) => "(deleted)".to_owned(),
                 (_, true) => "(encrypted)".to_owned(),
@@ -409,7 +410,7 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
     })?;
     printed?;
     let lost = inspection.lost_information_tracks - inspection.tracks_by_group;
-    // What could not be read may be fine.
+    // What could not be read may be intact.
     let sound = inspection.lost_sectors == inspection.unreadable_sectors
         && inspection.found.copies == [true; 3]
         && inspection.file_bytes == inspection.found.header.geometry.file_bytes()
@@ -447,12 +448,16 @@ pub(crate) fn inspect(session: &Session, inspect: &Inspect) -> Result<Outcome> {
         writeln!(out, "headers   {} of 3 copies are good", inspection.found.copies.iter().filter(|good| **good).count())?;
         writeln!(out, "sectors   {} of {} are lost", inspection.lost_sectors, inspection.sectors)?;
         if inspection.unreadable_sectors > 0 {
-            writeln!(out, "          {} of them UNREADABLE: the system refused, and they may be fine", inspection.unreadable_sectors)?;
+            writeln!(
+                out,
+                "          {} of them UNREADABLE: the system reported errors, and they may be intact",
+                inspection.unreadable_sectors
+            )?;
         }
         if inspection.lost_sectors > 0 {
             writeln!(
                 out,
-                "tracks    {} can be rebuilt from themselves, {} by their large group; {} only by the platter-set",
+                "tracks    {} can be rebuilt by their own code, {} by their large group; {} only by the platter-set",
                 inspection.tracks_by_track, inspection.tracks_by_group, lost
             )?;
         }

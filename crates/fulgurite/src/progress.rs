@@ -1,4 +1,4 @@
-//! Progress on a terminal: bars with rate and time left, and troubles as they come.
+//! Progress bars on a terminal, with rate and time left, and problems as they occur.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::diagnostics;
 use crate::list::name_value;
 use crate::text;
 
-/// Most changed names that are told as JSON.
+/// Maximum number of changed names kept for JSON.
 const REMEMBERED: usize = 100_000;
 
 /// Shows progress on standard error, if that is a terminal.
@@ -22,9 +22,9 @@ pub(crate) struct Progress {
     when_lost: &'static str,
     objects: AtomicU64,
     troubles: AtomicU64,
-    /// What was restored under another name, as JSON: no more than [`REMEMBERED`].
+    /// Objects restored under another name, as JSON; at most [`REMEMBERED`].
     renamed: Mutex<Vec<Value>>,
-    /// What was lost, as JSON, if anybody wants it.
+    /// Lost versions as JSON, if they are collected.
     lost: Option<Mutex<Vec<Value>>>,
 }
 
@@ -41,37 +41,38 @@ impl Progress {
         }
     }
 
-    /// One that remembers what is lost, for an answer in JSON.
+    /// Also collects lost versions, for a JSON answer.
     pub(crate) fn keeping_lost(quiet: bool, json: bool) -> Self {
         Self { lost: json.then(Mutex::default), ..Self::new(quiet) }
     }
 
-    /// What was lost, if that is remembered.
+    /// Takes the lost versions; empty if they are not collected.
     pub(crate) fn lost(&self) -> Vec<Value> {
         self.lost.as_ref().map_or_else(Vec::new, |lost| std::mem::take(&mut *lost.lock().expect("no panic holds this lock")))
     }
 
-    /// What was restored under another name.
+    /// Takes the objects restored under another name.
     pub(crate) fn renamed(&self) -> Vec<Value> {
         std::mem::take(&mut *self.renamed.lock().expect("no panic holds this lock"))
     }
 
-    /// For a command that restores. What it can't give back need not be lost: there may be a file in the way.
+    /// For commands that restore. An object that isn't restored need not be lost: a file may be in
+    /// the way.
     pub(crate) fn of_restore(quiet: bool) -> Self {
         Self { when_lost: "not restored", ..Self::new(quiet) }
     }
 
-    /// Whether anybody sees it.
+    /// True if progress is visible.
     pub(crate) fn is_shown(&self) -> bool {
         !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar().finish_and_clear();
     }
 
-    /// What is said of a version that can't be listed.
+    /// The message for a version that can't be listed, as text and as JSON.
     fn unlisted(&self, version: &UnlistedVersion, key_is_back: bool) -> (String, Value) {
         let why = match version.why {
             Unlisted::NoKey if key_is_back => "its key is back; `fulgurite catalogue rebuild` lists it again",
@@ -80,8 +81,8 @@ impl Progress {
             Unlisted::Incomplete => "only some of its bytes are left",
             Unlisted::Gone => "the catalogue knew it before it was rebuilt, and none of its bytes were found",
             Unlisted::UnreadableTable => "the file table of this platter can't be read, so what is on it is unknown",
-            Unlisted::OutOfSight => "what was found of it can't be read, and not everything could be looked into",
-            Unlisted::UnseenStore => "this store was not looked into when the catalogue was rebuilt",
+            Unlisted::OutOfSight => "the parts found of it can't be read, and not every place could be read",
+            Unlisted::UnseenStore => "this store was not read when the catalogue was rebuilt",
         };
         let mut value = match &version.known_as {
             Some((name, _)) => name_value(name),

@@ -1,4 +1,4 @@
-//! Putting files and folders in, and writing them to platters.
+//! The commands `put` and `flush`.
 
 mod roots;
 
@@ -25,15 +25,15 @@ use crate::setup::canonical;
 use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session};
 
-/// Most names that are listed to a person.
+/// Maximum number of names printed for people.
 const LISTED: usize = 20;
 
-/// Shows progress, and remembers what was stored and what not.
+/// Shows progress, and collects the names that were stored and those that weren't.
 struct Told<'a> {
     progress: &'a Progress,
-    /// Versions that are acknowledged; no more than [`PutOutcome::NAMES`].
+    /// Acknowledged versions, at most [`PutOutcome::NAMES`].
     stored: Mutex<Vec<Value>>,
-    /// Paths that could not be stored, and why; no more than that either.
+    /// Paths that could not be stored, with the reason; at most as many.
     missed: Mutex<Vec<Value>>,
 }
 
@@ -46,18 +46,19 @@ impl Told<'_> {
         self.missed.lock().expect("no panic holds this lock")
     }
 
-    /// All that wasn't stored, with `unstored` because the put ended before.
+    /// Everything that wasn't stored: paths with a problem, then `unstored`, which the put didn't
+    /// reach.
     fn not_stored(&self, unstored: &[ObjectName]) -> Vec<Value> {
         let mut all = std::mem::take(&mut *self.missed());
         all.extend(unstored.iter().map(|name| {
             let mut value = name_value(name);
-            value["why"] = json!("the put ended before");
+            value["why"] = json!("the put failed before storing it");
             value
         }));
         all
     }
 
-    /// Lists what was stored by a put that failed, and what wasn't.
+    /// Prints what a failed put stored, and what it didn't.
     fn list(&self, session: &Session, unstored: &[ObjectName]) {
         let stored = self.stored();
         for value in stored.iter().take(LISTED) {
@@ -185,17 +186,17 @@ pub(crate) fn put(session: &Session, put: &Put) -> Result<Outcome> {
     Ok(Outcome::troubled_if(!errors.is_empty() || missed > 0 || unreadable))
 }
 
-/// What to do after a put that failed.
+/// Advice after a failed put.
 fn how_to_go_on(staged: StagedTotals, flushes: bool) -> String {
     let safe = match staged.versions {
         0 => "Nothing is staged.".to_owned(),
         versions => {
             let (objects, stored) = (count(versions, "object is", "objects are"), bytes(staged.stored_bytes));
-            format!("{objects} staged and safe ({stored}); `fulgurite flush` writes what is staged to platters and frees its room.")
+            format!("{objects} staged and safe ({stored}); `fulgurite flush` writes what is staged to platters and frees the space.")
         }
     };
     let flush = if flushes { "" } else { ", and with --flush it writes to platters whenever staging is full" };
-    format!("{safe} The same put goes on where this one ended: it skips what is stored and unchanged{flush}.")
+    format!("{safe} Repeat the put to continue: it skips what is stored and unchanged{flush}.")
 }
 
 pub(crate) fn flush(session: &Session) -> Result<Outcome> {
@@ -240,9 +241,9 @@ fn flush_json(report: FlushReport) -> serde_json::Value {
     })
 }
 
-/// Puts files and folders, with all below them, and writes them to platters if that is wanted.
+/// Puts files and folders recursively, and writes them to platters with `--flush`.
 fn put_roots(archive: &Archive, roots: Vec<Root>, put: &Put, told: &Told<'_>) -> (PutOutcome, Option<Result<FlushReport, ArchiveError>>) {
-    // An archive that stores itself would never come to an end.
+    // An archive that stores itself would never finish.
     let own: HashSet<PathBuf> = std::iter::once(archive.home().to_owned())
         .chain(archive.settings().stores.iter().map(|store| archive.home().join(&store.path)))
         .filter_map(|path| canonical(&path))
@@ -263,7 +264,8 @@ fn put_roots(archive: &Archive, roots: Vec<Root>, put: &Put, told: &Told<'_>) ->
     let paths: Vec<PathBuf> =
         roots.iter().filter_map(|root| if let Root::Path(path, _) = root { Some(path.clone()) } else { None }).collect();
     let (mut outcome, flushed) = std::thread::scope(|scope| {
-        // Counting what is to come reads every folder twice, so only where somebody looks.
+        // Counting the work ahead reads every folder a second time, so do it only if progress is
+        // shown.
         if told.progress.is_shown() {
             scope.spawn(|| expect(&paths, put, told.progress));
         }

@@ -1,4 +1,4 @@
-//! Removing: what is locked stays, and of everything else nothing stays.
+//! The command `rm`: removes versions permanently, unless they are locked.
 
 use std::ffi::OsStr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +21,8 @@ use crate::{Outcome, Session};
 pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     let archive = session.open(Access::Write)?;
     let names: Vec<Vec<u8>> = rm.names.iter().map(|argument| removable(argument)).collect::<Result<_>>()?;
-    // All of it is looked at before any of it goes. Nobody else changes the archive meanwhile.
+    // Check everything before removing anything. The archive's lock keeps other writers out
+    // meanwhile.
     check_locks(&archive, rm, &names)?;
     check_ambiguity(&archive, rm, &names)?;
     let mut troubled = false;
@@ -65,25 +66,28 @@ pub(crate) fn rm(session: &Session, rm: &Rm) -> Result<Outcome> {
     Ok(Outcome::troubled_if(troubled))
 }
 
-/// The name meant by an argument, if what has it can be removed.
+/// Parses an argument as a name, and rejects names that can't be removed.
 fn removable(argument: &OsStr) -> Result<Vec<u8>> {
     let name = ObjectName(name_of(argument));
     if name.0.is_empty() {
-        bail!("a name is expected; there is no command that removes everything");
+        bail!("the name is empty; no command removes everything");
     }
     if is_reserved(&name) {
-        bail!("{} is the archive's own, and not removed: the S3 service keeps a copy of its buckets and accounts there", name.display());
+        bail!(
+            "{} is reserved for the archive and can't be removed: the S3 service keeps a copy of its buckets and accounts there",
+            name.display()
+        );
     }
     Ok(name.0)
 }
 
-/// Whether a version that has the name, or is below it, is to be removed.
+/// True if a version at or below the name is to be removed.
 fn is_removed(rm: &Rm, name: &[u8], row: &VersionRow) -> bool {
     (rm.recursive || row.record.name.0 == name) && is_chosen(row, rm.version, rm.id.as_deref())
 }
 
-/// Refuses to remove several versions where one is meant. A rebuild can bring back a version whose number was given out again while its disk
-/// was away.
+/// Fails if `--version` or `--id` matches several versions. A rebuild can bring back a version
+/// whose number was reused while its disk was away.
 fn check_ambiguity(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
     if rm.version.is_none() && rm.id.is_none() {
         return Ok(());
@@ -96,7 +100,7 @@ fn check_ambiguity(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> 
     Ok(())
 }
 
-/// Refuses to remove what is locked over S3: by what it was put with, and by what was said since.
+/// Fails if a version is locked over S3, by the lock it was put with or by later changes.
 fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
     let said = Said::open(archive)?;
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
@@ -120,7 +124,7 @@ fn check_locks(archive: &Archive, rm: &Rm, names: &[Vec<u8>]) -> Result<()> {
         others => format!(", and {others} more are locked"),
     };
     let way = match hold {
-        Hold::Retention(Retention { mode: RetentionMode::Governance, .. }) => "; --bypass-governance-retention passes over governance mode",
+        Hold::Retention(Retention { mode: RetentionMode::Governance, .. }) => "; --bypass-governance-retention overrides governance mode",
         _ => "",
     };
     bail!("version {version} of {} is {hold}{others}; nothing was removed{way}", name.display());

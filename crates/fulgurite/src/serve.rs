@@ -1,4 +1,4 @@
-//! The archive over S3: the server, and the accounts that may use it.
+//! The commands `serve` and `accounts`: the archive over S3.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings as ArchiveFile, StagingSettings};
 use fulgurite_archive::{Access, Archive, settings};
-use fulgurite_service::unclaimed_folders::without_bucket;
 use fulgurite_service::memory::BLOCKING_THREADS;
 use fulgurite_service::server::Server;
 use fulgurite_service::settings::Settings;
 use fulgurite_service::state::{self, Found, NewKey, OwnQuota, Recovered, State};
+use fulgurite_service::unclaimed_folders::without_bucket;
 use serde_json::json;
 
 use crate::args::{Accounts, Serve};
@@ -21,17 +21,18 @@ use crate::setup::{default_shape, store};
 use crate::text::{count, time};
 use crate::{Outcome, Session, open};
 
-/// The account that the first start makes.
+/// The account that the first start creates.
 const FIRST_ACCOUNT: &str = "main";
 const GIB: u64 = 1 << 30;
-/// How often memory that is free goes back to the system.
+/// Interval at which free memory is returned to the system.
 const TRIM: Duration = Duration::from_secs(5);
-/// Folders that are told of because they are no buckets.
+/// Maximum number of folders without a bucket that a note names.
 const FOLDERS: usize = 10;
-/// Files that the server has open beside its connections: databases, segments that are read, platters, parts.
+/// Files that the server has open in addition to its connections: databases, segments, platters,
+/// parts.
 const FILES: u64 = 2_048;
 
-/// A key that was made by this start, and whose it is.
+/// A key issued by this start, and its account.
 struct Issued {
     account: String,
     key: NewKey,
@@ -62,22 +63,21 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
         .build()
         .context("the server's threads can't be started")?;
     runtime.block_on(async {
-        // Before anybody is told that it listens, so that a stop right then is a graceful one.
+        // Registered before the server announces its address, so that a client that stops it right
+        // away stops it gracefully.
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).context("signals can't be received")?;
         let region = settings.region.clone();
         let server = Server::bind(archive, settings).await?;
         let endpoint = format!("{}://{}", if server.is_tls() { "https" } else { "http" }, server.address());
         if !server.address().ip().is_loopback() && !server.is_tls() {
-            tracing::warn!(
-                "other machines can reach {endpoint}, and what they send is not encrypted on its way: see [tls] in the settings"
-            );
+            tracing::warn!("other machines can reach {endpoint}, and connections are not encrypted: see [tls] in the settings");
         }
         introduce(session, &home, is_new, &endpoint, &region, issued.as_ref(), recovered);
         tokio::spawn(async {
             loop {
                 tokio::time::sleep(TRIM).await;
-                // It may take some milliseconds.
+                // This may take some milliseconds.
                 let _ = tokio::task::spawn_blocking(heap::trim).await;
             }
         });
@@ -92,29 +92,29 @@ pub(crate) fn serve(session: &Session, serve: &Serve) -> Result<Outcome> {
     })
 }
 
-/// Asks for as many open files as the system gives, which is more than it gives unasked.
+/// Raises the limit on open files from its default to the maximum that the system allows.
 fn raise_open_files(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // Some systems say that there is no limit, and refuse what is beyond the one they have.
+    // Some systems report no maximum, and reject values above their actual one.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let needed = connections as u64 + FILES;
     if let Some(open) = getrlimit(Resource::Nofile).current.or(current).filter(|open| *open < needed) {
-        tracing::warn!(open, needed, "the system gives fewer open files than the connections of the settings may need (`ulimit -n`)");
+        tracing::warn!(open, needed, "the system allows fewer open files than the configured connections may need (`ulimit -n`)");
     }
 }
 
-/// The archive's folder: the one that is named, or found, or the current one.
+/// The archive's folder: the one given or found, otherwise the current folder.
 fn home(session: &Session) -> Result<PathBuf> {
     let home = match session.home() {
         Ok(home) => home,
-        Err(_) => std::env::current_dir().context("the current folder")?,
+        Err(_) => std::env::current_dir().context("can't determine the current folder")?,
     };
-    std::fs::create_dir_all(&home).with_context(|| format!("the archive's folder {} can't be made", home.display()))?;
+    std::fs::create_dir_all(&home).with_context(|| format!("can't create the archive's folder {}", home.display()))?;
     home.canonicalize().with_context(|| home.display().to_string())
 }
 
-/// Makes an archive for whoever has none.
+/// Creates an archive with the stores given, or with three folders in its own.
 fn make(home: &Path, serve: &Serve) -> Result<()> {
     let beside: Vec<String> = (1..=3).map(|number| home.join(format!("platters/d{number}")).display().to_string()).collect();
     let given = if serve.stores.is_empty() { &beside } else { &serve.stores };
@@ -130,7 +130,7 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     Archive::init(home, &settings)?;
     if serve.stores.is_empty() {
         diagnostics::note(&format!(
-            "made an archive in {}, with three folders for platters on this one disk, and all would be lost with it: \
+            "created an archive in {}, with three folders for platters on this one disk. Losing the disk would lose everything: \
              for data that matters, give a folder on each of several disks (--store).",
             home.display()
         ));
@@ -139,7 +139,7 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     Ok(())
 }
 
-/// Makes a state that is lost anew from the archive's copy, and says what came of it.
+/// Recovers a lost service state from the archive's copy, and reports the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let Found::Copy(copy) = state::find(archive)? else { return Ok(None) };
     let file = archive.home().join(state::FILE);
@@ -147,8 +147,8 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     if without_copy {
         state::begin_without_copy(archive)?;
         diagnostics::note(&format!(
-            "{} was not there, and is begun anew without what is in the archive's copy of {} UTC. That stays as it is: \
-             `fulgurite get {} FILE` shows it.",
+            "{} was missing and starts empty, ignoring the archive's copy of {} UTC. The copy is kept: \
+             `fulgurite get {} FILE` restores it.",
             file.display(),
             copied(copy.record.created_ms as i64),
             state::COPY_NAME
@@ -158,7 +158,7 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let recovered = state::recover(archive, &copy)?;
     let Recovered { copied_ms, counts } = recovered;
     diagnostics::note(&format!(
-        "{} was not there. It was made anew from the archive's copy of {} UTC: {}, {}, and what was said of {} after they were put.",
+        "{} was missing. It was recovered from the archive's copy of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
         copied(copied_ms),
         count(counts.accounts, "account", "accounts"),
@@ -166,14 +166,14 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
         count(counts.versions, "version", "versions"),
     ));
     diagnostics::note(
-        "what was changed after that time is missing: accounts, buckets and their settings, tags, retention, legal holds. Uploads in parts that \
-         were not complete, and restores, have to be begun again. No key of before works; `fulgurite accounts key NAME` makes a new one of an account.",
+        "changes after that time are missing: accounts, buckets and their settings, tags, retention, legal holds. \
+         Incomplete multipart uploads and restores have to be started again. Earlier keys no longer work; `fulgurite accounts key NAME` creates a new key for an account.",
     );
     Ok(Some(recovered))
 }
 
-/// A key for who starts the server: of the first account, which a first start makes; after a recovery of the first that may do everything, since
-/// nobody has a key then.
+/// Issues a key if no earlier one works. The first start creates the first account and its key. A
+/// recovery adds a key to an admin account, preferably the first account.
 fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
     let accounts = state.accounts()?;
     if accounts.is_empty() {
@@ -187,14 +187,14 @@ fn issue(state: &State, is_recovered: bool) -> Result<Option<Issued>> {
         Some(account) => Ok(Some(Issued { account: account.name.clone(), key: state.add_key(&account.name)? })),
         None => {
             diagnostics::note(
-                "no account is an admin, so no key was made; `fulgurite accounts add NAME --admin` makes an account that is.",
+                "no account is an admin, so no key was created; `fulgurite accounts add NAME --admin` creates an admin account.",
             );
             Ok(None)
         }
     }
 }
 
-/// Says which folders would be buckets if there were any, where buckets may have been lost.
+/// Prints the top-level folders without a bucket, if buckets may have been lost.
 fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
     if !is_recovered && !state.buckets(None)?.is_empty() {
         return Ok(());
@@ -206,16 +206,16 @@ fn tell_of_folders(state: &State, is_recovered: bool) -> Result<()> {
     let more = if folders.len() > FOLDERS { ", and more" } else { "" };
     folders.truncate(FOLDERS);
     diagnostics::note(&format!(
-        "these folders of the archive are no buckets: {1}{more}. When an admin makes a bucket of that name (`aws s3 mb s3://{0}`), what is in the folder \
-         becomes its objects; `fulgurite accounts give-bucket {0} NAME` then gives it to another account. If versions were kept there before, switch \
-         versioning on before anything is put.",
+        "these folders of the archive have no bucket: {1}{more}. If an admin creates a bucket of that name (`aws s3 mb s3://{0}`), \
+         the content of the folder becomes its objects; `fulgurite accounts give-bucket {0} NAME` then gives it to another account. \
+         If the bucket kept versions before, enable versioning before putting anything.",
         folders[0],
         folders.join(", "),
     ));
     Ok(())
 }
 
-/// Says how to reach the server: with the key's secret, if it was just made, and never again.
+/// Prints how to reach the server. The secret of a new key is shown here and never again.
 fn introduce(
     session: &Session,
     home: &Path,
@@ -249,23 +249,24 @@ fn introduce(
     session.print(format_args!("Serving {} at {endpoint}; Ctrl-C stops it.", home.display()));
 }
 
-/// The log goes to standard error; `RUST_LOG` says how much of it.
+/// Writes the log to standard error; `RUST_LOG` sets its level.
 fn log(json: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         tracing_subscriber::EnvFilter::new("warn,fulgurite=info,fulgurite_service=info,s3s=off,fulgurite_service::server=warn")
     });
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(has_colors()).with_writer(std::io::stderr);
-    // A log that is there already stays.
+    // An existing subscriber is kept.
     let _ = if json { log.json().try_init() } else { log.try_init() };
 }
 
-/// Whether the log may be colored: only on a terminal, and not against <https://no-color.org>.
+/// True if the log may be colored: only on a terminal, and not if `NO_COLOR` is set
+/// (<https://no-color.org>).
 fn has_colors() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome> {
-    // Beside a server that runs: it notices within a second.
+    // This works while a server runs: the server notices changes within a second.
     let state = State::open(Arc::new(session.open(Access::Read)?))?;
     match accounts {
         Accounts::Add(add) => show_key(session, &add.name, &state.add_account(&add.name, add.admin)?),
@@ -275,7 +276,7 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
             session.say(&format!("The key {} no longer works.", revoke.key));
         }
         Accounts::Quota(quota) => {
-            // What isn't said again is as the settings say.
+            // A limit that isn't given falls back to the settings.
             let own = OwnQuota { open: quota.open, bytes_a_day: quota.gib_a_day.map(|gib| gib.saturating_mul(GIB)) };
             state.set_quota(&quota.name, own)?;
             session.say(&format!("{}: {}", quota.name, show_quota(own)));
@@ -303,12 +304,12 @@ pub(crate) fn accounts(session: &Session, accounts: &Accounts) -> Result<Outcome
     Ok(Outcome::Good)
 }
 
-/// What an account may have restored, where that is not what the settings say.
+/// The quotas of an account that override the settings.
 fn show_quota(own: OwnQuota) -> String {
     let open = own.open.map(|open| format!("up to {open} restores open at once"));
     let bytes = own.bytes_a_day.map(|bytes| format!("up to {} GiB restored a day", bytes / GIB));
     let said: Vec<String> = open.into_iter().chain(bytes).collect();
-    if said.is_empty() { "restores as the settings say".to_owned() } else { said.join(", ") }
+    if said.is_empty() { "quotas of the settings".to_owned() } else { said.join(", ") }
 }
 
 fn show_key(session: &Session, account: &str, key: &NewKey) {

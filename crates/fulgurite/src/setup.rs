@@ -1,4 +1,4 @@
-//! Making archives and catalogues.
+//! The commands `init`, `store` and `catalogue`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,19 @@ use crate::{Outcome, Session, open};
 pub(crate) fn init(session: &Session, init: &Init) -> Result<Outcome> {
     let home = match init.folder.clone().or_else(|| session.archive.clone()) {
         Some(home) => home,
-        None => std::env::current_dir().context("the current folder")?,
+        None => std::env::current_dir().context("can't determine the current folder")?,
     };
     let made = missing_folders(std::iter::once(home.as_path()));
-    std::fs::create_dir_all(&home).with_context(|| format!("the archive's folder {} can't be made", home.display()))?;
+    std::fs::create_dir_all(&home).with_context(|| format!("can't create the archive's folder {}", home.display()))?;
     let outcome = init_in(session, init, &home);
     if outcome.is_err() {
-        // What this made, as far as it is empty still: removing a folder that isn't fails.
+        // Removes the folders created above that are still empty; removing any other folder fails.
         made.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }
     outcome
 }
 
-/// The folders that don't exist and would be made for some others, the innermost first.
+/// The missing folders that creating `folders` would create, innermost first.
 fn missing_folders<'a>(folders: impl Iterator<Item = &'a Path>) -> Vec<PathBuf> {
     let missing = folders.flat_map(|folder| folder.ancestors().filter(|above| !above.as_os_str().is_empty() && !above.exists()));
     let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
@@ -74,10 +74,10 @@ fn init_in(session: &Session, init: &Init, home: &Path) -> Result<Outcome> {
         }
     ));
     if redundancy == 0 {
-        diagnostics::note("such a set survives no loss of a store. For safety, use several stores on disks of their own.");
+        diagnostics::note("such a set does not survive the loss of a store. For safety, use several stores, each on its own disk.");
     }
     for names in on_one_device(&settings.stores) {
-        diagnostics::note(&format!("stores {} are on one file system, and would be lost together with it.", names.join(", ")));
+        diagnostics::note(&format!("stores {} are on one file system and would be lost with it.", names.join(", ")));
     }
     if settings.archive.encrypt {
         session.say("Objects are encrypted, and can't be read without the keys: keep a copy of them elsewhere (`fulgurite keys export`).");
@@ -85,23 +85,24 @@ fn init_in(session: &Session, init: &Init, home: &Path) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// `FOLDER` or `NAME=FOLDER`. Folders are kept as absolute paths, so that it doesn't matter where commands are given.
+/// Parses `FOLDER` or `NAME=FOLDER`. Paths become absolute, so that commands work from any folder.
 pub(crate) fn store(index: usize, text: &str) -> Result<StoreSettings> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.is_empty() && !name.contains('/') => (name.to_owned(), path),
         _ => (format!("d{}", index + 1), text),
     };
     if path.is_empty() {
-        bail!("--store {text}: no folder is given; FOLDER or NAME=FOLDER is expected");
+        bail!("--store {text}: no folder given; expected FOLDER or NAME=FOLDER");
     }
     let path = std::path::absolute(PathBuf::from(path)).with_context(|| path.to_owned())?;
     if path.to_str().is_none() {
-        bail!("{}: the settings file can only name folders whose names are UTF-8", path.display());
+        bail!("{}: folder names in the settings file must be UTF-8", path.display());
     }
     Ok(StoreSettings { name, path })
 }
 
-/// As many stores as possible in a set, up to the 16+3 of Project Silica; of up to three stores one may be lost, of up to nine two.
+/// The default set shape: as many stores as possible, up to the 16+3 of Project Silica. Two or
+/// three stores may lose one, four to nine may lose two, more may lose three.
 pub(crate) fn default_shape(stores: usize) -> (u16, u16) {
     let stores = stores.min(19) as u16;
     let redundancy = match stores {
@@ -113,7 +114,7 @@ pub(crate) fn default_shape(stores: usize) -> (u16, u16) {
     (stores.max(1) - redundancy, redundancy)
 }
 
-/// The names of stores that share a file system, by file system.
+/// The names of stores that share a file system, grouped by file system.
 fn on_one_device(stores: &[StoreSettings]) -> Vec<Vec<&str>> {
     use std::os::unix::fs::MetadataExt;
     let mut devices: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
@@ -128,14 +129,14 @@ fn on_one_device(stores: &[StoreSettings]) -> Vec<Vec<&str>> {
 pub(crate) fn add_store(session: &Session, add: &StoreAdd) -> Result<Outcome> {
     let home = session.home()?;
     let known = read_settings(&home)?.stores;
-    // The first name of its kind that is free.
+    // The first free name of the form dN.
     let number = (known.len()..).find(|number| known.iter().all(|store| store.name != format!("d{}", number + 1)));
     let added = store(number.expect("numbers don't end"), &add.store)?;
     let added = fulgurite_archive::add_store(&home, &added)?;
     if session.json {
         session.answer(&json!({ "store": added.name, "folder": added.path }));
     }
-    session.say(&format!("Set up store {} in {}. New sets, and platters written anew, may go there.", added.name, added.path.display()));
+    session.say(&format!("Added store {} in {}. New sets and recovered platters may go there.", added.name, added.path.display()));
     Ok(Outcome::Good)
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn replace_store(session: &Session, replace: &StoreReplace) -> Result
     if session.json {
         session.answer(&json!({ "store": replace.name }));
     }
-    session.say(&format!("Store {} is set up. `fulgurite scrub` writes the platters anew that should be on it.", replace.name));
+    session.say(&format!("Store {} is set up. `fulgurite scrub` recovers the platters that belong on it.", replace.name));
     Ok(Outcome::Good)
 }
 
@@ -171,14 +172,14 @@ pub(crate) fn rebuild(session: &Session, rebuild: &Rebuild) -> Result<Outcome> {
     Ok(Outcome::troubled_if(report.has_losses()).worst(Outcome::hindered(hindrance)))
 }
 
-/// What is said of numbers that several versions of a name share.
+/// Describes version numbers that several versions of a name share.
 pub(crate) fn shared_text(numbers: u64) -> String {
     let shared = count(
         numbers,
         "version number is shared by several versions of a name",
         "version numbers are shared by several versions of a name",
     );
-    format!("{shared}: `get` and `rm` want --id for these.")
+    format!("{shared}: `get` and `rm` require --id for these.")
 }
 
 fn say_rebuilt(session: &Session, report: &RebuildReport) {
@@ -191,7 +192,7 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
     ));
     session.say(&format!("Found {} on platters and {} in staging.", versions(report.archived), report.staged));
     if report.deleted > 0 {
-        session.say(&format!("Left out {} that tombstones say were removed.", versions(report.deleted)));
+        session.say(&format!("Left out {} removed according to tombstones.", versions(report.deleted)));
     }
     if report.carried_over > 0 {
         session.say(&format!("Carried over {} that only the old catalogue knew.", versions(report.carried_over)));
@@ -206,13 +207,14 @@ fn say_rebuilt(session: &Session, report: &RebuildReport) {
         session.say(&format!("Lost: {}, named above.", versions(report.incomplete + report.gone)));
     }
     if report.lost_tables > 0 {
-        session.say(&format!("Unknown: what is on {} whose file table can't be read.", count(report.lost_tables, "platter", "platters")));
+        session
+            .say(&format!("Unknown: the content of {} whose file table can't be read.", count(report.lost_tables, "platter", "platters")));
     }
     for unseen in &report.unseen {
-        session.say(&format!("Not looked into: {}", unseen.why));
+        session.say(&format!("Not read: {}", unseen.why));
     }
     if let Some(kept) = &report.kept {
-        session.say(&format!("The old catalogue could not be read to its end; it is kept as {}.", kept.display()));
+        session.say(&format!("The old catalogue could not be read completely; it is kept as {}.", kept.display()));
     }
 }
 
@@ -250,7 +252,7 @@ pub(crate) fn forget(session: &Session, forget: &Forget) -> Result<Outcome> {
     if session.json {
         session.answer(&json!({ "forgotten": chosen.len() }));
     }
-    session.say(&format!("Gave up {}, for ever.", count(chosen.len() as u64, "version", "versions")));
+    session.say(&format!("Gave up {} permanently.", count(chosen.len() as u64, "version", "versions")));
     Ok(Outcome::Good)
 }
 
@@ -260,7 +262,7 @@ fn forget_unseen(session: &Session, archive: &Archive) -> Result<Outcome> {
         session.answer(&json!({ "forgotten_unseen": places }));
     }
     session.say(&match places.is_empty() {
-        true => "There was nothing that the last rebuild did not see.".to_owned(),
+        true => "The last rebuild saw everything, so nothing was given up.".to_owned(),
         false => format!("Gave up what the last rebuild did not see: {}.", places.join(", ")),
     });
     Ok(Outcome::Good)
@@ -273,15 +275,15 @@ fn forget_sets(session: &Session, archive: &Archive, named: &[String]) -> Result
         let mut matching = sets.iter().filter(|set| set.to_string().starts_with(&name.to_lowercase()));
         match (matching.next(), matching.next()) {
             (Some(set), None) => archive.give_up_set(*set)?,
-            (Some(_), Some(_)) => bail!("several sets begin with {name}; give more of the identifier"),
-            (None, _) => bail!("no set of this archive begins with {name}; `fulgurite platters` lists them"),
+            (Some(_), Some(_)) => bail!("the identifiers of several sets begin with {name}; give more of it"),
+            (None, _) => bail!("no set's identifier begins with {name}; `fulgurite platters` lists them"),
         }
         given_up += 1;
     }
     if session.json {
         session.answer(&json!({ "forgotten_sets": given_up }));
     }
-    session.say(&format!("Gave up {}, for ever.", count(given_up, "set", "sets")));
+    session.say(&format!("Gave up {} permanently.", count(given_up, "set", "sets")));
     Ok(Outcome::Good)
 }
 
@@ -292,7 +294,7 @@ pub(crate) fn check(session: &Session) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// The folder that a path stands for, if it exists.
+/// The canonical form of a path, if it exists.
 pub(crate) fn canonical(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }

@@ -1,4 +1,4 @@
-//! Numbers and times as people read them.
+//! Formats sizes, rates, counts, paths and times for people.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -22,7 +22,7 @@ pub(crate) fn rate(amount: u64, time: Duration) -> String {
     format!("{}/s", bytes((amount as f64 / time.as_secs_f64().max(1e-6)) as u64))
 }
 
-/// A count with its noun.
+/// A count with thousands separators and its noun.
 pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     let mut digits = number.to_string();
     let mut at = digits.len();
@@ -33,7 +33,8 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{digits} {}", if number == 1 { one } else { many })
 }
 
-/// Text without control characters other than line breaks, so that a name in it can't play tricks on a terminal.
+/// Escapes control characters other than line breaks, so that a name in the text can't control the
+/// terminal.
 pub(crate) fn harmless(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -50,7 +51,8 @@ pub(crate) fn path(path: &Path) -> String {
 /// A point of time in UTC, to the second.
 pub(crate) fn time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days since 0000-03-01, so that a leap day comes last in its year (H. Hinnant, "chrono-compatible low-level date algorithms").
+    // Days since 0000-03-01, so that a leap day comes last in its year (H. Hinnant,
+    // "chrono-compatible low-level date algorithms").
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -74,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_follow_the_calendar() {
         assert_eq!(time(0), "1970-01-01 00:00:00");
         assert_eq!(time(951_782_399), "2000-02-28 23:59:59");
         assert_eq!(time(951_782_400), "2000-02-29 00:00:00");
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_can_not_command_the_terminal() {
+    fn control_characters_of_names_are_escaped() {
         assert_eq!(harmless("a\u{1b}[31m\nb"), "a\\u{1b}[31m\nb");
         assert_eq!(path(Path::new("a\u{1b}[31m\nb")), "a\\u{1b}[31m\\nb");
     }

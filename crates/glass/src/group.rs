@@ -1,7 +1,8 @@
-//! Repair by the code of the large group, for tracks that can't be rebuilt from themselves.
+//! Repair by the code of a large group, for tracks that their own code can't rebuild.
 //!
-//! The group is read twice: once to learn what is lost after the tracks' own repair, once to feed the code. Memory is that of the code and
-//! one track, whatever the size of the group.
+//! The group is read twice: first to learn which sectors remain lost after the tracks' own repair,
+//! then to feed the code. Memory is limited to the code and one track, whatever the size of the
+//! group.
 
 use fulgurite_codec::PooledRepairer;
 use fulgurite_domain::{Group, PhysicalTrack, TrackIndex};
@@ -9,7 +10,7 @@ use fulgurite_domain::{Group, PhysicalTrack, TrackIndex};
 use crate::write::group_code;
 use crate::{Lost, ReadDrive, Track};
 
-/// An information sector that the large group gave back.
+/// An information sector rebuilt by its large group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RebuiltSector {
     /// Its track.
@@ -20,20 +21,22 @@ pub struct RebuiltSector {
     pub payload: Vec<u8>,
 }
 
-/// What the code of a large group gave back.
+/// Result of a group repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupRepair {
-    /// The lost information sectors of the tracks that were asked for.
+    /// The rebuilt information sectors of the requested tracks.
     pub sectors: Vec<RebuiltSector>,
     /// Sectors of the whole group that their tracks could not rebuild.
     pub lost: usize,
 }
 
 impl ReadDrive {
-    /// Rebuilds what is lost of the information tracks in `wanted`, all of one group, with the group's code.
+    /// Rebuilds the lost sectors of the information tracks in `wanted`, all of one group, with the
+    /// group's code.
     ///
     /// # Errors
-    /// [`Lost`] with the sectors that the group as a whole has lost, if they are more than its code can rebuild.
+    /// [`Lost`] with the number of sectors lost in the whole group, if its code can't rebuild that
+    /// many.
     pub fn repair_group(&self, group: Group, wanted: &[TrackIndex]) -> Result<GroupRepair, Lost> {
         let geometry = self.geometry();
         let sectors = usize::from(geometry.track_information);
@@ -57,13 +60,13 @@ impl ReadDrive {
         let is_wanted = |symbol: &usize| wanted.contains(&TrackIndex(group.first.0 + (symbol / sectors) as u32));
         let wanted: Vec<usize> = lost.iter().copied().filter(is_wanted).collect();
         let plan = code.plan(&lost, &rows, &wanted).map_err(|_| all_lost)?;
-        let mut repairer = PooledRepairer::new(&code, plan, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes");
+        let mut repairer = PooledRepairer::new(&code, plan, geometry.sector_bytes as usize).expect("sectors are multiples of 64 bytes");
         for (index, physical) in group.information_tracks().enumerate() {
             self.read_what_is_good(physical, &mut track);
             for sector in 0..geometry.track_information {
                 let is_lost = lost.binary_search(&(index * sectors + usize::from(sector))).is_ok();
                 if !is_lost && track.is_lost(sector) {
-                    // Good a moment ago and lost now: such a medium can't be fed to the code.
+                    // Good a moment ago and lost now: the code can't use such an unstable medium.
                     return Err(all_lost);
                 }
                 repairer.push((!is_lost).then(|| track.payload(sector)));
@@ -92,7 +95,7 @@ impl ReadDrive {
         Ok(GroupRepair { sectors: sectors.collect(), lost: lost.len() })
     }
 
-    /// A track that can't be rebuilt still has good sectors, and those count.
+    /// Reads a track and ignores failure: even a track that can't be rebuilt has good sectors.
     fn read_what_is_good(&self, physical: PhysicalTrack, track: &mut Track) {
         let _ = self.read(physical, track);
     }

@@ -1,17 +1,18 @@
-//! The label behind each payload: it says where the sector belongs, and whether it is still what was written.
+//! The label after each payload: it says where the sector belongs and whether it is intact.
 //!
-//! A disk may return the bytes of another place without any error. So the label names platter, track and index, and the checksum covers
-//! both: a good sector in the wrong place is a lost sector.
+//! A disk may return the bytes of another place without an error. So the label names platter, track
+//! and index, and the checksum covers label and payload: a good sector in the wrong place counts as
+//! lost.
 
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{LABEL_BYTES, PlatterId, SectorAddress};
 
 const MAGIC: &[u8; 8] = b"FULGSECT";
 const VERSION: u32 = 1;
-/// Where the checksum starts in the label.
+/// Offset of the checksum in the label.
 const CHECKSUM: usize = 56;
 
-/// Writes the label of a sector behind its payload. `sector` is payload and label.
+/// Writes a sector's label after its payload. `sector` is payload plus label.
 pub(crate) fn seal(sector: &mut [u8], platter: PlatterId, at: SectorAddress) {
     let payload_bytes = sector.len() - LABEL_BYTES;
     let label = &mut sector[payload_bytes..];
@@ -21,7 +22,7 @@ pub(crate) fn seal(sector: &mut [u8], platter: PlatterId, at: SectorAddress) {
     sector[payload_bytes + CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Whether `sector`, payload and label, is what was written at `at` of `platter`.
+/// Whether `sector`, payload plus label, is what was written at `at` of `platter`.
 pub(crate) fn is_good(sector: &[u8], platter: PlatterId, at: SectorAddress) -> bool {
     let payload_bytes = sector.len() - LABEL_BYTES;
     let (covered, checksum) = sector.split_at(payload_bytes + CHECKSUM);
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn any_single_changed_byte_is_noticed() {
+    fn any_single_changed_byte_is_detected() {
         let good = sector();
         for i in 0..good.len() {
             let mut sector = good.clone();
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_no_sector() {
+    fn zeros_are_not_a_sector() {
         assert!(!is_good(&[0; 1_024 + LABEL_BYTES], PLATTER, AT));
     }
 }

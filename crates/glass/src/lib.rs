@@ -1,10 +1,15 @@
-//! The medium: a blank platter goes into a write drive and comes out written; a read drive fetches tracks of it.
+//! The medium: a write drive turns a blank platter into a written one, and a read drive fetches its
+//! tracks.
 //!
-//! A [`BlankPlatter`] is consumed by the [`WriteDrive`], which gives a [`WrittenPlatter`] back; no function takes that to a write drive
-//! again (I2). A [`ReadDrive`] delivers [`Track`]s: sectors that are good, and sectors that are lost, which the track's own code and, behind
-//! it, the code of the large group fill in. What is beyond them is a value, [`Lost`], for the platter-set to mend.
+//! The [`WriteDrive`] consumes a [`BlankPlatter`] and returns a [`WrittenPlatter`], which no
+//! function accepts for writing again (I2). A [`ReadDrive`] delivers [`Track`]s: their lost sectors
+//! are rebuilt by the track's own code or, failing that, by the code of the large group. Sectors
+//! beyond both are reported as a value, [`Lost`], for the platter-set to repair.
 //!
-//! Here is the `disk` medium, where a platter is a file; `docs/format.md` gives its bytes.
+//! This crate implements the `disk` medium, where a platter is a file; `docs/format.md` specifies
+//! its bytes.
+
+#![forbid(unsafe_code)]
 
 mod group;
 mod label;

@@ -1,4 +1,4 @@
-//! The read drive: fetches sectors and tracks of a written platter. Reading changes nothing on it.
+//! The read drive: fetches sectors and tracks of a written platter, without ever changing it.
 
 use std::io;
 use std::ops::Range;
@@ -10,21 +10,22 @@ use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
 use crate::write::track_code;
 use crate::{Track, label};
 
-/// Where the bytes of a platter come from.
+/// Source of a platter's bytes.
 pub trait PlatterSource: Send + Sync {
-    /// Reads up to `buffer.len()` bytes from `offset` on and says how many; fewer only at the end.
+    /// Reads up to `buffer.len()` bytes at `offset` and returns how many; fewer than requested are
+    /// allowed, 0 only at the end.
     ///
     /// # Errors
-    /// What the medium answers; the read drive takes it for lost sectors.
+    /// Errors of the medium; the read drive treats them as lost sectors.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// What it took to have the information sectors of a track.
+/// How the information sectors of a track were obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuilt {
-    /// Nothing: all were good.
+    /// Nothing was rebuilt: all sectors were good.
     Nothing,
-    /// The track's own code, for this many lost sectors (of the whole track).
+    /// The track's own code rebuilt them, with this many sectors of the whole track lost.
     ByTrack {
         /// Lost sectors.
         sectors: usize,
@@ -34,16 +35,16 @@ pub enum Rebuilt {
 /// A track that its own code can't rebuild.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// Lost sectors of the track, redundancy sectors included.
+    /// Lost sectors of the track, including redundancy sectors.
     pub sectors: usize,
 }
 
-/// What came of reading some sectors.
+/// Result of reading single sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SectorRead {
     /// All of them are good.
     Good,
-    /// Some are lost; the track has to be read.
+    /// Some are lost; the whole track has to be read.
     SomeLost,
 }
 
@@ -57,7 +58,7 @@ pub struct ReadDrive {
 }
 
 impl ReadDrive {
-    /// Puts a platter in.
+    /// Loads a platter.
     ///
     /// # Panics
     /// If the geometry was not [checked](Geometry::check).
@@ -78,13 +79,14 @@ impl ReadDrive {
         self.platter
     }
 
-    /// Reads consecutive sectors of a track, payload and label, into `buffer`, and nothing else.
+    /// Reads consecutive sectors of a track, payload plus label, into `buffer`, without reading the
+    /// rest of the track.
     ///
     /// # Panics
-    /// If `buffer` isn't as long as the sectors are.
+    /// If `buffer` doesn't have the length of the sectors.
     pub fn read_sectors(&self, track: PhysicalTrack, sectors: Range<u16>, buffer: &mut [u8]) -> SectorRead {
         let stride = self.geometry.sector_stride();
-        assert_eq!(buffer.len(), sectors.len() * stride, "the buffer holds the sectors");
+        assert_eq!(buffer.len(), sectors.len() * stride, "the buffer must have the length of the sectors");
         let offset = self.geometry.sector_offset(SectorAddress { track, sector: sectors.start });
         if !matches!(read_fully(&*self.source, offset, buffer), Ok(read) if read == buffer.len()) {
             return SectorRead::SomeLost;
@@ -96,14 +98,14 @@ impl ReadDrive {
         if good { SectorRead::Good } else { SectorRead::SomeLost }
     }
 
-    /// Reads a whole track and finds out which sectors are good, without repair.
+    /// Reads a whole track and marks lost sectors, without repair.
     pub fn scan(&self, physical: PhysicalTrack, track: &mut Track) {
         let offset = self.geometry.track_offset(physical);
-        // Whole blocks, so that a source that can put them where they belong need not copy them.
+        // Read whole blocks, so that a source with direct IO needs no copy.
         let (first, before, blocks) = track.blocks_mut(offset);
         match read_fully(&*self.source, first, blocks) {
             Ok(read) => blocks[read.max(before)..].fill(0),
-            // One unreadable place must not cost the whole track.
+            // One unreadable sector must not cost the whole track.
             Err(_) => {
                 let bytes = track.bytes_mut();
                 let stride = self.geometry.sector_stride();
@@ -117,10 +119,10 @@ impl ReadDrive {
         track.check(self.platter, physical);
     }
 
-    /// Reads a whole track and rebuilds lost information sectors by the track's own code.
+    /// Reads a whole track and rebuilds lost information sectors with the track's own code.
     ///
     /// # Errors
-    /// [`Lost`] if that is not enough; the good sectors are in `track` all the same.
+    /// [`Lost`] if that is not enough; `track` has the good sectors nevertheless.
     pub fn read(&self, physical: PhysicalTrack, track: &mut Track) -> Result<Rebuilt, Lost> {
         self.scan(physical, track);
         let sectors = track.lost_sectors();
@@ -132,7 +134,7 @@ impl ReadDrive {
     }
 }
 
-/// Reads until the buffer is full or the source ends, and says how much came.
+/// Reads until the buffer is full or the source ends; returns the number of bytes.
 fn read_fully(source: &dyn PlatterSource, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {

@@ -1,31 +1,33 @@
-//! Tracks: the smallest thing a read drive fetches at once, and the smallest that has a code of its own.
+//! Tracks: the smallest unit that a read drive fetches, and the smallest with its own code.
 //!
 //! ```text
 //! [ s0 ][ s1 ] ...  I information sectors  ... [ s199 ][ r0 ] ... R redundancy sectors ... [ r15 ]     each: payload, label
 //! ```
 //!
-//! Independent failures of sectors are the common case, so whatever arrives of a track is usually enough to rebuild the rest of it.
+//! Most sectors fail independently, so the good sectors of a track are usually enough to rebuild
+//! the lost ones.
 
 use fulgurite_codec::{AlignedBytes, CauchyCode};
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
 
 use crate::label;
 
-/// What direct reads want offset and memory to be a multiple of: the largest logical block in use.
+/// Alignment of offset and memory for direct reads: the largest logical block in use.
 const BLOCK_BYTES: usize = 4_096;
 
-/// The bytes of one track, as they lie on the medium, and which of its sectors are lost.
+/// The bytes of one track, as on the medium, and which of its sectors are lost.
 pub struct Track {
     geometry: Geometry,
-    /// Block-aligned, with room for the parts of blocks that neighbours share with the track.
+    /// Block-aligned, with room for the parts of the first and last block that belong to
+    /// neighbouring tracks.
     buffer: AlignedBytes,
-    /// Where in `buffer` the track begins.
+    /// Offset of the track in `buffer`.
     start: usize,
     lost: Vec<bool>,
 }
 
 impl Track {
-    /// A track of zeros, nothing lost, for platters of this geometry.
+    /// Creates a track of zeros without lost sectors, for platters of this geometry.
     #[must_use]
     pub fn new(geometry: Geometry) -> Self {
         let room = geometry.track_stride().next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES;
@@ -33,25 +35,25 @@ impl Track {
         Self { geometry, buffer: AlignedBytes::zeroed(room, BLOCK_BYTES), start: 0, lost }
     }
 
-    /// Bytes that a track keeps in memory.
+    /// Memory that a track uses, in bytes.
     #[must_use]
     pub fn memory_bytes(geometry: Geometry) -> u64 {
         (geometry.track_stride() + 3 * BLOCK_BYTES) as u64 + u64::from(geometry.track_sectors())
     }
 
-    /// The geometry of the platter it is for.
+    /// The geometry that the track was created for.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Payload of a sector, information first, then redundancy. Meaningless where [`is_lost`](Self::is_lost).
+    /// Payload of a sector, information sectors first. Meaningless if [`is_lost`](Self::is_lost).
     #[must_use]
     pub fn payload(&self, sector: u16) -> &[u8] {
         &self.bytes()[usize::from(sector) * self.geometry.sector_stride()..][..self.geometry.sector_bytes as usize]
     }
 
-    /// Payload of a sector, to be filled.
+    /// Payload of a sector, for writing.
     pub fn payload_mut(&mut self, sector: u16) -> &mut [u8] {
         let geometry = self.geometry;
         &mut self.bytes_mut()[usize::from(sector) * geometry.sector_stride()..][..geometry.sector_bytes as usize]
@@ -68,33 +70,33 @@ impl Track {
         self.lost[usize::from(sector)]
     }
 
-    /// How many sectors are lost, redundancy sectors included.
+    /// Number of lost sectors, including redundancy sectors.
     #[must_use]
     pub fn lost_sectors(&self) -> usize {
         self.lost.iter().filter(|lost| **lost).count()
     }
 
-    /// Whether an information sector is lost.
+    /// Whether any information sector is lost.
     #[must_use]
     pub fn misses_information(&self) -> bool {
         self.lost[..usize::from(self.geometry.track_information)].contains(&true)
     }
 
-    /// Puts the payload of a sector that was lost, rebuilt by another code.
+    /// Restores a lost sector's payload that another code has rebuilt.
     pub fn restore(&mut self, sector: u16, payload: &[u8]) {
         self.payload_mut(sector).copy_from_slice(payload);
         self.lost[usize::from(sector)] = false;
     }
 
-    /// Marks all of it lost, as a track of a platter that isn't there.
+    /// Marks all sectors as lost, for a track of a missing platter.
     pub fn lose(&mut self) {
         self.lost.fill(true);
     }
 
-    /// Copies `bytes` into the information payloads, from byte `at` of the track's content on.
+    /// Copies `bytes` into the information payloads, starting at byte `at` of the track's content.
     ///
     /// # Panics
-    /// If they reach beyond the track.
+    /// If they extend beyond the track.
     pub fn put_content(&mut self, at: u64, mut bytes: &[u8]) {
         let mut at = at as usize;
         let sector_bytes = self.geometry.sector_bytes as usize;
@@ -108,7 +110,7 @@ impl Track {
         }
     }
 
-    /// The pieces of the track's content in `range`, in order: one for each information sector that it touches.
+    /// The pieces of the track's content in `range`, in order: one per information sector touched.
     pub fn content(&self, range: std::ops::Range<u64>) -> impl Iterator<Item = &[u8]> {
         let sector_bytes = u64::from(self.geometry.sector_bytes);
         let sectors = range.start / sector_bytes..range.end.div_ceil(sector_bytes);
@@ -128,7 +130,7 @@ impl Track {
         }
     }
 
-    /// Computes the redundancy sectors from the information sectors, and labels all.
+    /// Computes the redundancy sectors from the information sectors and labels all sectors.
     pub(crate) fn encode(&mut self, code: &CauchyCode, platter: PlatterId, track: PhysicalTrack) {
         let (stride, sector_bytes) = (self.geometry.sector_stride(), self.geometry.sector_bytes as usize);
         let of_information = usize::from(self.geometry.track_information) * stride;
@@ -144,26 +146,27 @@ impl Track {
         self.lost.fill(false);
     }
 
-    /// The whole track as it lies on the medium.
+    /// The whole track as on the medium.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.start + self.geometry.track_stride()]
     }
 
-    /// The whole track, to be filled.
+    /// The whole track, for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let stride = self.geometry.track_stride();
         &mut self.buffer[self.start..self.start + stride]
     }
 
-    /// The blocks that the track lies in when it begins at byte `offset` of a platter, to be read into; with them, the offset of the first, and how much
-    /// of it comes before the track.
+    /// The blocks that contain the track if it starts at byte `offset` of a platter, for reading
+    /// into. Returns the offset of the first block, the number of bytes in it before the track, and
+    /// the blocks.
     pub(crate) fn blocks_mut(&mut self, offset: u64) -> (u64, usize, &mut [u8]) {
         self.start = (offset % BLOCK_BYTES as u64) as usize;
         let end = (self.start + self.geometry.track_stride()).next_multiple_of(BLOCK_BYTES);
         (offset - self.start as u64, self.start, &mut self.buffer[..end])
     }
 
-    /// Finds out which sectors are good, of a track that was just read.
+    /// Checks the labels of a track that was just read and marks lost sectors.
     pub(crate) fn check(&mut self, platter: PlatterId, track: PhysicalTrack) {
         let stride = self.geometry.sector_stride();
         let bytes = &self.buffer[self.start..self.start + self.geometry.track_stride()];
@@ -172,7 +175,8 @@ impl Track {
         }
     }
 
-    /// Rebuilds lost information sectors by the track's own code. True if no information sector is lost then.
+    /// Rebuilds lost information sectors with the track's own code. Returns true if no information
+    /// sector is lost afterwards.
     pub(crate) fn repair(&mut self, code: &CauchyCode) -> bool {
         if !self.misses_information() {
             return true;

@@ -1,4 +1,4 @@
-//! The write drive: takes a blank, writes it front to back, gives a written platter back.
+//! The write drive: writes a blank platter front to back.
 
 use std::io::{self, Write};
 
@@ -7,28 +7,28 @@ use fulgurite_domain::{Geometry, Group, PhysicalTrack, PlatterId, TrackIndex};
 
 use crate::Track;
 
-/// A platter that nothing was written on yet.
+/// A platter that has not been written.
 pub struct BlankPlatter {
     /// Its identifier.
     pub platter: PlatterId,
-    /// Its division.
+    /// Its geometry.
     pub geometry: Geometry,
-    /// Its header, [`Geometry::HEADER_BYTES`] long. What it says is not the medium's business.
+    /// Its header, [`Geometry::HEADER_BYTES`] long. The medium doesn't interpret it.
     pub header: Vec<u8>,
 }
 
-/// A platter that is written and stays so.
+/// A written platter, which never changes again.
 pub struct WrittenPlatter<W> {
     /// Its identifier.
     pub platter: PlatterId,
-    /// What it was written to; not synced, not closed.
+    /// The sink it was written to, neither synced nor closed.
     pub sink: W,
     /// Bytes written.
     pub bytes: u64,
 }
 
-/// Writes one platter: information tracks as they come, and by itself their redundancy, the redundancy tracks of each large group, and
-/// the copies of the header.
+/// Writes one platter: the information tracks it is given, and by itself their redundancy, the
+/// redundancy tracks of each large group, and the header copies.
 pub struct WriteDrive<W> {
     blank: BlankPlatter,
     sink: W,
@@ -42,16 +42,17 @@ pub struct WriteDrive<W> {
 }
 
 impl<W: Write> WriteDrive<W> {
-    /// Puts a blank in, to be written to `sink`, which is at its start. Codes of large groups may use `threads` threads.
+    /// Loads a blank, to be written to `sink`, which must be at its start. Codes of large groups
+    /// may use `threads` threads.
     ///
     /// # Errors
-    /// What the sink answers.
+    /// Errors of the sink.
     ///
     /// # Panics
     /// If the geometry was not [checked](Geometry::check) or the header has the wrong length.
     pub fn load(blank: BlankPlatter, sink: W, threads: usize) -> io::Result<Self> {
         let geometry = blank.geometry;
-        assert_eq!(blank.header.len() as u64, Geometry::HEADER_BYTES, "a header fills its place");
+        assert_eq!(blank.header.len() as u64, Geometry::HEADER_BYTES, "the header has the wrong length");
         let track_code = track_code(geometry);
         let group = geometry.group(0);
         let encoder = group_encoder(geometry, group, threads);
@@ -61,7 +62,7 @@ impl<W: Write> WriteDrive<W> {
         Ok(drive)
     }
 
-    /// Bytes of memory that a write drive takes for a platter of this geometry.
+    /// Memory that a write drive needs for a platter of this geometry, in bytes.
     #[must_use]
     pub fn memory_bytes(geometry: Geometry) -> u64 {
         let group = geometry.group(0);
@@ -69,10 +70,11 @@ impl<W: Write> WriteDrive<W> {
             + Track::memory_bytes(geometry)
     }
 
-    /// Writes the next information track. Its information payloads are given; redundancy and labels are filled in here.
+    /// Writes the next information track. The caller fills in the information payloads; this
+    /// computes redundancy and labels.
     ///
     /// # Errors
-    /// What the sink answers. The platter is spoilt then.
+    /// Errors of the sink. The platter is spoilt then.
     ///
     /// # Panics
     /// If the platter is full.
@@ -91,15 +93,15 @@ impl<W: Write> WriteDrive<W> {
         Ok(())
     }
 
-    /// Takes the platter out.
+    /// Finishes the platter.
     ///
     /// # Errors
-    /// What the sink answers.
+    /// Errors of the sink.
     ///
     /// # Panics
     /// If information tracks are missing.
     pub fn finish(mut self) -> io::Result<WrittenPlatter<W>> {
-        assert_eq!(self.next.0, self.blank.geometry.information_tracks, "all information tracks are written");
+        assert_eq!(self.next.0, self.blank.geometry.information_tracks, "information tracks are missing");
         self.write_header()?;
         debug_assert_eq!(self.bytes, self.blank.geometry.file_bytes());
         Ok(WrittenPlatter { platter: self.blank.platter, sink: self.sink, bytes: self.bytes })
@@ -121,7 +123,7 @@ impl<W: Write> WriteDrive<W> {
         }
         if self.next.0 < geometry.information_tracks {
             let group = geometry.group_of(self.next);
-            // The last group may be smaller, and has a code of its own then.
+            // The last group may be smaller and then has its own code.
             match &mut self.encoder {
                 Some(encoder) if (group.information, group.redundancy) == (self.group.information, self.group.redundancy) => {
                     encoder.reset()
@@ -143,7 +145,8 @@ impl<W: Write> WriteDrive<W> {
         self.bytes += track.bytes().len() as u64;
         self.physical.0 += 1;
         if self.physical.0 == self.blank.geometry.physical_tracks() && self.physical.0 == self.blank.geometry.middle() {
-            // A platter of one track has its second header behind it, where no further track would come to write it.
+            // A platter of one track has its second header after it, where no further track
+            // triggers writing it.
             self.write_header()?;
         }
         Ok(())
@@ -156,7 +159,7 @@ impl<W: Write> WriteDrive<W> {
     }
 }
 
-/// The code inside tracks of this geometry.
+/// The code within tracks of this geometry.
 pub(crate) fn track_code(geometry: Geometry) -> CauchyCode {
     CauchyCode::new(usize::from(geometry.track_information), usize::from(geometry.track_redundancy)).expect("the geometry was checked")
 }
@@ -173,6 +176,6 @@ pub(crate) fn group_code(geometry: Geometry, group: Group) -> Option<PooledCode>
 
 fn group_encoder(geometry: Geometry, group: Group, threads: usize) -> Option<PooledEncoder> {
     let encoder =
-        |code| PooledEncoder::new(&code, geometry.sector_bytes as usize).expect("sectors are blocks of 64 bytes").with_threads(threads);
+        |code| PooledEncoder::new(&code, geometry.sector_bytes as usize).expect("sectors are multiples of 64 bytes").with_threads(threads);
     group_code(geometry, group).map(encoder)
 }

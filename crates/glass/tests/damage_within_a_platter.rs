@@ -1,4 +1,4 @@
-//! Whatever is lost of a platter, track code and large group give back exactly what they promise.
+//! Track code and large group repair exactly the damage that they promise to repair.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use fulgurite_glass::{BlankPlatter, PlatterSource, ReadDrive, Rebuilt, Track, Wr
 
 const PLATTER: PlatterId = PlatterId([9; 16]);
 
-/// Small enough to damage it many times: 2 full groups and a partial one.
+/// Small enough to be damaged many times: 2 full groups and a partial one.
 const GEOMETRY: Geometry = Geometry {
     sector_bytes: 1_024,
     track_information: 10,
@@ -34,7 +34,7 @@ struct Bytes(Vec<u8>);
 impl PlatterSource for Bytes {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let start = (offset as usize).min(self.0.len());
-        // Short, as a read may be.
+        // A short read, as sources may return.
         let bytes = buffer.len().min(self.0.len() - start).min(5_000);
         buffer[..bytes].copy_from_slice(&self.0[start..start + bytes]);
         Ok(bytes)
@@ -69,7 +69,7 @@ fn holds(track: &Track, index: u32) -> bool {
     (0..GEOMETRY.track_information).all(|sector| track.is_lost(sector) || track.payload(sector) == payload(index, sector))
 }
 
-/// Damages one byte of each sector chosen.
+/// Damages one byte of each chosen sector.
 fn damage(bytes: &mut [u8], lost: &[SectorAddress], chance: &mut Chance) {
     for &at in lost {
         bytes[GEOMETRY.sector_offset(at) as usize + chance.below(GEOMETRY.sector_stride())] ^= 1 << chance.below(8);
@@ -77,7 +77,7 @@ fn damage(bytes: &mut [u8], lost: &[SectorAddress], chance: &mut Chance) {
 }
 
 #[test]
-fn an_undamaged_platter_gives_everything_back() {
+fn an_undamaged_platter_reads_back_completely() {
     let drive = drive(written());
     let mut track = Track::new(GEOMETRY);
     for index in 0..GEOMETRY.information_tracks {
@@ -87,7 +87,7 @@ fn an_undamaged_platter_gives_everything_back() {
 }
 
 #[test]
-fn random_damage_is_repaired_exactly_as_far_as_the_codes_reach() {
+fn random_damage_is_repaired_exactly_up_to_the_limits_of_the_codes() {
     let good = written();
     let (mut by_track, mut by_group, mut beyond) = (0, 0, 0);
     for seed in 1..=150 {
@@ -103,7 +103,8 @@ fn random_damage_is_repaired_exactly_as_far_as_the_codes_reach() {
         let lost_of = |track: PhysicalTrack| lost.iter().filter(|at| at.track == track).count();
         let lost_information =
             |track: PhysicalTrack| lost.iter().filter(|at| at.track == track && at.sector < GEOMETRY.track_information).count();
-        // What a track's own code leaves lost: everything of its information, if too few sectors are left.
+        // Information sectors that a track's own code leaves lost: all lost ones, if too many
+        // sectors are lost.
         let left = |track: PhysicalTrack| {
             if lost_of(track) > usize::from(GEOMETRY.track_redundancy) { lost_information(track) } else { 0 }
         };
@@ -133,11 +134,11 @@ fn random_damage_is_repaired_exactly_as_far_as_the_codes_reach() {
             }
         }
     }
-    assert!(by_track > 50 && by_group > 50 && beyond > 50, "all levels were needed: {by_track}, {by_group}, {beyond}");
+    assert!(by_track > 50 && by_group > 50 && beyond > 50, "every level must be exercised: {by_track}, {by_group}, {beyond}");
 }
 
 #[test]
-fn a_file_that_was_cut_short_has_lost_sectors_and_no_wrong_ones() {
+fn a_truncated_file_has_lost_sectors_but_no_wrong_ones() {
     let good = written();
     let mut track = Track::new(GEOMETRY);
     for cut in [0, 1, 20_000, good.len() / 2, good.len() - 1] {
@@ -150,7 +151,7 @@ fn a_file_that_was_cut_short_has_lost_sectors_and_no_wrong_ones() {
 }
 
 #[test]
-fn exchanged_sectors_are_lost_sectors() {
+fn swapped_sectors_count_as_lost() {
     let mut bytes = written();
     let [a, b] = [2, 7].map(|sector| GEOMETRY.sector_offset(SectorAddress { track: PhysicalTrack(1), sector }) as usize);
     let stride = GEOMETRY.sector_stride();

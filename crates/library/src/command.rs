@@ -1,8 +1,9 @@
-//! What the controller wants done. Each command is answered exactly once, by an event with its identifier.
+//! Commands from the controller to shuttles and drives. Each command is answered exactly once, by
+//! an event with its identifier.
 
 use crate::{Bay, Berth, Drive, Platter, Position, RequestId, Shuttle};
 
-/// Who carries out commands, one at a time each.
+/// A shuttle or a drive. Each carries out one command at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Actor {
     /// A shuttle.
@@ -11,43 +12,43 @@ pub enum Actor {
     Drive(Drive),
 }
 
-/// Names a command: whose it is, and its number among all of the controller's.
+/// Identifies a command: its actor, and a number that is unique across the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId {
-    /// Who carries it out.
+    /// The actor that carries it out.
     pub actor: Actor,
     /// Counts up over all actors.
     pub number: u64,
 }
 
-/// Tracks that follow one another on a platter.
+/// A run of consecutive tracks on a platter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tracks {
-    /// The first one.
+    /// First track.
     pub first: u32,
-    /// How many, 1 or more.
+    /// Number of tracks, 1 or more.
     pub count: u32,
 }
 
 impl Tracks {
-    /// The track behind the last one.
+    /// The track after the last one.
     #[must_use]
     pub fn end(self) -> u32 {
         self.first.saturating_add(self.count)
     }
 }
 
-/// An imperative.
+/// A command to the mechanics, or the end of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Command {
-    /// To a shuttle or a drive; an answer follows.
+    /// Tells a shuttle or a drive to act; an event answers it.
     Do {
-        /// To be named in the answer.
+        /// Repeated in the answer.
         id: CommandId,
-        /// What to do.
+        /// The action.
         action: Action,
     },
-    /// A request has ended; there is no answer to this.
+    /// A request has ended. No answer follows.
     Finish {
         /// The request.
         request: RequestId,
@@ -59,26 +60,26 @@ pub enum Command {
 /// What a shuttle or drive does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Shuttle: along its shelf, or to the next shelf above or below at the same place.
+    /// Shuttle: move along its shelf, or to the next shelf above or below at the same x.
     Move {
-        /// Where to: the same shelf, or the same place on a neighbouring shelf.
+        /// Target: on the same shelf, or at the same x on a neighbouring shelf.
         to: Position,
     },
-    /// Shuttle: take the platter that is there.
+    /// Shuttle: take the platter out of a berth.
     Pick {
-        /// Where from; the shuttle stands before it.
+        /// Source; the shuttle is at its position.
         from: Berth,
         /// The platter expected there.
         platter: Platter,
     },
-    /// Shuttle: leave the platter that it carries.
+    /// Shuttle: put the carried platter into a berth.
     Place {
-        /// Where to; the shuttle stands before it, and it is empty.
+        /// Destination; it is empty, and the shuttle is at its position.
         to: Berth,
-        /// The platter it carries.
+        /// The carried platter.
         platter: Platter,
     },
-    /// Shuttle: charge, at a dock, until full.
+    /// Shuttle: charge at a dock until full.
     Charge,
     /// Drive: clamp the platter of a bay, ready to be read.
     Mount {
@@ -94,28 +95,29 @@ pub enum Action {
         /// The platter in it.
         platter: Platter,
     },
-    /// Drive: turn to the other bay, away from what is being verified, if anything is: that is answered by
-    /// [`Event::Interrupted`](crate::Event::Interrupted) first.
+    /// Drive: turn the head to the other bay. A verification in progress is answered first, by
+    /// [`Event::Interrupted`](crate::Event::Interrupted).
     Switch {
         /// The bay to turn to.
         to: Bay,
     },
-    /// Drive: seek, and read tracks of the mounted platter.
+    /// Drive: seek, then read tracks of the mounted platter.
     Read {
         /// The platter.
         platter: Platter,
         /// The tracks.
         tracks: Tracks,
-        /// Whether the head is there already, because these tracks follow those read last.
+        /// True if the head is already there because these tracks follow the last ones read.
         adjacent: bool,
         /// The request they are for.
         request: RequestId,
     },
-    /// Drive: read the mounted platter for verification, until all of the tracks are read or something else is commanded.
+    /// Drive: read the mounted platter for verification, until all tracks are read or another
+    /// command arrives.
     Verify {
         /// The platter.
         platter: Platter,
-        /// What is left to be verified.
+        /// The tracks left to verify.
         tracks: Tracks,
     },
 }
@@ -125,8 +127,8 @@ pub enum Action {
 pub enum Outcome {
     /// All bytes were read.
     Read,
-    /// The platter can't be reached; what it holds has to come from others of its set.
+    /// The platter can't be reached; its data has to come from the rest of its set.
     Unavailable,
-    /// The platter is not of this library, or has no such tracks.
+    /// The library has no such platter, or the platter no such tracks.
     Refused,
 }

@@ -1,102 +1,103 @@
-//! What happened. Events are facts in the past tense; the controller is told them in order of time.
+//! Events: facts in the past tense, given to the controller in order of time.
 
 use fulgurite_domain::Micros;
 
 use crate::{Actor, CommandId, Platter, Shuttle, Tracks};
 
-/// Names a request.
+/// Identifies a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Somebody wants tracks of a platter.
+/// A request for tracks of a platter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadRequest {
-    /// To be named when it ends.
+    /// Repeated when the request ends.
     pub id: RequestId,
     /// The platter.
     pub platter: Platter,
     /// The tracks; a drive reads whole tracks.
     pub tracks: Tracks,
-    /// When the last byte is wanted, [`Micros::NEVER`] if at leisure.
+    /// When the last byte is due; [`Micros::NEVER`] if there is no deadline.
     pub deadline: Micros,
 }
 
-/// A fact.
+/// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A read was asked for.
+    /// A read was requested.
     ReadRequested(ReadRequest),
     /// A platter was written and waits at the port of the write rack.
     PlatterWritten {
-        /// The platter; its tracks are all to be verified.
+        /// The platter; all of its tracks are to be verified.
         platter: Platter,
     },
     /// A command was carried out.
     Done {
-        /// Which.
+        /// The command.
         command: CommandId,
     },
-    /// A verification gave way to another command of the same drive.
+    /// A verification was interrupted by another command for the same drive.
     Interrupted {
         /// The verification.
         command: CommandId,
-        /// The tracks that were verified; the one under the head is read again.
+        /// Tracks verified; the one under the head is read again next time.
         verified: u32,
     },
-    /// A command was not carried out, and its actor is out of order until it is repaired.
+    /// A command failed. Its actor is out of order until it is repaired.
     Failed {
-        /// Which.
+        /// The command.
         command: CommandId,
-        /// Why.
+        /// The cause.
         fault: Fault,
     },
-    /// An actor failed while nothing was asked of it.
+    /// An actor failed while it had no command.
     Lost {
-        /// Who.
+        /// The actor.
         actor: Actor,
-        /// Why.
+        /// The cause.
         fault: Fault,
     },
-    /// An actor works again. A shuttle is where it was lost, with what it carried; a drive is empty of nothing that was in it, and both its
-    /// bays are unmounted.
+    /// An actor works again. A shuttle is where it was lost, with the platter that it carried. A
+    /// drive still holds its platters, both unmounted.
     Repaired {
-        /// Who.
+        /// The actor.
         actor: Actor,
     },
-    /// A platter can't be used from now on, whoever said so.
+    /// A platter can't be used from now on, for whatever reason.
     PlatterUnavailable {
-        /// Which.
+        /// The platter.
         platter: Platter,
     },
     /// A platter can be used again.
     PlatterAvailable {
-        /// Which.
+        /// The platter.
         platter: Platter,
     },
-    /// A shuttle's battery is down to what takes it to a dock and little more.
+    /// A shuttle's battery has little more charge than the way to a dock takes.
     ChargeLow {
-        /// Which.
+        /// The shuttle.
         shuttle: Shuttle,
     },
-    /// The controller asked to be woken at this time, or somebody thought that it should be.
+    /// The controller's deadline has come, or the driver of the controller chose to wake it.
     Woken,
 }
 
-/// Why something failed.
+/// Why an actor failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// It stopped where it is and doesn't answer.
     Stopped {
-        /// For a shuttle on its way: how far it got along the shelf, in micrometres; between two shelves it blocks both.
+        /// For a moving shuttle: its x along the shelf in micrometres. Between two shelves it
+        /// blocks both.
         x_um: i64,
     },
-    /// It ran into this shuttle, or this shuttle into it; both are lost.
+    /// It collided with another shuttle; both are lost.
     Collided {
-        /// The other one.
+        /// The other shuttle.
         with: Shuttle,
-        /// How far it got along the shelf, in micrometres.
+        /// Its x along the shelf in micrometres.
         x_um: i64,
     },
-    /// A drive stopped working, with what is in it.
+    /// A drive stopped working, with the platters in it.
     DriveDown,
 }

@@ -1,4 +1,5 @@
-//! One panel of a library: racks side by side, shelves above each other, slots in rows, drives at both ends.
+//! One panel of a library: racks side by side, shelves above each other, slots in rows, drives at
+//! both ends.
 //!
 //! ```text
 //!           write     read      storage racks (7)                            read
@@ -9,25 +10,26 @@
 //!         0 m      1.2 m                                                             12 m  -> x
 //! ```
 //!
-//! Shelves, racks and their order are those of Project Silica (Anderson et al., SOSP '23, section 4). It gives no sizes: slots, widths and
-//! the places of docks are proposals, all of them settings.
+//! Shelves, racks and their order are those of Project Silica (Anderson et al., SOSP '23, section
+//! 4). The paper gives no sizes: slots, widths and dock positions are our proposals, and all are
+//! settings.
 
 use std::fmt;
 
-/// A platter of one library, counted in its inventory.
+/// A platter of one library: its index in the inventory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Platter(pub u32);
 
-/// A place in a storage rack that holds one platter, counted from the first shelf of the first storage rack: along the shelf, then up,
-/// then on to the next rack.
+/// A place for one platter in a storage rack, numbered from the first shelf of the first storage
+/// rack: along the shelf, then up, then on to the next rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// A shuttle; where two are in each other's way, the higher number goes first.
+/// A shuttle. In a conflict, the higher number goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shuttle(pub u16);
 
-/// A read drive: those of the left read rack from the lowest shelf up, then those of the right one.
+/// A read drive, numbered up the left read rack from the lowest shelf, then up the right one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Drive(pub u16);
 
@@ -35,7 +37,7 @@ pub struct Drive(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bay(pub u8);
 
-/// Half of the panel, with the read rack at its end.
+/// Half of the panel, including the read rack at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The half with the write rack.
@@ -44,7 +46,7 @@ pub enum Side {
     Right,
 }
 
-/// Where a shuttle stands.
+/// Position of a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// Shelf, 0 at the bottom.
@@ -53,7 +55,8 @@ pub struct Position {
     pub x_um: i64,
 }
 
-/// One shelf of one rack: the unit of blast zones. Racks are counted over the whole panel: 0 is the write rack, 1 the left read rack.
+/// One shelf of one rack: the unit of blast zones. Racks are numbered over the whole panel: 0 is
+/// the write rack, 1 the left read rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cell {
     /// Rack of the panel.
@@ -69,11 +72,11 @@ pub enum Berth {
     Slot(Slot),
     /// In a drive.
     Bay(Drive, Bay),
-    /// Where written platters leave the write rack, one after another.
+    /// The port, where written platters leave the write rack one after another.
     Port,
 }
 
-/// The measures of a panel.
+/// Dimensions of a panel. (P) marks figures of the paper.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
     /// Shelves: 10 (P).
@@ -84,11 +87,12 @@ pub struct Layout {
     pub slots: u16,
     /// Width of a rack: 1.2 m (proposed).
     pub rack_width_um: i64,
-    /// Drives of the left and the right read rack, each on a shelf of its own: up to 10, at least 2 in all (P).
+    /// Drives in the left and the right read rack, each on its own shelf: up to 10 per rack, at
+    /// least 2 in all (P).
     pub drives: [u8; 2],
-    /// Shuttles: 8 to 40 are studied, at most two a drive (P).
+    /// Shuttles: 8 to 40 are studied, at most two per drive (P).
     pub shuttles: u16,
-    /// The least distance between the middles of two shuttles on a shelf: 0.35 m (proposed).
+    /// The least distance between the centres of two shuttles on a shelf: 0.35 m (proposed).
     pub spacing_um: i64,
     /// The shelf on which written platters leave the write rack: 5 (proposed).
     pub port_shelf: u8,
@@ -109,17 +113,17 @@ impl Default for Layout {
     }
 }
 
-/// Measures that make no panel.
+/// An invalid layout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// A number is outside its range.
     #[error("{what}: {found}, but {expected} is expected")]
     Range {
-        /// Which setting.
+        /// The setting.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         found: i64,
-        /// What it may be.
+        /// The values allowed.
         expected: &'static str,
     },
 }
@@ -128,7 +132,7 @@ impl Layout {
     /// Checks the numbers, which may come from a file.
     ///
     /// # Errors
-    /// [`LayoutError`] says which number is out of range.
+    /// [`LayoutError::Range`] names the number that is out of range.
     pub fn check(self) -> Result<Self, LayoutError> {
         let range = |what, found: i64, good: bool, expected| if good { Ok(()) } else { Err(LayoutError::Range { what, found, expected }) };
         range("shelves", self.shelves.into(), (1..=100).contains(&self.shelves), "1 to 100")?;
@@ -151,7 +155,7 @@ impl Layout {
         Ok(self)
     }
 
-    /// Racks of all kinds.
+    /// All racks: storage racks, two read racks and the write rack.
     #[must_use]
     pub fn racks(&self) -> u8 {
         self.storage_racks + 3
@@ -175,14 +179,14 @@ impl Layout {
         u16::from(self.drives[0]) + u16::from(self.drives[1])
     }
 
-    /// The slot that is `index`th on its shelf of a storage rack.
+    /// The slot at `index` on a cell's shelf.
     #[must_use]
     pub fn slot(&self, cell: Cell, index: u16) -> Slot {
         let row = u32::from(cell.rack - 2) * u32::from(self.shelves) + u32::from(cell.shelf);
         Slot(row * u32::from(self.slots) + u32::from(index))
     }
 
-    /// The shelf and rack that a slot is in.
+    /// The cell of a slot.
     #[must_use]
     pub fn cell_of(&self, slot: Slot) -> Cell {
         let row = slot.0 / u32::from(self.slots);
@@ -190,14 +194,14 @@ impl Layout {
         Cell { rack: (row / shelves) as u8 + 2, shelf: (row % shelves) as u8 }
     }
 
-    /// The shelf and rack that a position is in.
+    /// The cell of a position.
     #[must_use]
     pub fn cell_at(&self, position: Position) -> Cell {
         let rack = (position.x_um / self.rack_width_um).clamp(0, i64::from(self.racks()) - 1);
         Cell { rack: rack as u8, shelf: position.shelf }
     }
 
-    /// Where a shuttle stands to reach a slot.
+    /// Position of a shuttle that serves a slot.
     #[must_use]
     pub fn slot_position(&self, slot: Slot) -> Position {
         let cell = self.cell_of(slot);
@@ -212,7 +216,7 @@ impl Layout {
         if drive.0 < u16::from(self.drives[0]) { Side::Left } else { Side::Right }
     }
 
-    /// The shelf a drive is on. Where there are fewer drives than shelves, they are spread evenly.
+    /// The shelf a drive is on. If there are fewer drives than shelves, they are spread evenly.
     #[must_use]
     pub fn drive_shelf(&self, drive: Drive) -> u8 {
         let (index, count) = match self.drive_side(drive) {
@@ -222,13 +226,13 @@ impl Layout {
         ((2 * index + 1) * u16::from(self.shelves) / (2 * count)) as u8
     }
 
-    /// Where a shuttle stands to reach a drive; both of its bays are reached from there.
+    /// Position of a shuttle that serves a drive. It reaches both bays from there.
     #[must_use]
     pub fn drive_position(&self, drive: Drive) -> Position {
         Position { shelf: self.drive_shelf(drive), x_um: self.door_um(self.drive_side(drive)) }
     }
 
-    /// The place of the drives' doors along the shelves: the middle of the read rack.
+    /// The x of the drives' doors: the middle of the read rack.
     #[must_use]
     pub fn door_um(&self, side: Side) -> i64 {
         match side {
@@ -237,7 +241,8 @@ impl Layout {
         }
     }
 
-    /// Where a shuttle charges: between the drives and the outer end of the read rack, out of the way of the door.
+    /// Position of a charging shuttle: between the drives and the outer end of the read rack, out
+    /// of the way of the door.
     #[must_use]
     pub fn dock_position(&self, shelf: u8, side: Side) -> Position {
         let outwards = self.rack_width_um / 2 - self.rack_width_um / 10;
@@ -248,13 +253,13 @@ impl Layout {
         Position { shelf, x_um }
     }
 
-    /// Where a shuttle fetches written platters.
+    /// Position of a shuttle that fetches written platters.
     #[must_use]
     pub fn port_position(&self) -> Position {
         Position { shelf: self.port_shelf, x_um: self.rack_width_um / 2 }
     }
 
-    /// Where a shuttle stands to reach a berth.
+    /// Position of a shuttle that serves a berth.
     #[must_use]
     pub fn berth_position(&self, berth: Berth) -> Position {
         match berth {
@@ -270,7 +275,7 @@ impl Layout {
         2 * self.rack_width_um + i64::from(self.storage_racks) * self.rack_width_um / 2
     }
 
-    /// The half that a place along the shelves is in.
+    /// The half of the panel that an x is in.
     #[must_use]
     pub fn side_of(&self, x_um: i64) -> Side {
         if x_um < self.middle_um() { Side::Left } else { Side::Right }
@@ -288,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_are_where_their_cells_are() {
+    fn slot_positions_agree_with_their_cells() {
         let layout = Layout::default().check().expect("in range");
         assert_eq!(layout.slot_count(), 7_000);
         for slot in (0..layout.slot_count()).map(Slot) {
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_refused_by_name() {
+    fn out_of_range_numbers_are_rejected_by_name() {
         let text = |layout: Layout| layout.check().expect_err("out of range").to_string();
         assert_eq!(text(Layout { shelves: 0, ..Layout::default() }), "shelves: 0, but 1 to 100 is expected");
         assert!(text(Layout { shuttles: 41, ..Layout::default() }).starts_with("shuttles: 41"));

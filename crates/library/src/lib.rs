@@ -1,6 +1,8 @@
-//! Decisions on motion in a library of platters. A [`Controller`] owns all state of one library, is told [`Event`]s and answers with
-//! [`Command`]s; whoever carries them out, emulated mechanics or real ones, is elsewhere. What moves next is a [`Policy`]'s choice, made by
-//! looking at the [`Panel`].
+//! Motion control for a library of platters.
+//!
+//! A [`Controller`] owns the state of one library, consumes [`Event`]s and emits [`Command`]s,
+//! which emulated or real mechanics carry out. A [`Policy`] chooses what moves next by looking at
+//! the [`Panel`].
 //!
 //! ```text
 //!           events                                commands
@@ -10,7 +12,9 @@
 //!   +----------------------+              +----------------------+
 //! ```
 //!
-//! Nothing here reads a clock, draws chance or does IO (I8).
+//! This crate reads no clock, uses no randomness and does no IO (I8).
+
+#![forbid(unsafe_code)]
 
 mod command;
 mod controller;

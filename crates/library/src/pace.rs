@@ -1,4 +1,5 @@
-//! How long the controller expects motions to take. It chooses by these estimates; what really happens it learns from events.
+//! The controller's estimates of how long motions take. Decisions use these estimates; real
+//! durations come from events.
 
 use fulgurite_domain::Micros;
 
@@ -6,9 +7,10 @@ use crate::Position;
 
 /// Nominal speeds of shuttles.
 ///
-/// Source: the shape of a motion is that of Project Silica (SOSP '23, section 7.1): acceleration, top speed, deceleration, then fine
-/// positioning of 0.5 s, always; at most 3.02 s for one shelf, a pick 170 ms slower than a place. Top speed, acceleration and the time of a
-/// place are proposals; a track of 20 MB at 60 MB/s takes a third of a second.
+/// Source: the shape of a motion is that of Project Silica (SOSP '23, section 7.1): acceleration,
+/// top speed, deceleration, then always 0.5 s of fine positioning; at most 3.02 s for one shelf; a
+/// pick takes 170 ms longer than a place. Top speed, acceleration and the time of a place are our
+/// proposals. A track of 20 MB at 60 MB/s takes a third of a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Top speed along a shelf in m/s.
@@ -17,15 +19,15 @@ pub struct Pace {
     pub acceleration: f64,
     /// Fine positioning at the end of each motion along a shelf.
     pub positioning: Micros,
-    /// One shelf up or down.
+    /// Crabbing one shelf up or down.
     pub crab: Micros,
-    /// Taking a platter.
+    /// Picking a platter.
     pub pick: Micros,
-    /// Leaving a platter.
+    /// Placing a platter.
     pub place: Micros,
     /// Reading a track.
     pub track: Micros,
-    /// What a drive takes for a platter besides reading: switch, mount, seek, unmount.
+    /// Drive time per platter besides reading: switch, mount, seek, unmount.
     pub visit: Micros,
 }
 
@@ -45,7 +47,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Time for a distance along a shelf, fine positioning included; nothing for no distance.
+    /// Time for a distance along a shelf, fine positioning included; zero for no distance.
     #[must_use]
     pub fn along(&self, distance_um: i64) -> Micros {
         if distance_um == 0 {
@@ -54,7 +56,8 @@ impl Pace {
         self.positioning + self.ride(distance_um)
     }
 
-    /// Time for a distance along a shelf without fine positioning: a trapezoid of speed over time, or a triangle if it is short.
+    /// Time for a distance along a shelf without fine positioning: the speed profile is a
+    /// trapezoid, or a triangle for short distances.
     #[must_use]
     pub fn ride(&self, distance_um: i64) -> Micros {
         let distance = distance_um.unsigned_abs() as f64 / 1e6;
@@ -62,7 +65,7 @@ impl Pace {
         Micros::from_seconds(if distance >= v * v / a { distance / v + v / a } else { 2.0 * (distance / a).sqrt() })
     }
 
-    /// When a shuttle has certainly come this far on a longer way: the time for `part_um` of `distance_um`.
+    /// Time at which a shuttle on a ride of `distance_um` has certainly passed `part_um`.
     #[must_use]
     pub fn passes(&self, distance_um: i64, part_um: i64) -> Micros {
         let (distance, part) = (distance_um.unsigned_abs() as f64 / 1e6, part_um.unsigned_abs() as f64 / 1e6);
@@ -80,14 +83,15 @@ impl Pace {
         })
     }
 
-    /// Time from one place to another: along the shelf once, and shelf by shelf.
+    /// Time from one position to another: one ride along a shelf, plus a crab per shelf.
     #[must_use]
     pub fn travel(&self, from: Position, to: Position) -> Micros {
         let shelves = u64::from(from.shelf.abs_diff(to.shelf));
         Micros(self.along(to.x_um - from.x_um).0 + shelves * self.crab.0)
     }
 
-    /// What a platter costs a shuttle at least that is carried from `slot` to `door` and back: pick, carry, place, pick, carry, place.
+    /// The least shuttle time for carrying a platter from `slot` to `door` and back: pick, carry,
+    /// place, twice.
     #[must_use]
     pub fn handling(&self, slot: Position, door: Position) -> Micros {
         Micros(2 * (self.pick.0 + self.travel(slot, door).0 + self.place.0))
@@ -99,16 +103,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_ways_never_reach_top_speed() {
+    fn short_rides_never_reach_top_speed() {
         let pace = Pace::default();
-        // 0.5 m: 2 sqrt(0.5 / 0.5) = 2 s; 2 m: both formulas give 4 s; 5 m: 5 + 2 = 7 s; each and 0.5 s.
+        // 0.5 m: 2 sqrt(0.5 / 0.5) = 2 s; 2 m: both formulas give 4 s; 5 m: 5 + 2 = 7 s; plus 0.5 s
+        // each.
         assert_eq!(pace.along(500_000), Micros(2_500_000));
         assert_eq!(pace.along(-2_000_000), Micros(4_500_000));
         assert_eq!(pace.along(5_000_000), Micros(7_500_000));
         assert_eq!(pace.along(0), Micros::ZERO);
     }
 
-    /// How far a shuttle has come after some time on its way, in micrometres: the area below a trapezoid of speed over time.
+    /// Distance covered after some time of a ride, in micrometres: the area below the speed
+    /// profile.
     fn ridden(pace: &Pace, distance_um: i64, after: Micros) -> i64 {
         let (distance, t) = (distance_um.unsigned_abs() as f64 / 1e6, after.seconds());
         let peak = pace.speed.min((distance * pace.acceleration).sqrt());
@@ -119,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ride_passes_each_part_when_its_speed_takes_it_there() {
+    fn passing_times_match_the_integrated_speed() {
         let pace = Pace::default();
         // 5 m take 7 s: 1 m while speeding up for 2 s, 3 m at 1 m/s, 1 m while braking.
         let passed = [0, 1_000_000, 3_000_000, 4_750_000, 5_000_000].map(|part| pace.passes(5_000_000, part));
         assert_eq!(passed.map(|at| at.0), [0, 2_000_000, 4_000_000, 6_000_000, 7_000_000]);
         for part in [1_000, 400_000, 1_500_000, 4_200_000, 4_999_000] {
             let back = ridden(&pace, 5_000_000, pace.passes(5_000_000, part));
-            assert!((back - part).abs() < 10, "{part} um passed at a time when {back} are ridden");
+            assert!((back - part).abs() < 10, "{part} um should be passed, but {back} um are");
         }
     }
 

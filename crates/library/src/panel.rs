@@ -1,4 +1,4 @@
-//! The panel as the controller believes it to be: what policies look at to decide.
+//! The panel, as the controller believes it to be. Policies read it to decide what moves next.
 
 use fulgurite_domain::Micros;
 
@@ -6,45 +6,45 @@ use crate::placement::Zones;
 use crate::traffic::Traffic;
 use crate::{Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Shuttle, Side, Slot, Tracks};
 
-/// What a platter in a drive is there for.
+/// Why a platter is in a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Somebody asked for its tracks.
+    /// A request wants its tracks.
     Customer,
     /// It was written and is being read back.
     Verification,
 }
 
-/// How far a platter in a drive is.
+/// Progress of a platter in a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// It lies in the bay.
+    /// In the bay, not mounted.
     Arrived,
-    /// It can be read.
+    /// Mounted and readable.
     Mounted,
-    /// Nothing is left to be done with it; a shuttle may take it.
+    /// Done; a shuttle may take it.
     Released,
 }
 
 /// A platter in a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
-    /// Which.
+    /// The platter.
     pub platter: Platter,
-    /// What for.
+    /// Why it is here.
     pub purpose: Purpose,
-    /// How far.
+    /// Its progress.
     pub stage: Stage,
-    /// The shuttle that comes for it.
+    /// The shuttle that is fetching it.
     pub taker: Option<Shuttle>,
 }
 
-/// One of a drive's two places.
+/// One of a drive's two bays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BayState {
-    /// What lies there.
+    /// The platter in the bay.
     pub held: Option<Held>,
-    /// What a shuttle will bring.
+    /// The platter that a shuttle is bringing.
     pub promised: Option<Platter>,
 }
 
@@ -59,7 +59,7 @@ pub enum Operation {
     Switch(Bay),
     /// Reading for a request.
     Read(crate::RequestId, Tracks),
-    /// Reading back.
+    /// Verifying.
     Verify,
 }
 
@@ -68,32 +68,32 @@ pub(crate) struct DriveState {
     pub(crate) bays: [BayState; 2],
     pub(crate) active: Bay,
     pub(crate) operation: Option<(CommandId, Operation)>,
-    /// The track behind the last one read of the mounted platter.
+    /// The track after the last one read, if a platter is mounted.
     pub(crate) head: Option<u32>,
     pub(crate) down: bool,
-    /// Whether it should hold something to verify.
+    /// True if the policy wants it to verify.
     pub(crate) verifies: bool,
 }
 
-/// What a shuttle is at.
+/// What a shuttle has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Job {
     /// Nothing.
     Idle,
-    /// A platter is taken from one place to another.
+    /// Carrying a platter from one berth to another.
     Carry(Carry),
-    /// To a dock, to charge.
+    /// Going to a dock to charge.
     Charge(Position),
 }
 
-/// A platter is taken from one place to another.
+/// A platter's way from one berth to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carry {
-    /// Which.
+    /// The platter.
     pub platter: Platter,
-    /// Where it is taken from.
+    /// Source.
     pub from: Berth,
-    /// Where it goes.
+    /// Destination.
     pub to: Berth,
 }
 
@@ -137,36 +137,37 @@ pub(crate) struct PlatterState {
     pub(crate) unavailable: bool,
 }
 
-/// How much there is to verify.
+/// How much verification a library has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verification {
-    /// Each drive always has a platter to verify, which never ends: the assumption of the paper's evaluation (SOSP '23, section 7.2).
+    /// Each drive always has a platter to verify, which never ends: the assumption of the paper's
+    /// evaluation (SOSP '23, section 7.2).
     #[default]
     Endless,
-    /// What is written is brought to the drives, verified, and stored.
+    /// Written platters are brought to drives, verified and stored.
     Written,
-    /// Nothing.
+    /// None.
     Off,
 }
 
-/// What a library holds when its controller starts.
+/// Contents of a library when its controller starts.
 #[derive(Debug, Clone, Default)]
 pub struct Inventory {
-    /// The slot of each platter, its home. It returns there after each read.
+    /// Each platter's home slot. The platter returns there after each read.
     pub homes: Vec<Slot>,
-    /// The first so many are written and stored; the others will be, in order.
+    /// Number of platters that are already written and stored; the rest will be written in order.
     pub written: u32,
-    /// Tracks of a platter.
+    /// Tracks per platter.
     pub tracks: u32,
-    /// What there is to verify.
+    /// The verification load.
     pub verification: Verification,
-    /// The set of each platter, whatever sets are called; empty if platters belong to none.
+    /// The set of each platter, by any numbering; empty if platters belong to no sets.
     pub sets: Vec<u32>,
-    /// What one failure makes unreachable.
+    /// The cells that one failure makes unreachable together.
     pub zones: Zones,
 }
 
-/// The state of one panel. Policies read it; the controller alone changes it.
+/// The state of one panel. Policies read it; only the controller changes it.
 #[derive(Debug, Clone)]
 pub struct Panel {
     pub(crate) now: Micros,
@@ -174,16 +175,16 @@ pub struct Panel {
     pub(crate) pace: Pace,
     pub(crate) queue: Queue,
     pub(crate) platters: Vec<PlatterState>,
-    /// Who is at home in each slot, or a guest there.
+    /// The platter of each slot: at home there, or a guest.
     pub(crate) tenants: Vec<Option<Platter>>,
-    /// Slots without one.
+    /// Number of slots without a tenant.
     spare: u32,
     pub(crate) shuttles: Vec<ShuttleState>,
     pub(crate) drives: Vec<DriveState>,
     pub(crate) traffic: Traffic,
-    /// How many failures make each cell unreachable.
+    /// Per cell, the number of failures that make it unreachable.
     pub(crate) blocked: Vec<u16>,
-    /// Cells that some failure makes unreachable.
+    /// Number of unreachable cells.
     pub(crate) blocked_cells: u32,
     pub(crate) verification: Verification,
     /// The set of each platter, if they belong to sets.
@@ -191,9 +192,9 @@ pub struct Panel {
     pub(crate) zones: Zones,
     /// Written platters that wait at the port, in order.
     pub(crate) port: std::collections::VecDeque<Platter>,
-    /// Platters that are not in their own slot, and will go there.
+    /// Platters away from their own slot that have to go home.
     pub(crate) strays: Vec<Platter>,
-    /// Platters whose verification waits until a drive has time for them.
+    /// Platters whose verification waits until a drive has time for it.
     pub(crate) aside: Vec<Platter>,
 }
 
@@ -247,7 +248,7 @@ impl Panel {
         panel
     }
 
-    /// A platter to verify in each drive, which has no slot of its own and never ends.
+    /// Gives each drive a platter for endless verification, without a home slot.
     fn fill_drives(&mut self) {
         for index in 0..self.drives.len() {
             let drive = Drive(index as u16);
@@ -275,42 +276,42 @@ impl Panel {
         self.now
     }
 
-    /// The measures of the panel.
+    /// The layout of the panel.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How long motions take, as far as the controller knows.
+    /// The controller's estimates of motion times.
     #[must_use]
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Who waits for what.
+    /// The requests that wait.
     #[must_use]
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
 
-    /// Platters, those that will be written and those under endless verification included.
+    /// All platters, including those still to be written and those under endless verification.
     #[must_use]
     pub fn platter_count(&self) -> u32 {
         self.platters.len() as u32
     }
 
-    /// All lanes: left and right half of the lowest shelf, of the next, and so on.
+    /// All lanes: left and right half of the lowest shelf, then of the next, and so on.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
         (0..2 * u16::from(self.layout.shelves)).map(Lane)
     }
 
-    /// The lane that a place is in.
+    /// The lane of a position.
     #[must_use]
     pub fn lane_at(&self, position: Position) -> Lane {
         lane_at(&self.layout, position)
     }
 
-    /// Where a platter is, or last was in a berth.
+    /// Position of a platter, or of the berth that it left last.
     #[must_use]
     pub fn place_of(&self, platter: Platter) -> Position {
         self.platters[platter.0 as usize].at
@@ -322,37 +323,38 @@ impl Panel {
         self.platters[platter.0 as usize].whereabouts
     }
 
-    /// The slot that a platter returns to. What is verified for ever has none.
+    /// The home slot of a platter; none for platters under endless verification.
     #[must_use]
     pub fn home(&self, platter: Platter) -> Option<Slot> {
         self.platters[platter.0 as usize].home
     }
 
-    /// What a shuttle carries.
+    /// The platter that a shuttle carries.
     #[must_use]
     pub fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
         self.shuttles[usize::from(shuttle.0)].carrying
     }
 
-    /// Shuttles that work and have nothing to do, low numbers first. They may still be on a way that they were pushed along.
+    /// Working shuttles without a job, low numbers first. They may still be moving because another
+    /// shuttle asked for room.
     pub fn idle_shuttles(&self) -> impl Iterator<Item = Shuttle> + '_ {
         let idle = |state: &ShuttleState| state.job == Job::Idle && !state.lost && !state.low;
         self.shuttles.iter().enumerate().filter(move |(_, state)| idle(state)).map(|(index, _)| Shuttle(index as u16))
     }
 
-    /// Whether a shuttle works.
+    /// True unless the shuttle is lost.
     #[must_use]
     pub fn works(&self, shuttle: Shuttle) -> bool {
         !self.shuttles[usize::from(shuttle.0)].lost
     }
 
-    /// What a shuttle is at.
+    /// A shuttle's job.
     #[must_use]
     pub fn job(&self, shuttle: Shuttle) -> Job {
         self.shuttles[usize::from(shuttle.0)].job
     }
 
-    /// Where a shuttle stands, or will when it ends what it is on.
+    /// Position of a shuttle, or where its current plan ends.
     #[must_use]
     pub fn position(&self, shuttle: Shuttle) -> Position {
         self.traffic.next_at(shuttle)
@@ -369,10 +371,11 @@ impl Panel {
         &self.drives[usize::from(drive.0)].bays
     }
 
-    /// Whether a drive works and can be reached.
+    /// Whether a drive works and shuttles can reach it.
     #[must_use]
     pub fn is_reachable(&self, drive: Drive) -> bool {
-        // Where the drive is takes longer to find out than that nothing is blocked, which is so nearly always.
+        // Testing for any blocked cell first is cheaper than locating the drive, and almost always
+        // settles it.
         let is_blocked = || self.is_blocked(self.layout.cell_at(self.layout.drive_position(drive)));
         !self.drives[usize::from(drive.0)].down && (self.blocked_cells == 0 || !is_blocked())
     }
@@ -383,7 +386,7 @@ impl Panel {
         self.drives[usize::from(drive.0)].operation.map(|(_, operation)| operation)
     }
 
-    /// The command that a drive verifies with, if it does.
+    /// The command of a drive's verification, if it is verifying.
     #[must_use]
     pub fn verifies_with(&self, drive: Drive) -> Option<CommandId> {
         let (id, operation) = self.drives[usize::from(drive.0)].operation?;
@@ -399,14 +402,15 @@ impl Panel {
         (bays.iter().filter(is_customer).count() + promised) as u32
     }
 
-    /// A bay that is empty and not promised to anybody.
+    /// A bay that is empty and not promised.
     #[must_use]
     pub fn empty_bay(&self, drive: Drive) -> Option<Bay> {
         let is_empty = |bay: &BayState| bay.held.is_none() && bay.promised.is_none();
         self.bays(drive).iter().position(is_empty).map(|index| Bay(index as u8))
     }
 
-    /// The bay of a drive whose platter can be taken away, and nobody comes for. What has no home can be taken away where there is a spare slot.
+    /// The bay whose platter is released and not yet claimed by a shuttle. A platter without a home
+    /// counts only if there is a spare slot.
     #[must_use]
     pub fn released_bay(&self, drive: Drive) -> Option<Bay> {
         let has_room = |held: Held| self.home(held.platter).is_some() || self.spare_slot(self.layout.drive_position(drive)).is_some();
@@ -415,13 +419,13 @@ impl Panel {
         self.bays(drive).iter().position(is_released).map(|index| Bay(index as u8))
     }
 
-    /// Whether a failure keeps shuttles from a shelf of a rack.
+    /// Whether a failure makes a cell unreachable.
     #[must_use]
     pub fn is_blocked(&self, cell: Cell) -> bool {
         self.blocked_cells > 0 && self.blocked[usize::from(cell.rack) * usize::from(self.layout.shelves) + usize::from(cell.shelf)] > 0
     }
 
-    /// Whether a platter can be brought to a drive, or is in one.
+    /// Whether a platter is in a working drive or can be brought to one.
     #[must_use]
     pub fn is_available(&self, platter: Platter) -> bool {
         let state = &self.platters[platter.0 as usize];
@@ -435,48 +439,48 @@ impl Panel {
             }
     }
 
-    /// Whether a shuttle is out of order.
+    /// Whether any shuttle is lost.
     #[must_use]
     pub fn has_lost(&self) -> bool {
         self.traffic.has_lost()
     }
 
-    /// How trips went so far.
+    /// Trip statistics so far.
     #[must_use]
     pub fn congestion(&self) -> Congestion {
         self.traffic.congestion()
     }
 
-    /// Slots that are nobody's home and hold nothing.
+    /// Slots that are no platter's home and hold none.
     #[must_use]
     pub fn spare_slots(&self) -> u32 {
         self.spare
     }
 
-    /// A slot without a tenant gets one.
+    /// Assigns a platter to a spare slot.
     pub(crate) fn move_in(&mut self, slot: Slot, platter: Platter) {
         self.tenants[slot.0 as usize] = Some(platter);
         self.spare -= 1;
     }
 
-    /// A slot's tenant, who is a guest, leaves it.
+    /// Frees a slot that a guest occupied.
     pub(crate) fn move_out(&mut self, slot: Slot) {
         self.tenants[slot.0 as usize] = None;
         self.spare += 1;
     }
 
-    /// The nearest slot to a place on its shelf, or else on others, that is nobody's home, holds nothing, and can be reached.
+    /// The nearest reachable slot that is no platter's home and holds none.
     #[must_use]
     pub fn spare_slot(&self, near: Position) -> Option<Slot> {
         self.spare_slot_where(near, |_| true)
     }
 
-    /// A spare slot for a platter that shares no blast zone with others of its set (I3).
+    /// A spare slot that shares no blast zone with other platters of the platter's set (I3).
     pub(crate) fn spare_slot_for(&self, platter: Platter) -> Option<Slot> {
         let set = self.sets.get(platter.0 as usize);
         let is_other = |index: &usize| *index != platter.0 as usize && set == self.sets.get(*index);
         let others = (0..self.sets.len()).filter(|index| set.is_some() && is_other(index));
-        // Where they are, or will be again.
+        // Where the others are now, and where they will return to.
         let cells: Vec<Cell> = others
             .flat_map(|index| {
                 let PlatterState { home, whereabouts, .. } = self.platters[index];
@@ -511,7 +515,7 @@ impl Panel {
     }
 }
 
-/// The lane that a place is in.
+/// The lane of a position.
 pub(crate) fn lane_at(layout: &Layout, position: Position) -> Lane {
     Lane(2 * u16::from(position.shelf) + u16::from(layout.side_of(position.x_um) == Side::Right))
 }

@@ -1,5 +1,5 @@
-//! Who waits for which platter. Requests hang on their platter; platters that are waited for stand in a line for each *lane*, the half of a
-//! shelf that they rest in, the one with the oldest request first.
+//! Queues of read requests. Requests are listed per platter; platters with requests wait in one
+//! line per *lane*, the half of a shelf that they are in, oldest request first.
 //!
 //! ```text
 //! lane 0: platter 17 -> platter 4 -> platter 230        lane 1: platter 9 -> ...
@@ -8,9 +8,9 @@
 //!         request 5
 //! ```
 //!
-//! A platter enters its line when its first request arrives, and time only goes forward, so it enters at the end: lists that are linked
-//! through the platters give all operations in constant time. Only what comes back with old requests, after a failure, has to look for its
-//! place.
+//! A platter joins its line when its first request arrives. Time only goes forward, so it joins at
+//! the end: lists linked through the platters make every operation constant-time. Only a platter
+//! that returns with old requests after a failure has to search for its place.
 
 use fulgurite_domain::Micros;
 
@@ -22,16 +22,16 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u16);
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Its name.
+    /// Its identifier.
     pub id: RequestId,
-    /// What it wants.
+    /// The tracks it wants.
     pub tracks: Tracks,
-    /// When it was asked.
+    /// When it arrived.
     pub arrived: Micros,
-    /// When its last byte is wanted.
+    /// When its last byte is due.
     pub deadline: Micros,
 }
 
@@ -43,13 +43,14 @@ struct Node {
 
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// In order of arrival, or of what a head passes first that went by the last one taken.
+    /// In order of arrival, or in the order in which a head passes them that started at the last
+    /// track taken.
     first: u32,
     last: u32,
     tracks: u32,
     requests: u32,
     is_by_track: bool,
-    /// When the oldest one was asked, if that is known.
+    /// When the oldest request arrived, if known.
     oldest: Option<Micros>,
     lane: Option<Lane>,
     before: u32,
@@ -57,7 +58,7 @@ struct Place {
 }
 
 impl Place {
-    /// Nobody waits for it.
+    /// A platter without requests.
     const NOBODY: Self =
         Self { first: NONE, last: NONE, tracks: 0, requests: 0, is_by_track: false, oldest: None, lane: None, before: NONE, behind: NONE };
 }
@@ -70,7 +71,7 @@ struct Line {
     tracks: u64,
 }
 
-/// All requests that wait, by platter, and all platters that wait to be fetched, by lane.
+/// All waiting requests, by platter, and all platters waiting to be fetched, by lane.
 #[derive(Debug, Clone)]
 pub struct Queue {
     nodes: Vec<Node>,
@@ -81,19 +82,19 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Nobody waits for any of so many platters in so many lanes.
+    /// Creates empty queues for this number of platters and lanes.
     #[must_use]
     pub fn new(platters: usize, lanes: usize) -> Self {
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
         Self { nodes: Vec::new(), free: NONE, places: vec![Place::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
     }
 
-    /// Makes room for one platter more.
+    /// Adds a platter.
     pub(crate) fn add_platter(&mut self) {
         self.places.push(Place::NOBODY);
     }
 
-    /// Requests that wait, whatever for.
+    /// All waiting requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests
@@ -105,13 +106,13 @@ impl Queue {
         self.lines[usize::from(lane.0)].platters
     }
 
-    /// Tracks that the requests for the platters in a lane's line want.
+    /// Tracks wanted by the requests in a lane's line.
     #[must_use]
     pub fn tracks_in(&self, lane: Lane) -> u64 {
         self.lines[usize::from(lane.0)].tracks
     }
 
-    /// The platters of a lane's line, the one with the oldest request first.
+    /// The platters of a lane's line, oldest request first.
     pub fn line(&self, lane: Lane) -> impl Iterator<Item = Platter> + '_ {
         let mut next = self.lines[usize::from(lane.0)].first;
         std::iter::from_fn(move || {
@@ -121,7 +122,7 @@ impl Queue {
         })
     }
 
-    /// When the oldest request for a platter was asked.
+    /// When the oldest request for a platter arrived.
     #[must_use]
     pub fn oldest(&self, platter: Platter) -> Option<Micros> {
         let place = &self.places[platter.0 as usize];
@@ -138,25 +139,25 @@ impl Queue {
         })
     }
 
-    /// Requests that wait for a platter.
+    /// Requests waiting for a platter.
     #[must_use]
     pub fn requests_for(&self, platter: Platter) -> u32 {
         self.places[platter.0 as usize].requests
     }
 
-    /// Tracks that the requests for a platter want.
+    /// Tracks wanted by a platter's requests.
     #[must_use]
     pub fn tracks_for(&self, platter: Platter) -> u32 {
         self.places[platter.0 as usize].tracks
     }
 
-    /// The lane in whose line a platter stands.
+    /// The lane whose line a platter is in.
     #[must_use]
     pub fn lane_of(&self, platter: Platter) -> Option<Lane> {
         self.places[platter.0 as usize].lane
     }
 
-    /// A request arrives.
+    /// Adds a request.
     pub(crate) fn push(&mut self, now: Micros, request: &ReadRequest) {
         let waiting = Waiting { id: request.id, tracks: request.tracks, arrived: now, deadline: request.deadline };
         let node = Node { request: waiting, next: NONE };
@@ -185,7 +186,8 @@ impl Queue {
         }
     }
 
-    /// Takes the next request for a platter: the oldest, or the one that a head passes first that is at a track and goes on from there.
+    /// Takes the next request for a platter: the oldest, or, with `at`, the first one that a head
+    /// passes going up from that track.
     pub(crate) fn pop(&mut self, platter: Platter, at: Option<u32>) -> Option<Waiting> {
         if let Some(track) = at
             && !self.places[platter.0 as usize].is_by_track
@@ -202,10 +204,11 @@ impl Queue {
         if next == NONE {
             (place.last, place.oldest) = (NONE, None);
         } else if place.oldest == Some(request.arrived) {
-            // In order of arrival the next one is the oldest now; otherwise whoever asks has to look.
+            // In order of arrival the next request is the oldest; otherwise `oldest` has to search.
             place.oldest = (!place.is_by_track).then(|| self.nodes[next as usize].request.arrived);
         }
-        // Saturated sums would go wrong here; 2^32 tracks on one platter don't wait in any library.
+        // A saturated sum would go wrong here, but no library has 2^32 tracks waiting on one
+        // platter.
         place.tracks = place.tracks.saturating_sub(request.tracks.count);
         place.requests -= 1;
         self.requests -= 1;
@@ -218,11 +221,12 @@ impl Queue {
         Some(request)
     }
 
-    /// Once for all that wait: what follows is then taken from the front. The head goes up from where it is, and then again and again from
-    /// the first track; what it could only read by going back waits for the next time.
+    /// Sorts all waiting requests once; later calls take from the front. The head goes up from
+    /// where it is, then starts again from the first track as often as needed; a request that it
+    /// could only read by going back waits for the next pass.
     fn sort(&mut self, platter: Platter, track: u32) {
         let mut rest: Vec<(Tracks, u32)> = self.waiting(platter).map(|(index, request)| (request.tracks, index)).collect();
-        // Equal ones stay in order of arrival.
+        // The sort is stable: equal tracks stay in order of arrival.
         rest.sort_by_key(|(tracks, _)| tracks.first);
         let mut order = Vec::with_capacity(rest.len());
         let mut head = track;
@@ -247,7 +251,8 @@ impl Queue {
         place.is_by_track = true;
     }
 
-    /// Puts a platter that is waited for into a lane's line, at its age; nothing if it stands there or nobody waits.
+    /// Puts a platter with requests into a lane's line, at its age. Does nothing if it is there
+    /// already or has no requests.
     pub(crate) fn enter(&mut self, platter: Platter, lane: Lane) {
         let index = platter.0;
         let Some(oldest) = self.oldest(platter) else { return };
@@ -278,7 +283,7 @@ impl Queue {
         (place.lane, place.before, place.behind) = (Some(lane), before, behind);
     }
 
-    /// Takes a platter out of its line; its requests stay with it.
+    /// Removes a platter from its line; it keeps its requests.
     pub(crate) fn leave(&mut self, platter: Platter) {
         let place = &mut self.places[platter.0 as usize];
         let Some(lane) = place.lane.take() else { return };
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn platters_stand_in_order_of_their_oldest_request() {
+    fn platters_queue_in_order_of_their_oldest_request() {
         let mut queue = Queue::new(5, 2);
         for (now, platter) in [(1, 3), (2, 1), (3, 4), (4, 3)] {
             ask(&mut queue, now, now, platter, 0);
@@ -349,9 +354,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_head_has_gone_past_waits_until_it_comes_again() {
+    fn requests_the_head_has_passed_wait_for_its_next_pass() {
         let mut queue = Queue::new(1, 1);
-        // Two ask for the same tracks, a third for some of them, and a fourth for what follows.
+        // Two requests for the same tracks, one that overlaps them, one that follows, and one
+        // before the head.
         for (now, id, first) in [(5, 1, 10), (6, 2, 10), (7, 3, 11), (8, 4, 12), (9, 5, 3)] {
             ask(&mut queue, now, id, 0, first);
         }
@@ -365,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_known_whatever_was_taken_and_came_meanwhile() {
+    fn the_oldest_request_is_known_after_any_mix_of_pops_and_pushes() {
         let mut queue = Queue::new(1, 1);
         for (now, id, first) in [(5, 1, 30), (6, 2, 10), (7, 3, 20)] {
             ask(&mut queue, now, id, 0, first);
@@ -375,7 +381,7 @@ mod tests {
         assert_eq!(
             (pop(&mut queue, Some(25)), queue.oldest(Platter(0))),
             (Some(3), Some(Micros(5))),
-            "it was sorted once, for where the head was"
+            "requests are sorted once, for the head's position at that time"
         );
         ask(&mut queue, 8, 4, 0, 40);
         assert_eq!((pop(&mut queue, Some(22)), queue.oldest(Platter(0))), (Some(1), Some(Micros(8))));
@@ -386,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stands_in_line_for_nothing() {
+    fn a_platter_without_requests_joins_no_line() {
         let mut queue = Queue::new(1, 1);
         queue.enter(Platter(0), Lane(0));
         assert_eq!(line(&queue, 0), [0_u32; 0]);

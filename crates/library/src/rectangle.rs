@@ -1,4 +1,4 @@
-//! The panel cut into rectangles with shuttles and drives of their own.
+//! The panel, cut into rectangles with their own shuttles and drives.
 //!
 //! ```text
 //!            left half        right half
@@ -8,12 +8,13 @@
 //! shelf 0  | D0  [     ]   |  [     ] D4 |
 //! ```
 //!
-//! "The panel is cut into n rectangles, one shuttle and at least one drive slot each" (SOSP '23, section 4). With 20 shuttles and 20 drives
-//! on 10 shelves they are halves of shelves; with more shuttles than drives, shuttles share.
+//! "The panel is cut into n rectangles, one shuttle and at least one drive slot each" (SOSP '23,
+//! section 4). With 20 shuttles and 20 drives on 10 shelves, each is half a shelf; with more
+//! shuttles than drives, shuttles share a rectangle.
 
 use crate::{Drive, Lane, Layout, Panel, Position, Shuttle, Side};
 
-/// Lanes that belong together, with the drives at their ends.
+/// A group of lanes, with the drives at their ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rectangle {
     /// Its halves of shelves.
@@ -24,7 +25,8 @@ pub struct Rectangle {
     pub shuttles: Vec<Shuttle>,
 }
 
-/// The rectangles of a panel, those of the left half first, from the lowest shelf up. There is at least one, even without shuttles.
+/// The rectangles of a panel, left half first, from the lowest shelf up. Always at least one, even
+/// without shuttles.
 #[must_use]
 pub fn rectangles(layout: &Layout) -> Vec<Rectangle> {
     let drives: Vec<Drive> = (0..layout.drive_count()).map(Drive).collect();
@@ -33,7 +35,7 @@ pub fn rectangles(layout: &Layout) -> Vec<Rectangle> {
     let mut rectangles = if left.is_empty() || right.is_empty() || shuttles < 2 {
         stacked(layout, &drives, &[Side::Left, Side::Right], shuttles.max(1))
     } else {
-        // As many shuttles for each drive on both sides, as nearly as it goes.
+        // Both sides get as nearly as possible the same number of shuttles per drive.
         let of_left = ((2 * shuttles * left.len() + drives.len()) / (2 * drives.len())).clamp(1, shuttles - 1);
         let mut rectangles = stacked(layout, left, &[Side::Left], of_left);
         rectangles.extend(stacked(layout, right, &[Side::Right], shuttles - of_left));
@@ -46,7 +48,7 @@ pub fn rectangles(layout: &Layout) -> Vec<Rectangle> {
     rectangles
 }
 
-/// At most `count` rectangles above each other.
+/// Stacks at most `count` rectangles.
 fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> Vec<Rectangle> {
     let shelves_of_drives = drives.iter().map(|drive| layout.drive_shelf(*drive)).collect::<std::collections::BTreeSet<_>>();
     let count = count.min(shelves_of_drives.len());
@@ -54,7 +56,7 @@ fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> V
         let below = shelves_of_drives.iter().filter(|other| **other < shelf).count();
         below * count / shelves_of_drives.len()
     };
-    let nearest = |shelf: u8| *shelves_of_drives.iter().min_by_key(|other| other.abs_diff(shelf)).expect("there is a drive");
+    let nearest = |shelf: u8| *shelves_of_drives.iter().min_by_key(|other| other.abs_diff(shelf)).expect("a side has at least one drive");
     let mut rectangles = vec![Rectangle { lanes: Vec::new(), drives: Vec::new(), shuttles: Vec::new() }; count];
     for shelf in 0..layout.shelves {
         let lanes = sides.iter().map(|side| Lane(2 * u16::from(shelf) + u16::from(*side == Side::Right)));
@@ -67,14 +69,16 @@ fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> V
 }
 
 impl Rectangle {
-    /// The shuttles that work: one for each drive, the first ones that are not out of order. Two on one half of a shelf can't pass each other,
-    /// and hinder more than they help; so whoever is left over stands by at a dock.
+    /// The shuttles that work here: the first ones that are not lost, one per drive. Two on one
+    /// half of a shelf can't pass each other and hinder more than they help, so the rest stand by
+    /// at a dock.
     pub fn working<'a>(&'a self, panel: &'a Panel) -> impl Iterator<Item = Shuttle> + 'a {
         self.shuttles.iter().copied().filter(|shuttle| panel.works(*shuttle)).take(self.drives.len())
     }
 }
 
-/// Where shuttles stand at the start: before a drive of their rectangle; whoever is left over, at a dock.
+/// Starting positions: in front of a drive of the shuttle's rectangle, or at a dock for shuttles
+/// beyond the number of drives.
 pub(crate) fn resting_places(layout: &Layout) -> Vec<Position> {
     let mut places = vec![Position { shelf: 0, x_um: 0 }; usize::from(layout.shuttles)];
     for rectangle in rectangles(layout) {
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_lane_and_drive_is_in_one_rectangle_and_no_two_shuttles_start_in_one_place() {
+    fn every_lane_and_drive_is_in_one_rectangle_and_no_two_shuttles_start_at_one_place() {
         for shuttles in 0..=40 {
             for drives in [[10, 10], [2, 10], [1, 1], [0, 3], [7, 5]] {
                 let layout = Layout { shuttles: shuttles.min(2 * (drives[0] + drives[1]) as u16), drives, ..Layout::default() };

@@ -1,13 +1,15 @@
-//! Several libraries that hold platter-sets together. A request for a file becomes reads of its shards; a shard on a platter that can't be
-//! reached becomes reads of the matching tracks of others of its set, and the request ends when all have arrived.
+//! A region: several libraries that hold platter-sets together. A request for a file becomes reads
+//! of its shards. A shard on an unreachable platter becomes reads of the matching tracks on other
+//! platters of its set. The request ends when all reads have ended.
 //!
 //! ```text
 //!   request --> shard --> platter 7 of library 2: read
 //!           \-> shard --> platter 9 of library 0: unavailable --> 16 of the 18 others of its set, wherever they are
 //! ```
 //!
-//! "One track of each platter forms a group; reading a track of an unavailable platter reads the matching tracks of I_p other platters" (SOSP
-//! '23, sections 5 and 6). Which of them is ours to choose: those that cost the least.
+//! "One track of each platter forms a group; reading a track of an unavailable platter reads the
+//! matching tracks of I_p other platters" (SOSP '23, sections 5 and 6). We choose the platters that
+//! cost the least.
 
 use fulgurite_domain::{Micros, SetShape};
 
@@ -17,39 +19,39 @@ use crate::{Command, Controller, Event, Outcome, Platter, ReadRequest, RequestId
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Library(pub u16);
 
-/// A platter of the region: those of the first set, in order of their positions, then those of the next. Whatever is behind the last
-/// complete set belongs to none.
+/// A platter of the region: those of the first set, in order of their positions, then those of the
+/// next. Platters after the last complete set belong to no set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionPlatter(pub u32);
 
-/// A part of what is asked for.
+/// A requested piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Where it is.
+    /// Its platter.
     pub platter: RegionPlatter,
-    /// The tracks it is on.
+    /// Its tracks.
     pub tracks: Tracks,
 }
 
 /// How a request to a region ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RegionOutcome {
-    /// All was read from where it is.
+    /// All shards were read from their own platters.
     Read,
-    /// Some of it was read from others of its set.
+    /// Some shards were recovered from other platters of their set.
     Recovered,
-    /// Too many platters of a set can't be reached.
+    /// Too many platters of a set are unreachable.
     Unavailable,
-    /// There is no such platter or track.
+    /// A platter or track doesn't exist.
     Refused,
 }
 
 /// Where the platters of a region are.
 #[derive(Debug, Clone)]
 pub struct Sets {
-    /// How many platters of a set carry information, and how many redundancy.
+    /// Information and redundancy platters of a set.
     pub shape: SetShape,
-    /// Each platter of the region: its library, and its number there. Sets follow one another.
+    /// The library of each platter, and its number there. Sets follow one another.
     pub places: Vec<(Library, Platter)>,
 }
 
@@ -61,21 +63,21 @@ struct Open {
     outcome: RegionOutcome,
 }
 
-/// A read that is under way in one of the libraries.
+/// A read in progress in one of the libraries.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     open: u32,
     platter: RegionPlatter,
     tracks: Tracks,
-    /// What it stands in for, together with others: an index into `recoveries`.
+    /// The recovery that this read belongs to: an index into `recoveries`.
     recovery: u32,
 }
 
-/// The reads that together stand for one that can't be done.
+/// The reads that together replace one that failed.
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
     parts: u32,
-    /// Positions of the set that were asked, whatever came of it.
+    /// Positions of the set that were already asked, successfully or not.
     asked: u64,
 }
 
@@ -115,31 +117,31 @@ impl<T> Slab<T> {
 
 const NONE: u32 = u32::MAX;
 
-/// The controllers of a region's libraries, and what is asked of them together.
+/// The controllers of a region's libraries, and the open requests.
 pub struct Region {
     controllers: Vec<Controller>,
     sets: Sets,
     open: Slab<Open>,
     parts: Slab<Part>,
     recoveries: Slab<Recovery>,
-    /// Commands of the step under way.
+    /// Commands of the current step.
     scratch: Vec<Command>,
-    /// The libraries whose controllers were told something.
+    /// The libraries whose controllers received an event.
     changed: Vec<Library>,
-    /// Parts that a library ended without their bytes, and still have to be dealt with.
+    /// Parts that ended without data and are not handled yet.
     failed: Vec<Part>,
     recovered: u64,
 }
 
 impl Region {
-    /// A region of these libraries.
+    /// Creates a region of these libraries.
     ///
     /// # Panics
-    /// If a set has more than 64 platters, or a platter is in a library that isn't there.
+    /// If a set has no platters or more than 64, or a platter names a library that doesn't exist.
     #[must_use]
     pub fn new(controllers: Vec<Controller>, sets: Sets) -> Self {
-        assert!((1..=64).contains(&sets.shape.platters()), "sets of 1 to 64 platters are expected");
-        assert!(sets.places.iter().all(|(library, _)| usize::from(library.0) < controllers.len()), "a platter is in no library");
+        assert!((1..=64).contains(&sets.shape.platters()), "a set must have 1 to 64 platters");
+        assert!(sets.places.iter().all(|(library, _)| usize::from(library.0) < controllers.len()), "a platter names an unknown library");
         Self {
             controllers,
             sets,
@@ -165,7 +167,7 @@ impl Region {
         &self.sets
     }
 
-    /// Reads that were recovered from others of their set so far.
+    /// Reads recovered from other platters of their set so far.
     #[must_use]
     pub fn recovered(&self) -> u64 {
         self.recovered
@@ -177,7 +179,7 @@ impl Region {
         self.open.entries.len() - self.open.free.len()
     }
 
-    /// Somebody asks for shards. Commands and ends that follow are appended.
+    /// Starts a request for shards. Resulting commands and ended requests are appended.
     pub fn request(
         &mut self,
         now: Micros,
@@ -200,7 +202,8 @@ impl Region {
         self.deal_with_failed(now, commands, ended);
     }
 
-    /// Tells a library's controller of an event.
+    /// Passes an event to a library's controller. Resulting commands and ended requests are
+    /// appended.
     pub fn step(
         &mut self,
         now: Micros,
@@ -216,7 +219,8 @@ impl Region {
         self.deal_with_failed(now, commands, ended);
     }
 
-    /// The libraries whose controllers the last request or step told something, in ascending order: theirs alone may have other deadlines now.
+    /// The libraries that the last request or step sent events to, in ascending order. Only their
+    /// deadlines may have changed.
     pub fn changed(&mut self) -> &[Library] {
         self.changed.sort_unstable();
         self.changed.dedup();
@@ -233,7 +237,7 @@ impl Region {
         self.sort_out(library, commands, ended);
     }
 
-    /// Passes commands on, and takes the ends of parts out of them.
+    /// Forwards commands and handles the ends of parts among them.
     fn sort_out(&mut self, library: Library, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
         for index in 0..self.scratch.len() {
             let Command::Finish { request, outcome } = self.scratch[index] else {
@@ -271,7 +275,7 @@ impl Region {
         }
     }
 
-    /// Asks others of the set for what a library could not read, again and again until nothing more fails at once.
+    /// Reads from other platters of the set in place of failed parts, until none fails immediately.
     fn deal_with_failed(&mut self, now: Micros, commands: &mut Vec<(Library, Command)>, ended: &mut Vec<(RequestId, RegionOutcome)>) {
         while let Some(part) = self.failed.pop() {
             let members = u32::from(self.sets.shape.platters());
@@ -279,7 +283,7 @@ impl Region {
             let is_whole = (first + members) as usize <= self.sets.places.len();
             let (wanted, mut asked) = match part.recovery {
                 NONE => (u32::from(self.sets.shape.information), 1_u64 << position),
-                // One of the others failed in its turn: one more is asked.
+                // A platter of the recovery failed too: ask one more.
                 recovery => (1, self.recoveries.at(recovery).asked | 1 << position),
             };
             let mut others: Vec<(u64, u32)> = (0..members)
@@ -314,8 +318,8 @@ impl Region {
         }
     }
 
-    /// What a read of a platter would cost, in tenths of a visit: nothing if it is in a drive or waited for anyhow, else a visit, and a little
-    /// more the longer its line is. None if it can't be read.
+    /// The cost of reading a platter, in tenths of a visit: its lane's queue alone if it is in a
+    /// drive or queued anyway, else a visit plus its queue. `None` if it is unreachable.
     fn cost(&self, platter: RegionPlatter) -> Option<u64> {
         let (library, platter) = self.sets.places[platter.0 as usize];
         let panel = self.controllers[usize::from(library.0)].panel();
@@ -334,7 +338,7 @@ mod tests {
     use super::*;
     use crate::{Inventory, Layout, NoShuttles, Pace, Slot, Verification};
 
-    /// One library without shuttles that holds two sets of 2+1, answering each command at once.
+    /// One library without shuttles that holds two sets of 2+1 and answers each command at once.
     fn region() -> Region {
         let homes = (0..6).map(|index| Slot(index * 900)).collect();
         let inventory = Inventory { homes, written: 6, tracks: 100, verification: Verification::Off, ..Inventory::default() };
@@ -348,7 +352,7 @@ mod tests {
         let shard = Shard { platter: RegionPlatter(platter), tracks: Tracks { first: 7, count: 2 } };
         region.request(Micros::ZERO, RequestId(1), &[shard], Micros::NEVER, &mut commands, &mut ended);
         while let Some((library, command)) = commands.pop() {
-            let Command::Do { id, action } = command else { unreachable!("ends are not passed on") };
+            let Command::Do { id, action } = command else { unreachable!("the region keeps the ends of parts to itself") };
             if let crate::Action::Read { platter, tracks, .. } = action {
                 assert_eq!(tracks, shard.tracks);
                 read.push(platter.0);
@@ -365,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platter_that_cant_be_reached_is_read_from_the_others_of_its_set() {
+    fn an_unreachable_platter_is_read_from_others_of_its_set() {
         let mut region = region();
         assert_eq!(read(&mut region, 4), (RegionOutcome::Read, vec![4]));
         lose(&mut region, 4);
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_others_that_fails_in_its_turn_is_replaced() {
+    fn a_platter_that_fails_during_recovery_is_replaced_by_another() {
         let homes = (0..4).map(|index| Slot(index * 900)).collect();
         let inventory = Inventory { homes, written: 4, tracks: 100, verification: Verification::Off, ..Inventory::default() };
         let controller = Controller::new(Layout::default(), Pace::default(), &inventory, Box::new(NoShuttles));
@@ -391,7 +395,7 @@ mod tests {
         region.step(Micros::ZERO, Library(0), Event::PlatterUnavailable { platter: Platter(1) }, &mut commands, &mut ended);
         let mut read = Vec::new();
         while let Some((library, command)) = commands.pop() {
-            let Command::Do { id, action } = command else { unreachable!("ends are not passed on") };
+            let Command::Do { id, action } = command else { unreachable!("the region keeps the ends of parts to itself") };
             if let crate::Action::Read { platter, .. } = action {
                 read.push(platter.0);
             }
@@ -402,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused() {
+    fn unknown_platters_and_tracks_are_refused() {
         let mut region = region();
         assert_eq!(read(&mut region, 99).0, RegionOutcome::Refused);
         let (mut commands, mut ended) = (Vec::new(), Vec::new());

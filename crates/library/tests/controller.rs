@@ -1,4 +1,5 @@
-//! The controller against a driver that answers every command after a fixed time: what it does when things go right, and when they don't.
+//! The controller against a driver that answers every command after a fixed time, with and without
+//! failures.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use fulgurite_library::{
     Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Tracks, Verification, Whereabouts,
 };
 
-/// Answers commands in order of time, and keeps the truth of where platters are.
+/// Answers commands in order of time, and tracks where platters really are.
 struct Driver {
     controller: Controller,
     due: BTreeMap<(Micros, u64), Event>,
     sequence: u64,
     now: Micros,
     ended: Vec<(RequestId, Outcome)>,
-    /// Who is silent: its commands are never answered.
+    /// A silent shuttle: its commands are never answered.
     lost: Option<Shuttle>,
     moved: BTreeMap<u32, Vec<Berth>>,
 }
@@ -49,7 +50,7 @@ impl Driver {
                     if let Action::Place { to, platter } = action {
                         self.moved.entry(platter.0).or_default().push(to);
                     }
-                    // Verification never ends here; what interrupts it is its answer.
+                    // Verification never ends here; an interruption answers it.
                     if !matches!(action, Action::Verify { .. }) {
                         self.sequence += 1;
                         self.due.insert((self.now + Micros::SECOND, self.sequence), Event::Done { command: id });
@@ -67,7 +68,7 @@ impl Driver {
         self.tell(Event::ReadRequested(request));
     }
 
-    /// Goes on until nothing is due, or so much time has passed.
+    /// Runs until nothing is due or `until` is reached.
     fn run(&mut self, until: Micros) {
         loop {
             let wake = self.controller.deadline().filter(|_| self.due.is_empty());
@@ -119,7 +120,7 @@ fn every_platter_is_read_once_for_many_requests_and_goes_back_to_its_own_slot() 
 }
 
 #[test]
-fn where_many_wait_both_bays_serve_customers_and_verification_comes_back() {
+fn under_load_both_bays_serve_customers_and_verification_returns_afterwards() {
     let layout = Layout::default();
     let mut driver = Driver::new(Box::new(Fulgurite::new(&layout, Ideas::default())), &layout, Verification::Endless);
     let is_verifying = |driver: &Driver, drive: Drive| {
@@ -132,9 +133,9 @@ fn where_many_wait_both_bays_serve_customers_and_verification_comes_back() {
     }
     driver.run(Micros(120_000_000));
     assert!(!is_verifying(&driver, Drive(0)), "its bay is needed");
-    assert!(is_verifying(&driver, Drive(5)), "nobody waits there");
+    assert!(is_verifying(&driver, Drive(5)), "no request waits there");
     driver.run(DAY);
-    // Somebody asks once more, long after: then it is seen that nobody has waited for a while.
+    // A request long after: the policy then notices that none has waited for a while.
     driver.ask(99, 0);
     driver.run(Micros(2 * DAY.0));
     assert_eq!(driver.ended.len(), 31);
@@ -142,7 +143,7 @@ fn where_many_wait_both_bays_serve_customers_and_verification_comes_back() {
 }
 
 #[test]
-fn what_a_lost_shuttle_makes_unreachable_ends_as_unavailable_and_others_serve_the_rest() {
+fn requests_blocked_by_a_lost_shuttle_end_as_unavailable_and_other_shuttles_serve_the_rest() {
     let layout = Layout::default();
     for policy in policies(&layout) {
         let mut driver = Driver::new(policy, &layout, Verification::Endless);
@@ -152,8 +153,9 @@ fn what_a_lost_shuttle_makes_unreachable_ends_as_unavailable_and_others_serve_th
         driver.lost = Some(lost);
         driver.tell(Event::Lost { actor: Actor::Shuttle(lost), fault: Fault::Stopped { x_um: at.x_um } });
         let zone = driver.controller.panel().is_blocked(layout.cell_at(at));
-        assert!(zone, "where it stands can't be reached");
-        // Slot 0 of shelf 3 in the first storage rack is beside it, slot 0 of shelf 3 in the third is not.
+        assert!(zone, "the lost shuttle's cell is unreachable");
+        // Slot 0 of shelf 3 in the first storage rack is next to the shuttle, slot 0 of shelf 3 in
+        // the third is not.
         let of = |rack: u8| layout.slot(fulgurite_library::Cell { rack, shelf: 3 }, 0).0.div_ceil(3);
         driver.ask(1, of(2));
         driver.ask(2, of(4));
@@ -172,7 +174,8 @@ fn what_a_lost_shuttle_makes_unreachable_ends_as_unavailable_and_others_serve_th
 fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repair() {
     let layout = Layout::default();
     let mut driver = Driver::new(Box::new(Partitioned::new(&layout, None)), &layout, Verification::Off);
-    // Far from the drive on shelf 0, so that the shuttle can leave with it; then somebody else stops where it belongs.
+    // Far from the drive on shelf 0, so that the shuttle can leave with the platter before
+    // another one stops at its slot.
     let slot = layout.slot(fulgurite_library::Cell { rack: 4, shelf: 0 }, 0);
     let platter = slot.0.div_ceil(3);
     driver.ask(1, platter);
@@ -181,12 +184,12 @@ fn a_platter_whose_slot_is_blocked_waits_in_another_and_goes_home_after_the_repa
     }
     let stopped = Shuttle(10);
     let x_um = layout.slot_position(Slot(3 * platter)).x_um;
-    // The shuttle of the right half of this shelf is lost where the platter belongs.
+    // The shuttle of the right half of this shelf is lost at the platter's slot.
     driver.lost = Some(stopped);
     driver.tell(Event::Lost { actor: Actor::Shuttle(stopped), fault: Fault::Stopped { x_um } });
     driver.run(driver.now + Micros::HOUR);
     assert_eq!(driver.ended, [(RequestId(1), Outcome::Read)]);
-    let Whereabouts::Berth(Berth::Slot(guest)) = driver.controller.panel().whereabouts(Platter(platter)) else { panic!("it is in a slot") };
+    let Whereabouts::Berth(Berth::Slot(guest)) = driver.controller.panel().whereabouts(Platter(platter)) else { panic!("not in a slot") };
     assert_ne!(guest, Slot(3 * platter));
     driver.lost = None;
     driver.tell(Event::Repaired { actor: Actor::Shuttle(stopped) });
@@ -235,12 +238,12 @@ fn written_platters_are_verified_and_stored() {
         }
         while verified < 2 {
             driver.run(driver.now + Micros::HOUR);
-            // The driver doesn't answer verifications by itself; whoever verifies now is done.
+            // The driver doesn't answer verifications itself, so end those in progress.
             let ready: Vec<Drive> =
                 driver.controller.panel().drives().filter(|drive| driver.controller.panel().verifies_with(*drive).is_some()).collect();
-            assert!(!ready.is_empty(), "nothing is verified any more");
+            assert!(!ready.is_empty(), "no drive is verifying");
             for drive in ready {
-                let command = driver.controller.panel().verifies_with(drive).expect("it was just there");
+                let command = driver.controller.panel().verifies_with(drive).expect("checked above");
                 driver.tell(Event::Done { command });
                 verified += 1;
             }
@@ -252,7 +255,7 @@ fn written_platters_are_verified_and_stored() {
 }
 
 #[test]
-fn answers_nobody_waits_for_change_nothing() {
+fn unexpected_answers_change_nothing() {
     let layout = Layout::default();
     let mut driver = Driver::new(Box::new(ShortestPaths), &layout, Verification::Off);
     let command = fulgurite_library::CommandId { actor: Actor::Drive(Drive(0)), number: 77 };

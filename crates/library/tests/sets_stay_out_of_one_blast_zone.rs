@@ -1,4 +1,5 @@
-//! The rule (I3), held against whatever the planner answers: one failure takes at most one platter of a set from the storage racks.
+//! Checks rule I3 on whatever the planner answers: one failure takes at most one platter of a set
+//! from the storage racks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ fn zones(shapes: &[(u8, u8)]) -> Zones {
     Zones { shapes: shapes.iter().map(|&(racks, shelves)| ZoneShape { racks, shelves }).collect() }
 }
 
-/// The most of these slots that one stuck shuttle makes unreachable, wherever it is stuck.
+/// The most of these slots that a single stuck shuttle can make unreachable.
 fn worst_failure(layout: &Layout, zones: &Zones, slots: &[Slot]) -> usize {
     let cells: Vec<Cell> = slots.iter().map(|&slot| layout.cell_of(slot)).collect();
     let mut worst = 0;
@@ -36,10 +37,10 @@ fn keeps_the_rule(layout: &Layout, zones: &Zones, slots: &[Slot]) -> bool {
 fn filling(layout: &Layout, zones: &Zones, members: usize) -> Filling {
     let filling = fill(layout, zones, members).expect("sets that fit");
     let slots: BTreeSet<Slot> = filling.sets.iter().flatten().copied().collect();
-    assert_eq!(slots.len(), filling.sets.len() * members, "a slot is used once");
+    assert_eq!(slots.len(), filling.sets.len() * members, "no slot is used twice");
     assert_eq!(slots.len() as u32, filling.used);
     let left: u32 = filling.left.iter().map(|cell| u32::from(cell.free)).sum();
-    assert_eq!(filling.used + left, layout.slot_count(), "each slot is used, or said to be unusable");
+    assert_eq!(filling.used + left, layout.slot_count(), "every slot is used or reported as unusable");
     filling
 }
 
@@ -61,12 +62,13 @@ fn one_failure_takes_at_most_one_platter_of_any_set_of_a_full_library() {
 }
 
 #[test]
-fn what_is_left_over_of_seven_racks_filled_with_the_largest_sets_is_what_the_rule_leaves() {
+fn slots_left_over_after_filling_seven_racks_are_those_the_rule_excludes() {
     let layout = layout(7, 10, 10);
     let filling = filling(&layout, &Zones::default(), 19);
     assert_eq!(filling.sets.len(), 20);
     let by_rule: Vec<Cell> = filling.left.iter().filter(|left| left.reason == Reason::Rule).map(|left| left.cell).collect();
-    // No set of 19 has a member on these shelves of these racks, so their slots are all left over.
+    // No set of 19 has a member on these shelves of these racks, so all of their slots are left
+    // over.
     assert_eq!(by_rule.len(), 12);
     let all_left = |cell| filling.left.iter().any(|left| left.cell == cell && left.free == 10);
     assert!(by_rule.iter().all(|&cell| all_left(cell) && [2, 3, 6, 7].contains(&cell.shelf)), "{by_rule:?}");
@@ -92,10 +94,10 @@ fn the_rule_is_kept_while_platters_come_and_go_one_by_one() {
             let members = 4 + chance.below(6) as usize;
             match planner.place_set(members) {
                 Some(slots) => drop(sets.insert(number, slots)),
-                // Full: a set is melted down.
+                // Full: retire the oldest set.
                 None => sets.pop_first().into_iter().flat_map(|(_, slots)| slots).for_each(|slot| assert!(planner.free(slot))),
             }
-            // A platter of some set can't go home, and waits elsewhere.
+            // A platter of some set can't go home and moves to another slot.
             if let Some(slots) = sets.values_mut().nth(chance.below(12) as usize) {
                 let index = chance.below(slots.len() as u64) as usize;
                 let home = slots.swap_remove(index);
@@ -109,26 +111,27 @@ fn the_rule_is_kept_while_platters_come_and_go_one_by_one() {
                 assert!(keeps_the_rule(&layout, &Zones::default(), slots), "seed {seed}, set {name}: {slots:?}");
             }
             let used: BTreeSet<Slot> = sets.values().flatten().copied().collect();
-            assert_eq!(used.len(), sets.values().map(Vec::len).sum::<usize>(), "seed {seed}: a slot with two platters");
-            assert_eq!(used.len() as u32 + planner.free_slots(), layout.slot_count(), "seed {seed}: slots are lost");
+            assert_eq!(used.len(), sets.values().map(Vec::len).sum::<usize>(), "seed {seed}: a slot holds two platters");
+            assert_eq!(used.len() as u32 + planner.free_slots(), layout.slot_count(), "seed {seed}: slots got lost");
         }
         assert!(moved > 10, "seed {seed}: only {moved} platters were moved");
     }
 }
 
 #[test]
-fn a_single_platter_goes_where_most_is_free_and_nowhere_if_the_rule_forbids_all() {
+fn a_single_platter_goes_to_the_emptiest_allowed_cell_or_nowhere() {
     let layout = layout(1, 4, 2);
     let mut planner = Planner::new(&layout, &zones(&[(1, 2)])).expect("few choices");
     let cell = |shelf: u8| layout.slot(Cell { rack: 2, shelf }, 0);
     assert!(planner.take(cell(2)) && !planner.take(cell(2)));
-    // Shelf 2 has fewer free slots than shelf 3, and shelves 0 and 1 share a zone with the other platter.
+    // Shelf 2 has fewer free slots than shelf 3, and shelves 0 and 1 share a zone with the other
+    // platter.
     assert_eq!(planner.place_one(&[cell(0)]), Some(cell(3)));
     assert_eq!(planner.place_one(&[cell(0), cell(2)]), None);
 }
 
 #[test]
-fn nothing_is_placed_in_cells_that_no_shuttle_reaches() {
+fn no_platter_is_placed_in_an_unreachable_cell() {
     let layout = layout(7, 10, 3);
     let zones = Zones::default();
     let mut planner = Planner::new(&layout, &zones).expect("few choices");
@@ -145,7 +148,7 @@ fn nothing_is_placed_in_cells_that_no_shuttle_reaches() {
 }
 
 #[test]
-fn a_planner_made_from_an_inventory_goes_on_as_the_one_that_made_it() {
+fn a_planner_rebuilt_from_an_inventory_continues_like_the_original() {
     let layout = layout(6, 10, 2);
     let mut first = Planner::new(&layout, &Zones::default()).expect("few choices");
     let slots: Vec<Slot> = (0..3).flat_map(|number| first.place_set(10 + number).expect("room")).collect();
@@ -174,14 +177,14 @@ fn redundancy_does_not_gather_at_one_end() {
     for &slot in sets.iter().flat_map(|set| &set[16..]) {
         *racks.entry(layout.cell_of(slot).rack).or_insert(0) += 1;
     }
-    // 40 sets with 3 redundancy platters each, over 7 racks: about 17 a rack.
+    // 40 sets with 3 redundancy platters each, over 7 racks: about 17 per rack.
     assert_eq!(racks.len(), 7);
     assert!(racks.values().all(|&count| (6..=34).contains(&count)), "{racks:?}");
 }
 
 #[test]
-fn sets_over_several_libraries_are_even_and_keep_the_rule_in_each() {
-    // In one library the rule leaves slots over; see `docs/placement.md`.
+fn sets_spread_over_libraries_are_even_and_keep_the_rule_in_each() {
+    // In a single library the rule leaves slots unused; see `docs/placement.md`.
     for (racks, members, least_alone) in [(7, 19, 5_000), (6, 15, 9_000), (10, 27, 5_000)] {
         for libraries in [1, 2, 3, 5, 7, 19, 100] {
             let layout = layout(racks, 10, if libraries > 2 { 10 } else { 4 });
@@ -209,10 +212,10 @@ fn sets_over_several_libraries_are_even_and_keep_the_rule_in_each() {
 }
 
 #[test]
-fn a_hundred_libraries_of_seven_thousand_slots_take_sets_by_arithmetic_alone() {
+fn a_hundred_libraries_of_seven_thousand_slots_place_sets_by_arithmetic_alone() {
     let spread = Spread::new(&Layout::default(), &Zones::default(), 100, 19).expect("sets that fit");
     assert_eq!((spread.sets(), spread.platters_per_library(), spread.most_together()), (36_800, 6_992, 1));
-    // Neighbouring sets lie in different libraries at each position, so that all libraries get platters alike.
+    // Consecutive sets start in different libraries, so all libraries fill evenly.
     let libraries: BTreeSet<u32> = (0..100).filter_map(|set| spread.place(set, 0)).map(|(library, _)| library).collect();
     assert_eq!(libraries.len(), 100);
     for set in [0, 1, 99, 100, 36_799] {
@@ -222,7 +225,7 @@ fn a_hundred_libraries_of_seven_thousand_slots_take_sets_by_arithmetic_alone() {
 }
 
 #[test]
-fn what_can_not_be_placed_is_refused_by_name() {
+fn impossible_placements_are_rejected_by_name() {
     let text = |error: PlacementError| error.to_string();
     let default = Zones::default();
     assert_eq!(

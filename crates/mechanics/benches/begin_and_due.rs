@@ -1,5 +1,5 @@
-//! What a command and its answer cost, `begin` and `due` together, without a queue or a controller:
-//! `cargo bench -p fulgurite-mechanics`. Counted are commands.
+//! Cost of a command and its answer, `begin` and `due` together, without a queue or a controller:
+//! `cargo bench -p fulgurite-mechanics`. Counts commands.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench measures time")]
 
@@ -26,7 +26,7 @@ fn main() {
     report("adjacent reads", plain(), read_on);
 }
 
-/// Best of five runs: what else the machine does only adds.
+/// Best of five runs: other load on the machine only adds time.
 fn report<L: MotionLog + Clone>(name: &str, mechanics: Mechanics<L>, action: impl Fn(u64) -> (Actor, Action)) {
     let best = (0..5).map(|_| run(mechanics.clone(), &action)).fold(f64::INFINITY, f64::min);
     println!("{name:<44} {best:>12.1}");

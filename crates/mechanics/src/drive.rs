@@ -1,4 +1,4 @@
-//! One read drive: two bays, a clamp in each, one head that is turned to one of them.
+//! A read drive: two bays, each with a clamp, and one head that faces one of them.
 //!
 //! ```text
 //!            door
@@ -14,21 +14,22 @@ use crate::health::{Health, Trouble};
 use crate::site::{Site, impossible};
 use crate::{DriveState, DriveStatistics, Service, Whereabouts};
 
-/// One read drive.
+/// A read drive.
 #[derive(Debug, Clone)]
 pub(crate) struct DriveMachine {
     pub(crate) drive: Drive,
     pub(crate) health: Health,
     pub(crate) facing: Bay,
-    /// When chance strikes next.
+    /// Instant of the next random fault.
     pub(crate) breaks_down: Micros,
     running: Option<Running>,
     state: DriveState,
-    /// Time is accounted up to here.
+    /// End of the accounted time.
     since: Micros,
-    /// The platter under the head and the track behind the one read last, while nothing else was done.
+    /// The platter under the head and the track after the last one read, until another command
+    /// moves the head.
     head: Option<(Platter, u32)>,
-    /// Where platters go back to that came without a shuttle.
+    /// Slots to which platters return that were mounted without a shuttle.
     homes: [Option<Berth>; 2],
     seeking: Stream,
     service: Stream,
@@ -41,7 +42,7 @@ struct Running {
     id: CommandId,
     action: Action,
     start: Micros,
-    /// When the seek of a read is over.
+    /// End of the seek of a read.
     found: Micros,
 }
 
@@ -69,7 +70,8 @@ impl DriveMachine {
         Actor::Drive(self.drive)
     }
 
-    /// Draws when chance strikes next. Faults that strike a drive out of order do nothing, which keeps the time until the next exponential.
+    /// Draws the instant of the next random fault. Faults during a failure have no effect, which
+    /// keeps the intervals exponential.
     pub(crate) fn wear_on(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         let hours = site.settings.faults.drive_hours;
         if hours.is_finite() {
@@ -81,7 +83,7 @@ impl DriveMachine {
     pub(crate) fn begin(&mut self, now: Micros, id: CommandId, action: Action, site: &mut Site, answers: &mut Vec<(Micros, Event)>) {
         let verifying = matches!(action, Action::Verify { .. });
         match &mut self.health {
-            Health::Down => impossible(now, id, action, format_args!("it is out of order, and that was said")),
+            Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
             Health::Struck(struck) => {
                 match (struck.command(), struck.verified) {
                     (Some(command), Some(verified)) => answers.push((now, Event::Interrupted { command, verified })),
@@ -184,7 +186,7 @@ impl DriveMachine {
         }
     }
 
-    /// The command is carried out. False if it isn't running.
+    /// Completes a command. Returns false if it isn't running.
     pub(crate) fn done(&mut self, now: Micros, command: CommandId, site: &mut Site) -> bool {
         let Some(running) = self.running.filter(|running| running.id == command) else { return false };
         self.account(now);
@@ -216,7 +218,7 @@ impl DriveMachine {
         true
     }
 
-    /// A fault strikes: what is in the drive stays there, and clamped if it was.
+    /// A fault strikes: platters in the drive stay there, clamped if they were.
     pub(crate) fn strike(&mut self, now: Micros, trouble: Trouble, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         self.account(now);
         let running = self.running.take();
@@ -231,7 +233,7 @@ impl DriveMachine {
         self.statistics.failures += 1;
     }
 
-    /// The drive works again, with what was in it, and nothing mounted.
+    /// The repaired drive works again; its platters are still there, unmounted.
     pub(crate) fn repair(&mut self, now: Micros, site: &mut Site) {
         self.account(now);
         self.health = Health::Well;
@@ -242,7 +244,7 @@ impl DriveMachine {
         }
     }
 
-    /// Puts a platter back that came without a shuttle.
+    /// Returns a platter that was mounted without a shuttle to its slot.
     fn send_home(&mut self, bay: Bay, site: &mut Site) {
         let berth = Berth::Bay(self.drive, bay);
         if let (Some(home), Some(platter)) = (self.homes[usize::from(bay.0)].take(), site.inventory.at(berth)) {
@@ -257,7 +259,8 @@ impl DriveMachine {
         self.state = state;
     }
 
-    /// The time in each state up to now, and the state now. A read has two, seeking and reading.
+    /// The time in each state up to now, and the current state. A read has two states, seeking and
+    /// reading.
     fn time_until(&self, now: Micros) -> ([Micros; 8], DriveState) {
         let mut time = self.statistics.time;
         let (mut since, mut state) = (self.since, self.state);
@@ -279,10 +282,10 @@ impl DriveMachine {
 }
 
 impl Running {
-    /// How many whole tracks are verified by now, if this is a verification.
+    /// Number of tracks fully verified by now, if this is a verification.
     fn verified(&self, now: Micros, site: &Site) -> Option<u32> {
         let Action::Verify { tracks, .. } = self.action else { return None };
-        // Half a microsecond, by which the end of a track may have been rounded.
+        // Half a microsecond compensates for rounding of the instant at which a track ends.
         let read = ((now - self.start).seconds() + 0.5e-6) / site.read_s(1);
         Some((read as u32).min(tracks.count))
     }

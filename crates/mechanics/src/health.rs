@@ -1,4 +1,5 @@
-//! What a fault does to the command that is running, and to the one that comes before anybody has noticed.
+//! Effect of a fault on the running command, or on the next command if it comes before the fault is
+//! noticed.
 //!
 //! ```text
 //!          strikes            noticed                      repaired
@@ -11,7 +12,7 @@
 use fulgurite_domain::Micros;
 use fulgurite_library::{Actor, CommandId, Event, Fault};
 
-/// Whether an actor works.
+/// Condition of an actor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Health {
     Well,
@@ -19,14 +20,15 @@ pub(crate) enum Health {
     Down,
 }
 
-/// Out of order, and nobody knows.
+/// Out of order, but the fault is not yet noticed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Struck {
-    /// When it is noticed.
+    /// When the fault is noticed.
     pub(crate) noticed: Micros,
-    /// What is said then.
+    /// The event that reports it.
     pub(crate) news: Event,
-    /// If a verification was running: the tracks verified before the fault. It still gives way to another command.
+    /// If a verification was running: the tracks verified before the fault. The verification still
+    /// gives way to another command.
     pub(crate) verified: Option<u32>,
 }
 
@@ -38,7 +40,7 @@ impl Struck {
         }
     }
 
-    /// The command that is to fail.
+    /// The command that will fail.
     pub(crate) fn command(&self) -> Option<CommandId> {
         match self.news {
             Event::Failed { command, .. } => Some(command),
@@ -48,7 +50,7 @@ impl Struck {
 }
 
 impl Health {
-    /// Whether this event, due now, is the news of the fault; then it is no longer a secret.
+    /// Returns true if this event, due now, reports the fault; the fault is then known.
     pub(crate) fn tells(&mut self, now: Micros, event: &Event) -> bool {
         let told = matches!(self, Self::Struck(struck) if struck.noticed == now && struck.news == *event);
         if told {
@@ -57,7 +59,7 @@ impl Health {
         told
     }
 
-    /// A fault strikes an actor that carries out `command`, if any.
+    /// A fault strikes an actor, which may be running `command`.
     pub(crate) fn strike(
         &mut self,
         actor: Actor,
@@ -72,7 +74,7 @@ impl Health {
         *self = Self::Struck(Struck { noticed: trouble.noticed, news, verified: None });
     }
 
-    /// A command comes before the fault was noticed, and fails when it is.
+    /// A command arrives before the fault is noticed; it fails when the fault is noticed.
     pub(crate) fn take_down(struck: &mut Struck, id: CommandId, verifying: bool, answers: &mut Vec<(Micros, Event)>) {
         struck.news = Event::Failed { command: id, fault: struck.fault() };
         struck.verified = verifying.then_some(0);
@@ -80,7 +82,7 @@ impl Health {
     }
 }
 
-/// When a fault is noticed and when it is repaired.
+/// When a fault is noticed and repaired.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trouble {
     pub(crate) noticed: Micros,

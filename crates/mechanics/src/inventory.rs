@@ -1,5 +1,6 @@
-//! The mechanics' own truth of where every platter is. The controller has another one, and nothing keeps the two together but commands and
-//! events: where they differ, a shuttle finds an empty slot, and the run stops.
+//! The ground truth of every platter's place. The controller keeps its own view, and only commands
+//! and events keep the two consistent: if they differ, a shuttle finds an empty slot and the run
+//! stops.
 //!
 //! ```text
 //!   slots [ p7 ][    ][ p2 ] ...        bays [ p4 |    ] ...        port  -> p9, p11 ->
@@ -10,18 +11,18 @@ use std::collections::VecDeque;
 
 use fulgurite_library::{Bay, Berth, Drive, Layout, Platter, Shuttle, Slot};
 
-/// Where a platter is.
+/// The place of a platter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whereabouts {
     /// Not in this library.
     Absent,
-    /// Resting.
+    /// In a berth.
     At(Berth),
     /// On a shuttle.
     On(Shuttle),
 }
 
-/// Which platter is where, kept from both ends.
+/// The place of each platter and the content of each place.
 #[derive(Debug, Clone)]
 pub(crate) struct Inventory {
     slots: Vec<Option<Platter>>,
@@ -46,7 +47,7 @@ impl Inventory {
         self.whereabouts.get(platter.0 as usize).copied().unwrap_or(Whereabouts::Absent)
     }
 
-    /// What could be picked from a berth; at the port the platter that came first.
+    /// The platter that can be picked from a berth; at the port, the one that arrived first.
     pub(crate) fn at(&self, berth: Berth) -> Option<Platter> {
         match berth {
             Berth::Slot(Slot(slot)) => self.slots[slot as usize],
@@ -59,7 +60,8 @@ impl Inventory {
         self.shuttles[usize::from(shuttle.0)]
     }
 
-    /// A platter that is nowhere comes to a berth. False if the berth has one already, or the platter is somewhere.
+    /// Adds a platter at a berth. Returns false if the berth is occupied or the platter already has
+    /// a place.
     pub(crate) fn put(&mut self, platter: Platter, berth: Berth) -> bool {
         let free = berth == Berth::Port || self.at(berth).is_none();
         if !free || self.whereabouts(platter) != Whereabouts::Absent {
@@ -72,7 +74,8 @@ impl Inventory {
         true
     }
 
-    /// From a berth onto a shuttle. False if it isn't there, or the shuttle carries one.
+    /// Moves a platter from a berth to a shuttle. Returns false if it isn't in the berth or the
+    /// shuttle is loaded.
     pub(crate) fn pick(&mut self, shuttle: Shuttle, from: Berth, platter: Platter) -> bool {
         if self.at(from) != Some(platter) || self.carried(shuttle).is_some() {
             return false;
@@ -83,7 +86,8 @@ impl Inventory {
         true
     }
 
-    /// From a shuttle into a berth. False if the shuttle doesn't carry it, or the berth has one already.
+    /// Moves a platter from a shuttle to a berth. Returns false if the shuttle doesn't carry it or
+    /// the berth is occupied.
     pub(crate) fn place(&mut self, shuttle: Shuttle, to: Berth, platter: Platter) -> bool {
         if self.carried(shuttle) != Some(platter) || self.at(to).is_some() {
             return false;
@@ -93,7 +97,8 @@ impl Inventory {
         true
     }
 
-    /// From berth to berth, in no time: for the baseline without shuttles. False if it isn't at the one, or the other has one already.
+    /// Moves a platter between berths instantly, for the baseline without shuttles. Returns false
+    /// if it isn't at `from` or `to` is occupied.
     pub(crate) fn jump(&mut self, platter: Platter, from: Berth, to: Berth) -> bool {
         if self.at(from) != Some(platter) || self.at(to).is_some() {
             return false;
@@ -123,7 +128,7 @@ impl Inventory {
     /// Counts the platters of the library.
     ///
     /// # Panics
-    /// If one of them is not where it is said to be, or some place holds another one.
+    /// If a platter is not at its recorded place, or a place holds another platter.
     pub(crate) fn check(&self) -> usize {
         for (number, whereabouts) in self.whereabouts.iter().enumerate() {
             let platter = Platter(number as u32);
@@ -133,7 +138,7 @@ impl Inventory {
                 Whereabouts::At(berth) => self.at(berth) == Some(platter),
                 Whereabouts::On(shuttle) => self.carried(shuttle) == Some(platter),
             };
-            assert!(found, "platter {number} is said to be {whereabouts:?}, and is not");
+            assert!(found, "platter {number} is recorded as {whereabouts:?}, but is not there");
         }
         let known = self.whereabouts.iter().filter(|whereabouts| **whereabouts != Whereabouts::Absent).count();
         let places = self.slots.iter().chain(self.bays.iter().flatten()).chain(&self.shuttles);
@@ -163,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_gives_platters_in_the_order_they_were_written() {
+    fn the_port_releases_platters_in_the_order_they_were_written() {
         let mut inventory = Inventory::new(&Layout::default());
         assert!(inventory.put(Platter(8), Berth::Port) && inventory.put(Platter(2), Berth::Port));
         assert!(!inventory.pick(Shuttle(0), Berth::Port, Platter(2)));

@@ -1,7 +1,8 @@
-//! How long motions take, what they cost and how they fail: the emulated shuttles and drives of a library.
+//! Emulated shuttles and drives of a library: the duration, cost and failures of their motions.
 //!
-//! [`Mechanics`] is the mirror of the controller: commands go in, and events come out, each with the instant at which it falls due. It has
-//! its own truth of where every platter and shuttle is, and stops the run at a command that can't be carried out.
+//! [`Mechanics`] mirrors the controller: it takes commands and returns events, each with the
+//! instant at which it is due. It has its own ground truth of every platter's and shuttle's place,
+//! and panics on a command that can't be carried out.
 //!
 //! ```text
 //!                 Command::Do                          (instant, Event)
@@ -12,7 +13,9 @@
 //!                           legs of all shuttles -> MotionLog, such as NoTwoShuttlesMeet
 //! ```
 //!
-//! There is no clock here, and no thread; chance comes from the seed alone.
+//! The crate has no clock and no threads; all randomness comes from the seed.
+
+#![forbid(unsafe_code)]
 
 mod drive;
 mod health;

@@ -1,4 +1,5 @@
-//! All machines of a library, behind one door: commands in, events out, each event at an instant of its own.
+//! All machines of a library as one state machine: commands in, events out, each event with its
+//! instant.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -13,13 +14,13 @@ use crate::{Breakdown, DriveStatistics, MotionLog, Settings, ShuttleStatistics, 
 
 /// The emulated shuttles and drives of one library.
 ///
-/// Whoever drives it keeps a queue of instants and events:
+/// Its driver keeps a queue of instants and events:
 /// ```text
 ///   put, stand, start            -> queue
 ///   a command of the controller  -> begin -> queue
 ///   next of the queue            -> due: false, drop it; true, tell the controller, and begin what it commands
 /// ```
-/// Every command is answered exactly once, by an event for which [`due`](Self::due) says true.
+/// Every command is answered exactly once, by an event for which [`due`](Self::due) returns true.
 #[derive(Debug, Clone)]
 pub struct Mechanics<L = ()> {
     site: Site,
@@ -30,8 +31,8 @@ pub struct Mechanics<L = ()> {
 }
 
 impl Mechanics<()> {
-    /// Machines at rest in an empty library, for settings that were [checked](Settings::check). The same seed draws the same times. Shuttles
-    /// stand where [`Mechanics::home`] says.
+    /// Machines at rest in an empty library, for [checked](Settings::check) settings. The same seed
+    /// draws the same times. Shuttles start at [`Mechanics::home`].
     #[must_use]
     pub fn new(layout: Layout, settings: Settings, seed: u64) -> Self {
         Self::with_log(layout, settings, seed, ())
@@ -39,7 +40,7 @@ impl Mechanics<()> {
 }
 
 impl<L: MotionLog> Mechanics<L> {
-    /// Like [`Mechanics::new`], with something that sees every leg of every shuttle.
+    /// Like [`Mechanics::new`], with a log of every leg of every shuttle.
     #[must_use]
     pub fn with_log(layout: Layout, settings: Settings, seed: u64, log: L) -> Self {
         let track_s = settings.drive.track_bytes as f64 / settings.drive.throughput_bytes_s;
@@ -52,34 +53,32 @@ impl<L: MotionLog> Mechanics<L> {
         Self { site, shuttles, drives, trouble: Stream::new(seed, "detection and repair"), log }
     }
 
-    /// Where a shuttle stands at first, unless told otherwise: shuttles are dealt to the shelves in turn, and spread evenly along each.
+    /// Default start position of a shuttle: shuttles are assigned to the shelves in turn and spread
+    /// evenly along each.
     #[must_use]
     pub fn home(&self, shuttle: Shuttle) -> Position {
         home(&self.site.layout, shuttle)
     }
 
-    /// A platter is put into a berth from outside: at the beginning, or when it comes out of the write rack at [`Berth::Port`].
+    /// Puts a platter into a berth from outside: at the start of a run, or at [`Berth::Port`] when
+    /// it leaves the write rack.
     ///
     /// # Panics
-    /// If the berth holds one already or is none of this library's, or the platter is in the library.
+    /// If the berth is occupied or doesn't exist, or the platter is already in the library.
     pub fn put(&mut self, platter: Platter, berth: Berth) {
-        assert!(self.site.has(berth), "a programmer's error: platter {} is put into {berth:?}, which is not there", platter.0);
+        assert!(self.site.has(berth), "programming error: platter {} is put into {berth:?}, which doesn't exist", platter.0);
         let whereabouts = self.whereabouts(platter);
         let good = self.site.inventory.put(platter, berth);
-        assert!(
-            good,
-            "a programmer's error: platter {} is put into {berth:?}, which is taken, or the platter is {whereabouts:?}",
-            platter.0
-        );
+        assert!(good, "programming error: platter {} is put into {berth:?}, which is taken, or the platter is {whereabouts:?}", platter.0);
     }
 
-    /// A shuttle stands here at first. Only before [`Mechanics::start`].
+    /// Sets the start position of a shuttle. Only before [`Mechanics::start`].
     pub fn stand(&mut self, shuttle: Shuttle, position: Position) {
         self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::standing(Micros::ZERO, crate::Place::level(position));
     }
 
-    /// Begins a run at time 0: appends what will happen without a command, as far as it is known. What follows from it comes with
-    /// [`Mechanics::due`].
+    /// Starts a run at time 0: appends the known events that happen without a command.
+    /// [`Mechanics::due`] appends what follows from them.
     pub fn start(&mut self, answers: &mut Vec<(Micros, Event)>) {
         for shuttle in &mut self.shuttles {
             self.log.leg(shuttle.shuttle, &shuttle.trajectory);
@@ -89,7 +88,8 @@ impl<L: MotionLog> Mechanics<L> {
             drive.wear_on(Micros::ZERO, &self.site, answers);
         }
         for planned in &self.site.settings.faults.planned {
-            // Nobody hears of these: they stand for the stroke, and what is said of it is found out when it falls.
+            // These events are internal and not reported: they trigger the fault, whose details are
+            // determined when it strikes.
             let (actor, fault) = match planned.what {
                 Breakdown::ShuttleStops(shuttle) => (Actor::Shuttle(shuttle), Fault::Stopped { x_um: 0 }),
                 Breakdown::Collision(shuttle) => (Actor::Shuttle(shuttle), Fault::Collided { with: shuttle, x_um: 0 }),
@@ -99,11 +99,11 @@ impl<L: MotionLog> Mechanics<L> {
         }
     }
 
-    /// A command was given: appends its answer with the instant at which that falls due. Before it may come
-    /// [`Event::Interrupted`], due now, for a verification that gives way.
+    /// Begins a command: appends its answer with the instant at which it is due. The answer may be
+    /// preceded by an [`Event::Interrupted`], due now, for a verification that gives way.
     ///
     /// # Panics
-    /// If the command is impossible: that is an error of the controller, and the message says which.
+    /// If the command is impossible: a bug of the controller, described by the message.
     pub fn begin(&mut self, now: Micros, id: CommandId, action: Action, answers: &mut Vec<(Micros, Event)>) {
         match id.actor {
             Actor::Shuttle(Shuttle(shuttle)) => {
@@ -113,11 +113,13 @@ impl<L: MotionLog> Mechanics<L> {
         }
     }
 
-    /// An event falls due. True if it is a fact that the controller has to be told; false if it was made void meanwhile, or concerns the
-    /// mechanics alone. Events of others are facts. What follows from it is appended.
+    /// Handles a due event and appends what follows from it. Returns true if the controller must be
+    /// told; false if the event has become void or only concerns the mechanics. Events from other
+    /// sources are always passed on.
     ///
     /// # Panics
-    /// If a command turns out to have been impossible: that is an error of the controller, and the message says which.
+    /// If a command turns out to have been impossible: a bug of the controller, described by the
+    /// message.
     pub fn due(&mut self, now: Micros, event: &Event, answers: &mut Vec<(Micros, Event)>) -> bool {
         match *event {
             Event::Done { command } => match command.actor {
@@ -184,11 +186,11 @@ impl<L: MotionLog> Mechanics<L> {
 
     fn trouble(&mut self, noticed: Micros) -> Trouble {
         let repair = Micros::from_seconds(self.trouble.exponential(self.site.settings.faults.repair_s));
-        // The news always comes before the repair.
+        // The fault is always reported before the repair.
         Trouble { noticed, repaired: noticed + repair.max(Micros(1)) }
     }
 
-    /// The working shuttle nearest to this one: on the same shelf if there is one, else on the nearest.
+    /// The nearest working shuttle: on the same shelf if possible, otherwise on the nearest one.
     fn nearest(&self, now: Micros, shuttle: Shuttle) -> Option<Shuttle> {
         let place = self.shuttles[usize::from(shuttle.0)].trajectory.position_at(now);
         let others = self.shuttles.iter().filter(|other| other.shuttle != shuttle && other.health == Health::Well);
@@ -200,43 +202,43 @@ impl<L: MotionLog> Mechanics<L> {
         nearest.map(|other| other.shuttle)
     }
 
-    /// The building.
+    /// The layout of the library.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.site.layout
     }
 
-    /// What the machines are like.
+    /// The settings of the machines.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.site.settings
     }
 
-    /// Where a platter is.
+    /// The place of a platter.
     #[must_use]
     pub fn whereabouts(&self, platter: Platter) -> Whereabouts {
         self.site.inventory.whereabouts(platter)
     }
 
-    /// What a shuttle carries.
+    /// The platter that a shuttle carries.
     #[must_use]
     pub fn carried(&self, shuttle: Shuttle) -> Option<Platter> {
         self.site.inventory.carried(shuttle)
     }
 
-    /// The leg a shuttle is on, or was on last.
+    /// The current or last leg of a shuttle.
     #[must_use]
     pub fn trajectory(&self, shuttle: Shuttle) -> &Trajectory {
         &self.shuttles[usize::from(shuttle.0)].trajectory
     }
 
-    /// What was left in a shuttle's battery at its last event, in joules; infinite without one.
+    /// Charge of a shuttle's battery at its last event, in joules; infinite without a battery.
     #[must_use]
     pub fn charge_j(&self, shuttle: Shuttle) -> f64 {
         self.shuttles[usize::from(shuttle.0)].charge_j()
     }
 
-    /// The bay that a drive's head is turned to; bay 0 at first.
+    /// The bay that a drive's head faces; initially bay 0.
     #[must_use]
     pub fn facing(&self, drive: Drive) -> Bay {
         self.drives[usize::from(drive.0)].facing
@@ -248,34 +250,35 @@ impl<L: MotionLog> Mechanics<L> {
         self.site.clamped(drive, bay)
     }
 
-    /// What a shuttle did up to now.
+    /// Statistics of a shuttle up to now.
     #[must_use]
     pub fn shuttle_statistics(&self, shuttle: Shuttle, now: Micros) -> ShuttleStatistics {
         self.shuttles[usize::from(shuttle.0)].statistics(now, &self.site)
     }
 
-    /// What a drive did up to now.
+    /// Statistics of a drive up to now.
     #[must_use]
     pub fn drive_statistics(&self, drive: Drive, now: Micros) -> DriveStatistics {
         self.drives[usize::from(drive.0)].statistics(now)
     }
 
-    /// Counts the platters in the library, each in exactly one place. Looks at all of them: for checks, not for every event.
+    /// Counts the platters in the library and verifies that each is in exactly one place. Visits
+    /// all platters, so it is for checks, not for every event.
     ///
     /// # Panics
-    /// If one is in two places or in none: then there is a mistake in this crate.
+    /// If a platter is in two places or in none: a bug of this crate.
     #[must_use]
     pub fn count_platters(&self) -> usize {
         self.site.inventory.check()
     }
 
-    /// What saw the legs.
+    /// The motion log.
     #[must_use]
     pub fn log(&self) -> &L {
         &self.log
     }
 
-    /// What saw the legs, to be changed.
+    /// The motion log, mutable.
     pub fn log_mut(&mut self) -> &mut L {
         &mut self.log
     }

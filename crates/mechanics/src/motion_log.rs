@@ -1,19 +1,21 @@
-//! Who sees the ways of shuttles.
+//! Logs of shuttle motion.
 
 use fulgurite_library::Shuttle;
 
 use crate::Trajectory;
 
-/// Is shown every leg of every shuttle as it sets out, in order of time, beginning with where all stand.
+/// Receives every leg of every shuttle when it starts, in time order, beginning with the start
+/// positions.
 ///
-/// A leg is in force until the next one of the same shuttle starts: behind its end the shuttle stands there. A shuttle that stops on its way
-/// is shown standing where it stopped, possibly between two shelves.
+/// A leg is in force until the next leg of the same shuttle starts; after its end the shuttle
+/// stands at its target. A shuttle that stops during a leg is reported standing where it stopped,
+/// possibly between two shelves.
 pub trait MotionLog {
-    /// A shuttle sets out, stands at first, or stops.
+    /// A shuttle starts a leg, has its start position, or stops.
     fn leg(&mut self, shuttle: Shuttle, leg: &Trajectory) {
         let _ = (shuttle, leg);
     }
 }
 
-/// Nobody: costs nothing.
+/// Logs nothing, at no cost.
 impl MotionLog for () {}

@@ -1,4 +1,4 @@
-//! Checks, from the legs alone and at every instant, that shuttles on one shelf keep their distance.
+//! Checks that shuttles on one shelf keep their distance at every instant, from the legs alone.
 //!
 //! ```text
 //!   shuttle 3   |--leg--|standing....|--leg--|...         two legs are compared over the time in which both were in force,
@@ -6,8 +6,9 @@
 //!                  <- 3 and 7 ->|<- 3 and 7 ->|
 //! ```
 //!
-//! Between two shuttles, distance is a quadratic function of time in pieces: where it is least, is at the ends of a piece or at its vertex.
-//! Nothing is sampled. A shuttle that changes shelves is on both of them all the while.
+//! The distance between two shuttles is piecewise quadratic in time, so its minimum is at the ends
+//! of a piece or at its vertex. Nothing is sampled. A shuttle that changes shelves occupies both
+//! for the whole time.
 
 use std::fmt;
 
@@ -17,18 +18,19 @@ use fulgurite_library::{Layout, Shuttle};
 use crate::trajectory::Piece;
 use crate::{MotionLog, Place, Trajectory};
 
-/// Two shuttles came closer than they may.
+/// Two shuttles came closer than the spacing allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Meeting {
     /// The lower number of the two.
     pub first: Shuttle,
     /// The higher number.
     pub second: Shuttle,
-    /// From when both legs were in force.
+    /// Start of the time during which both legs were in force.
     pub from: Micros,
-    /// Until when.
+    /// End of that time.
     pub until: Micros,
-    /// The least distance in that time, in micrometres; negative where one went through the other.
+    /// The least distance during that time, in micrometres; negative if one shuttle passed through
+    /// the other.
     pub distance_um: f64,
 }
 
@@ -39,30 +41,31 @@ impl fmt::Display for Meeting {
     }
 }
 
-/// A [`MotionLog`] that finds out whether shuttles meet.
+/// A [`MotionLog`] that detects meetings of shuttles.
 #[derive(Debug, Clone)]
 pub struct NoTwoShuttlesMeet {
     spacing_um: f64,
-    /// The leg in force, by shuttle; none before it was first shown.
+    /// The leg in force, by shuttle; `None` before the first one.
     legs: Vec<Option<Trajectory>>,
     first: Option<Meeting>,
     count: u64,
 }
 
-/// Positions are whole micrometres, but a piece's own arithmetic is not; so much less than the spacing is no fault.
+/// Positions are whole micrometres, but the arithmetic of a piece is not; this much below the
+/// spacing is not a meeting.
 const TOLERANCE_UM: f64 = 1.0;
 
 impl NoTwoShuttlesMeet {
-    /// For the shuttles of a library, with its spacing.
+    /// A checker for the shuttles of a library, with its spacing.
     #[must_use]
     pub fn new(layout: &Layout) -> Self {
         Self { spacing_um: layout.spacing_um as f64, legs: vec![None; layout.shuttles.into()], first: None, count: 0 }
     }
 
-    /// The first meeting, after everything up to now was looked at.
+    /// Checks everything up to now.
     ///
     /// # Errors
-    /// [`Meeting`], if there was one.
+    /// The first [`Meeting`], if any.
     pub fn check(&mut self, now: Micros) -> Result<(), Meeting> {
         for shuttle in 0..self.legs.len() {
             if let Some(leg) = self.legs[shuttle] {
@@ -72,13 +75,14 @@ impl NoTwoShuttlesMeet {
         self.first.map_or(Ok(()), Err)
     }
 
-    /// How many pairs of legs came too close, as far as they were looked at.
+    /// Number of pairs of legs found too close so far.
     #[must_use]
     pub fn meetings(&self) -> u64 {
         self.count
     }
 
-    /// Compares the leg of one shuttle, over at `until`, with those of the shuttles from `others` on.
+    /// Compares the leg of one shuttle, which ended at `until`, with the legs of the shuttles from
+    /// `others` on.
     fn compare(&mut self, shuttle: usize, leg: &Trajectory, until: Micros, others: usize) {
         let swept = leg.blocks();
         for other in others..self.legs.len() {
@@ -97,7 +101,7 @@ impl NoTwoShuttlesMeet {
         }
     }
 
-    /// Whether the places that two legs pass through are all further apart than the spacing.
+    /// True if all places of the two legs are further apart than the spacing.
     fn far_apart(&self, a: &Trajectory, b: &Trajectory) -> bool {
         let gap_um = (a.from.x_um.min(a.to.x_um) - b.from.x_um.max(b.to.x_um)).max(b.from.x_um.min(b.to.x_um) - a.from.x_um.max(a.to.x_um));
         gap_um as f64 >= self.spacing_um
@@ -114,15 +118,16 @@ impl MotionLog for NoTwoShuttlesMeet {
     }
 }
 
-/// The least distance of two shuttles while both are on one shelf, between two instants; infinite where they never are. Negative where they
-/// changed sides.
+/// The least distance of two shuttles between two instants while both are on one shelf; infinite if
+/// they never are, negative if they changed sides.
 fn least_distance_um(a: &Trajectory, b: &Trajectory, from: Micros, until: Micros) -> f64 {
     let (mut least, mut side) = (f64::INFINITY, 0.0_f64);
-    // Two legs share shelves in one stretch of time, so that changing sides within it is a meeting.
+    // Two legs share shelves during a single interval, so changing sides within it is a meeting.
     for (a_place, a_from, a_to) in phases(a) {
         for (b_place, b_from, b_to) in phases(b) {
             let (low, high) = (from.max(a_from).max(b_from), until.min(a_to).min(b_to));
-            // Where one phase ends as the other begins, a shuttle has left the shelf as the other comes.
+            // If one phase ends as the other begins, one shuttle leaves the shelf as the other
+            // arrives.
             if low >= high || !a_place.shares_a_shelf_with(b_place) {
                 continue;
             }
@@ -136,13 +141,15 @@ fn least_distance_um(a: &Trajectory, b: &Trajectory, from: Micros, until: Micros
     least
 }
 
-/// On the way, and standing at its end: what is blocked, from when to when.
+/// The phases of a leg, in motion and standing at its end: the blocked place with its start and
+/// end.
 fn phases(leg: &Trajectory) -> [(Place, Micros, Micros); 2] {
     let end = leg.end();
     [(leg.blocks(), leg.start, end), (leg.to, end, Micros::NEVER)]
 }
 
-/// The pieces of a leg between two instants, in seconds since the first, with standing behind the end as the last one.
+/// The pieces of a leg between two instants, in seconds since the first; the last piece is standing
+/// after the end.
 fn pieces_within(leg: &Trajectory, low: Micros, high: Micros) -> impl Iterator<Item = Piece> {
     let begin_s = low.since(leg.start).seconds();
     let length_s = high.since(low).seconds();
@@ -160,7 +167,8 @@ fn pieces_within(leg: &Trajectory, low: Micros, high: Micros) -> impl Iterator<I
     })
 }
 
-/// The least distance in the time that both pieces have in common; `side` is on which side of the other the first shuttle was first seen.
+/// The least distance while both pieces are in force. `side` records on which side of the other
+/// shuttle the first one started.
 fn least_in_pieces(a: &Piece, b: &Piece, side: &mut f64) -> f64 {
     let (from, to) = (a.from_s.max(b.from_s), a.to_s.min(b.to_s));
     if from > to {

@@ -1,26 +1,27 @@
-//! What the emulated machines are like: times, power, battery, faults. All of it can be set; [`Settings::default`] is the library of the
-//! design.
+//! Settings of the emulated machines: times, power, battery, faults. [`Settings::default`] is the
+//! library of the design.
 //!
-//! The times are those of Project Silica (Anderson et al., SOSP '23, section 7.1) where it gives them; what is "proposed" has no source.
+//! Times are from Project Silica (Anderson et al., SOSP '23, section 7.1, cited as P) where it
+//! gives them; values marked "proposed" have no source.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, Layout, Shuttle};
 
-/// Everything that can be set about shuttles and drives.
+/// All settings of shuttles and drives.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// How fast shuttles are.
+    /// Times of shuttles.
     pub motion: Motion,
-    /// What motion costs.
+    /// Energy use of shuttles.
     pub power: Power,
-    /// What shuttles run on; without one they never have to charge.
+    /// The battery of each shuttle; without one, shuttles never charge.
     pub battery: Option<Battery>,
-    /// How fast drives are.
+    /// Times of drives.
     pub drive: DriveTimes,
-    /// What goes wrong.
+    /// Faults.
     pub faults: Faults,
-    /// The baseline without shuttles: a mount takes the platter out of its slot wherever that is, and an unmount puts it back, both in no
-    /// more time than the drive needs.
+    /// The baseline without shuttles: a mount takes the platter from any slot and an unmount
+    /// returns it, both within the drive's own time.
     pub no_shuttles: bool,
 }
 
@@ -31,111 +32,117 @@ pub struct Motion {
     pub speed_m_s: f64,
     /// Acceleration and deceleration: 0.5 m/s² (proposed).
     pub acceleration_m_s2: f64,
-    /// Fine positioning behind every move along a shelf: 0.5 s (P).
+    /// Fine positioning after every move along a shelf: 0.5 s (P).
     pub positioning_s: f64,
-    /// The quickest crab by one shelf: 2.932 s, 88 ms less than the slowest, which takes 3.02 s (P).
+    /// The fastest crab by one shelf: 2.932 s, 88 ms less than the slowest, which takes 3.02 s (P).
     pub crab_s: f64,
-    /// What the slowest crab takes longer: 0.088 s (P). Between the two it is Beta(2, 2), which puts 86.9 % within 3 s; measured were 86 %.
+    /// Additional time of the slowest crab: 0.088 s (P). The time in between is Beta(2, 2), which
+    /// puts 86.9 % within 3 s; 86 % were measured.
     pub crab_spread_s: f64,
-    /// Mean time to pick a platter: 2.17 s. That it is 0.17 s more than to place one was measured (P), the level is proposed.
+    /// Mean time to pick a platter: 2.17 s. The difference of 0.17 s from a place was measured (P);
+    /// the level is proposed.
     pub pick_s: f64,
     /// Mean time to place a platter: 2.0 s (proposed).
     pub place_s: f64,
-    /// Standard deviation of both: 0.1 s (proposed). The normal distribution is clamped at four of it, which keeps the mean, and at 0.
+    /// Standard deviation of picking and placing: 0.1 s (proposed). The normal distribution is
+    /// clamped at four standard deviations, which keeps the mean, and at 0.
     pub handling_sd_s: f64,
 }
 
-/// What a shuttle uses. Only ratios between runs are compared; all values are proposed.
+/// Energy use of a shuttle. Only ratios between runs are meaningful; all values are proposed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Power {
-    /// Mass of a shuttle with a platter: 10 kg. Nothing is recovered from braking.
+    /// Mass of a shuttle with a platter: 10 kg. Braking recovers no energy.
     pub mass_kg: f64,
     /// Drag along the rails: 2 J/m, a rolling resistance of 0.02.
     pub drag_j_m: f64,
-    /// A crab by one shelf, up or down: 30 J, which lifts 10 kg by 0.2 m with an efficiency of two thirds.
+    /// A crab by one shelf, up or down: 30 J, which lifts 10 kg by 0.2 m with an efficiency of two
+    /// thirds.
     pub crab_j: f64,
     /// A pick or a place: 10 J.
     pub handling_j: f64,
-    /// What a shuttle draws at all times: 5 W.
+    /// Power drawn at all times: 5 W.
     pub idle_w: f64,
 }
 
-/// What a shuttle runs on. All values are proposed.
+/// The battery of a shuttle. All values are proposed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Battery {
-    /// When full: 360 kJ, 100 Wh.
+    /// Energy when full: 360 kJ, 100 Wh.
     pub capacity_j: f64,
-    /// What is left when a shuttle asks to be charged: 72 kJ, a fifth.
+    /// Remaining energy at which a shuttle asks to be charged: 72 kJ, a fifth.
     pub low_j: f64,
-    /// What a dock delivers: 200 W, beside what the shuttle draws meanwhile.
+    /// Power that a dock delivers: 200 W, in addition to what the shuttle draws meanwhile.
     pub charging_w: f64,
 }
 
 /// Times of a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveTimes {
-    /// To clamp a platter: 1 s (P, assumed there).
+    /// Time to clamp a platter: 1 s (P, assumed there).
     pub mount_s: f64,
-    /// To release a platter: 1 s (P, assumed there).
+    /// Time to release a platter: 1 s (P, assumed there).
     pub unmount_s: f64,
-    /// To turn from one bay to the other: 1 s (P, assumed there).
+    /// Time to switch to the other bay: 1 s (P, assumed there).
     pub switch_s: f64,
     /// Median time of a seek: 0.6 s (P). Seeks are lognormal.
     pub seek_median_s: f64,
     /// Standard deviation of the seek time's logarithm: 0.4 (proposed).
     pub seek_sigma: f64,
-    /// The longest seek: 2 s (P). What is longer, 1.3 in 1000, is clamped, which keeps the median.
+    /// Maximum seek time: 2 s (P). Longer seeks, 1.3 in 1000, are clamped, which keeps the median.
     pub seek_max_s: f64,
-    /// Bytes that a scan of one track delivers: 20 MB, 200 information sectors of 100 kB (P, section 5).
+    /// Bytes that a scan of one track delivers: 20 MB, 200 information sectors of 100 kB (P,
+    /// section 5).
     pub track_bytes: u64,
     /// Bytes per second: 60 MB/s; 30 to 210 MB/s are studied (P).
     pub throughput_bytes_s: f64,
-    /// How the time of a read is found.
+    /// Model of the read time.
     pub service: Service,
 }
 
-/// How long a read takes.
+/// Model of the read time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Service {
-    /// A seek, unless the head is there, and the tracks' bytes at the drive's throughput.
+    /// A seek, unless the head is in place, and the tracks' bytes at the drive's throughput.
     #[default]
     Tracks,
-    /// Always this many seconds, seek and all: the D of queueing theory.
+    /// Constant, in seconds, including the seek: the D of queueing theory.
     Fixed(f64),
-    /// Exponential with this mean in seconds, seek and all: the M of queueing theory.
+    /// Exponential with this mean in seconds, including the seek: the M of queueing theory.
     Exponential(f64),
 }
 
-/// What goes wrong, planned and by chance.
+/// Planned and random faults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
-    /// Faults at set instants, in any order.
+    /// Faults at fixed instants, in any order.
     pub planned: Vec<PlannedFault>,
-    /// Mean hours of motion, moving or crabbing, after which a shuttle stops; infinite by default.
+    /// Mean hours of motion, moving or crabbing, until a shuttle stops; infinite by default.
     pub shuttle_hours: f64,
-    /// Mean hours after which a drive goes down; infinite by default.
+    /// Mean hours until a drive goes down; infinite by default.
     pub drive_hours: f64,
-    /// Mean time until somebody notices, in seconds: 30 s (proposed); exponential.
+    /// Mean time until a fault is noticed, in seconds: 30 s (proposed); exponential.
     pub detection_s: f64,
-    /// Mean time from then until it is repaired, in seconds: 4 h (proposed); exponential.
+    /// Mean time from then until the repair, in seconds: 4 h (proposed); exponential.
     pub repair_s: f64,
 }
 
-/// A fault at a set instant.
+/// A fault at a fixed instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedFault {
-    /// When it strikes. An actor that is out of order then is spared.
+    /// When it strikes. It has no effect on an actor that is already out of order.
     pub at: Micros,
-    /// What happens to whom.
+    /// The fault and the machine it strikes.
     pub what: Breakdown,
 }
 
-/// What happens to whom.
+/// A fault and the machine it strikes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breakdown {
     /// A shuttle stops where it is.
     ShuttleStops(Shuttle),
-    /// A shuttle and the one nearest to it stop where they are. Without another one that works, it stops alone.
+    /// A shuttle and its nearest working shuttle stop where they are. Without another working
+    /// shuttle, it stops alone.
     Collision(Shuttle),
     /// A drive stops working.
     DriveDown(Drive),
@@ -190,45 +197,45 @@ impl Default for Faults {
     }
 }
 
-/// Settings that no machine can have.
+/// Invalid settings.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// A number is outside its range.
-    #[error("{what}: {found}, but {expected} is expected")]
+    /// A value is out of range.
+    #[error("{what}: {found} is out of range; expected {expected}")]
     Range {
-        /// Which setting.
+        /// The setting.
         what: &'static str,
-        /// What it is.
+        /// Its value.
         found: f64,
-        /// What it may be.
+        /// The values it accepts.
         expected: &'static str,
     },
-    /// A planned fault is to befall a shuttle that isn't there.
-    #[error("planned faults: shuttle {shuttle}, but the library has {shuttles}, counted from 0")]
+    /// A planned fault names a shuttle that doesn't exist.
+    #[error("planned faults: shuttle {shuttle} does not exist; the library has {shuttles}, counted from 0")]
     NoSuchShuttle {
-        /// The one named.
+        /// The shuttle named.
         shuttle: u16,
-        /// How many there are.
+        /// Number of shuttles.
         shuttles: u16,
     },
-    /// A planned fault is to befall a drive that isn't there.
-    #[error("planned faults: drive {drive}, but the library has {drives}, counted from 0")]
+    /// A planned fault names a drive that doesn't exist.
+    #[error("planned faults: drive {drive} does not exist; the library has {drives}, counted from 0")]
     NoSuchDrive {
-        /// The one named.
+        /// The drive named.
         drive: u16,
-        /// How many there are.
+        /// Number of drives.
         drives: u16,
     },
 }
 
 impl Settings {
-    /// Checks the numbers, which may come from a file, against each other and against the library they are for.
+    /// Checks the values, which may come from a file, against each other and the library.
     ///
     /// # Errors
-    /// [`SettingsError`] says which one can't be.
+    /// [`SettingsError`] names the first invalid value.
     pub fn check(self, layout: &Layout) -> Result<Self, SettingsError> {
         let Self { motion, power, drive, faults, .. } = &self;
-        // Above a day, a time is a slip of units; microseconds of it would still not overflow.
+        // A time above a day is a mistake of units; in microseconds it would still not overflow.
         for (what, found) in [
             ("positioning", motion.positioning_s),
             ("crab", motion.crab_s),
@@ -299,18 +306,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_machine_can_have_is_refused_by_name() {
+    fn invalid_settings_are_rejected_by_name() {
         let layout = Layout::default();
         let text = |settings: Settings| settings.check(&layout).expect_err("out of range").to_string();
         assert!(Settings::default().check(&layout).is_ok());
         let motion = Motion { pick_s: -1.0, ..Motion::default() };
-        assert_eq!(text(Settings { motion, ..Settings::default() }), "pick: -1, but 0 to 86,400 s is expected");
+        assert_eq!(text(Settings { motion, ..Settings::default() }), "pick: -1 is out of range; expected 0 to 86,400 s");
         let motion = Motion { speed_m_s: f64::NAN, ..Motion::default() };
         assert!(text(Settings { motion, ..Settings::default() }).starts_with("speed: NaN"));
         let battery = Some(Battery { low_j: 400e3, ..Battery::default() });
         assert!(text(Settings { battery, ..Settings::default() }).starts_with("battery low: 400000"));
         let planned = vec![PlannedFault { at: Micros::ZERO, what: Breakdown::DriveDown(Drive(20)) }];
         let faults = Faults { planned, ..Faults::default() };
-        assert!(text(Settings { faults, ..Settings::default() }).starts_with("planned faults: drive 20, but the library has 20"));
+        assert!(text(Settings { faults, ..Settings::default() }).starts_with("planned faults: drive 20 does not exist"));
     }
 }

@@ -1,4 +1,4 @@
-//! One shuttle: where it is, what it does, what it has used.
+//! A shuttle: its position, its commands and its energy use.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -8,7 +8,7 @@ use crate::health::{Health, Trouble};
 use crate::site::{Site, impossible};
 use crate::{Energy, MotionLog, Place, Profile, ShuttleState, ShuttleStatistics, Trajectory};
 
-/// One shuttle.
+/// A shuttle.
 #[derive(Debug, Clone)]
 pub(crate) struct ShuttleMachine {
     pub(crate) shuttle: Shuttle,
@@ -16,11 +16,11 @@ pub(crate) struct ShuttleMachine {
     pub(crate) health: Health,
     running: Option<(CommandId, Action)>,
     state: ShuttleState,
-    /// Time and idle power are accounted up to here.
+    /// End of the accounted time and idle power.
     since: Micros,
     charge_j: f64,
     low: Low,
-    /// Warnings of a low battery that are yet to fall due.
+    /// Low-battery warnings that are not yet due.
     warnings: u8,
     motion_left_s: f64,
     crabbing: Stream,
@@ -29,11 +29,11 @@ pub(crate) struct ShuttleMachine {
     statistics: ShuttleStatistics,
 }
 
-/// What was said of the battery since it was full.
+/// Low-battery warnings since the battery was last full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Low {
     Unsaid,
-    /// The next warning that falls due is true.
+    /// The next due warning is valid.
     Due,
     Said,
 }
@@ -64,7 +64,8 @@ impl ShuttleMachine {
         Actor::Shuttle(self.shuttle)
     }
 
-    /// Says when the battery would be low if the shuttle only stood there. Whatever it does makes it low earlier, and is noticed at its end.
+    /// Schedules a warning for the instant at which the battery would be low if the shuttle stayed
+    /// idle. A command that makes it low earlier is noticed at its end.
     pub(crate) fn warn(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         let Some(battery) = &site.settings.battery else { return };
         let idle_w = site.settings.power.idle_w;
@@ -85,7 +86,7 @@ impl ShuttleMachine {
         answers: &mut Vec<(Micros, Event)>,
     ) {
         match &mut self.health {
-            Health::Down => impossible(now, id, action, format_args!("it is out of order, and that was said")),
+            Health::Down => impossible(now, id, action, format_args!("its failure was already reported")),
             Health::Struck(struck) => {
                 if let Some(busy) = struck.command() {
                     impossible(now, id, action, format_args!("command {} has not been answered", busy.number));
@@ -138,7 +139,7 @@ impl ShuttleMachine {
                     impossible(now, id, action, format_args!("it carries {:?}", site.inventory.carried(self.shuttle)));
                 }
                 if to == Berth::Port {
-                    impossible(now, id, action, format_args!("what was written never comes back to a write drive"));
+                    impossible(now, id, action, format_args!("a written platter never comes back to a write drive"));
                 }
                 if let Some(other) = site.inventory.at(to) {
                     impossible(now, id, action, format_args!("platter {} is there", other.0));
@@ -150,7 +151,7 @@ impl ShuttleMachine {
                 let place = self.trajectory.to;
                 let docks = [Side::Left, Side::Right].map(|side| Place::level(site.layout.dock_position(place.low, side)));
                 if !docks.contains(&place) {
-                    impossible(now, id, action, format_args!("it is at {place:?}, and that is no dock"));
+                    impossible(now, id, action, format_args!("it is at {place:?}, which is not a dock"));
                 }
                 let seconds = settings.battery.as_ref().map_or(0.0, |battery| (battery.capacity_j - self.charge_j) / battery.charging_w);
                 (ShuttleState::Charging, seconds, 0.0)
@@ -181,17 +182,17 @@ impl ShuttleMachine {
             let motion = &site.settings.motion;
             Trajectory::crab(now, from, target, motion.crab_s + motion.crab_spread_s * self.crabbing.beta_2_2())
         } else {
-            impossible(now, id, action, format_args!("it is at {from:?}: neither on that shelf nor beside it at the same place"))
+            impossible(now, id, action, format_args!("it is at {from:?}: neither on that shelf nor on a neighbouring one at the same x"))
         };
     }
 
     fn check_stands_at(&self, now: Micros, id: CommandId, action: Action, berth: Berth, site: &Site) {
         if !site.has(berth) {
-            impossible(now, id, action, format_args!("there is no such berth"));
+            impossible(now, id, action, format_args!("the berth doesn't exist"));
         }
         let (place, berth) = (self.trajectory.to, Place::level(site.layout.berth_position(berth)));
         if place != berth {
-            impossible(now, id, action, format_args!("it is at {place:?}, and the berth at {berth:?}"));
+            impossible(now, id, action, format_args!("it is at {place:?}, but the berth is at {berth:?}"));
         }
     }
 
@@ -200,8 +201,9 @@ impl ShuttleMachine {
         (mean_s + deviation).max(0.0)
     }
 
-    /// In how many of these seconds the shuttle stops, because it is worn out or its battery is empty, if it does. The further joules are
-    /// used on the way.
+    /// Seconds until the shuttle stops within the given time because it is worn out or its battery
+    /// is empty; `None` if it doesn't. `joules` are used in addition to idle power during that
+    /// time.
     fn gives_out_after(&mut self, seconds: f64, joules: f64, site: &Site) -> Option<f64> {
         let mut stops = f64::INFINITY;
         if matches!(self.state, ShuttleState::Moving | ShuttleState::Crabbing) {
@@ -222,7 +224,7 @@ impl ShuttleMachine {
         stops.is_finite().then_some(stops)
     }
 
-    /// The command is carried out. False if it isn't running.
+    /// Completes a command. Returns false if it isn't running.
     pub(crate) fn done(&mut self, now: Micros, command: CommandId, site: &mut Site, answers: &mut Vec<(Micros, Event)>) -> bool {
         let Some((id, action)) = self.running.filter(|(id, _)| *id == command) else { return false };
         self.running = None;
@@ -231,16 +233,16 @@ impl ShuttleMachine {
             Action::Move { .. } => self.arrive(self.trajectory.to.x_um, site),
             Action::Pick { from, platter } => {
                 if site.is_clamped(from) {
-                    impossible(now, id, action, format_args!("the drive has mounted it meanwhile"));
+                    impossible(now, id, action, format_args!("the drive has since mounted it"));
                 }
                 if !site.inventory.pick(self.shuttle, from, platter) {
-                    impossible(now, id, action, format_args!("it has gone meanwhile"));
+                    impossible(now, id, action, format_args!("it is no longer there"));
                 }
                 self.statistics.picks += 1;
             }
             Action::Place { to, platter } => {
                 if !site.inventory.place(self.shuttle, to, platter) {
-                    impossible(now, id, action, format_args!("another one is there meanwhile"));
+                    impossible(now, id, action, format_args!("another platter is there now"));
                 }
                 self.statistics.places += 1;
             }
@@ -259,12 +261,12 @@ impl ShuttleMachine {
         true
     }
 
-    /// A warning falls due. False if the battery isn't low, or that was said.
+    /// Handles a due warning. Returns false if the battery isn't low or that was already reported.
     pub(crate) fn charge_low(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) -> bool {
         self.account(now, site);
         self.warnings = self.warnings.saturating_sub(1);
         if self.health != Health::Well {
-            // Whoever repairs it sees to the battery, and to the next warning.
+            // The repair takes care of the battery and schedules the next warning.
             self.low = Low::Unsaid;
             return false;
         }
@@ -286,7 +288,7 @@ impl ShuttleMachine {
     }
 
     fn is_low(&self, site: &Site) -> bool {
-        // What is used between two microseconds must not keep a warning from being true.
+        // Energy used within a microsecond must not invalidate a warning.
         site.settings.battery.as_ref().is_some_and(|battery| self.charge_j <= battery.low_j + site.settings.power.idle_w * 1e-6)
     }
 
@@ -295,7 +297,7 @@ impl ShuttleMachine {
         self.low = Low::Unsaid;
     }
 
-    /// A fault strikes: the shuttle stops where it is, and what it was about to do remains undone.
+    /// A fault strikes: the shuttle stops where it is, and its command has no effect.
     pub(crate) fn strike<L: MotionLog>(
         &mut self,
         now: Micros,
@@ -320,7 +322,7 @@ impl ShuttleMachine {
         self.statistics.losses += 1;
     }
 
-    /// The shuttle works again; a battery that was low is full.
+    /// The repaired shuttle works again; a battery that was low is full.
     pub(crate) fn repair(&mut self, now: Micros, site: &Site, answers: &mut Vec<(Micros, Event)>) {
         self.account(now, site);
         self.health = Health::Well;
@@ -331,7 +333,7 @@ impl ShuttleMachine {
         self.warn(now, site, answers);
     }
 
-    /// The end of a leg, at its target or before.
+    /// Accounts for a leg that ended, at its target or before.
     fn arrive(&mut self, x_um: i64, site: &Site) {
         if let Profile::Crab { .. } = self.trajectory.profile {
             self.statistics.crabs += 1;
@@ -358,7 +360,8 @@ impl ShuttleMachine {
         self.statistics.time[self.state as usize] += passed;
         let joules = site.settings.power.idle_w * passed.seconds();
         self.statistics.joules[Energy::Idle as usize] += joules;
-        // At a dock the draw comes from there. A battery is never emptier than empty; one that motion overdrew has stopped its shuttle.
+        // At a dock, the dock supplies the idle power. The charge never falls below zero; a shuttle
+        // whose motion overdrew the battery has already stopped.
         match &site.settings.battery {
             Some(battery) if self.state == ShuttleState::Charging => {
                 self.charge_j = (self.charge_j + battery.charging_w * passed.seconds()).min(battery.capacity_j);

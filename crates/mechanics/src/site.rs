@@ -1,4 +1,4 @@
-//! The building, and what is where in it.
+//! The library as all machines see it: the layout and the platters in it.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use fulgurite_library::{Action, Bay, Berth, CommandId, Drive, Layout, Platter, S
 use crate::Settings;
 use crate::inventory::Inventory;
 
-/// What all machines share: the building and the platters in it.
+/// State shared by all machines.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) layout: Layout,
     pub(crate) settings: Settings,
     pub(crate) inventory: Inventory,
-    /// What is mounted, by drive.
+    /// Mounted platters, by drive.
     pub(crate) clamps: Vec<[Option<Platter>; 2]>,
     pub(crate) track_s: f64,
 }
@@ -40,14 +40,14 @@ impl Site {
         matches!(berth, Berth::Bay(drive, bay) if self.clamped(drive, bay).is_some())
     }
 
-    /// Seconds to read this many tracks one after another.
+    /// Seconds to read this many consecutive tracks.
     pub(crate) fn read_s(&self, tracks: u32) -> f64 {
         f64::from(tracks) * self.track_s
     }
 }
 
-/// Stops the run: the controller has lost track of the library.
+/// Panics on an impossible command: the controller has lost track of the library.
 #[cold]
 pub(crate) fn impossible(now: Micros, id: CommandId, action: Action, why: fmt::Arguments<'_>) -> ! {
-    panic!("a programmer's error at {now}: command {} to {:?} is {action:?}, but {why}", id.number, id.actor)
+    panic!("programming error at {now}: command {} to {:?} is {action:?}, but {why}", id.number, id.actor)
 }

@@ -1,39 +1,40 @@
-//! What shuttles and drives did with their time, and what it cost. All of it only grows, so that the figures of an interval are those at
-//! its end [`since`](ShuttleStatistics::since) those at its beginning.
+//! Statistics of shuttles and drives: time in each state, and costs. All figures only grow, so
+//! those of an interval are the difference between its end and its start; see
+//! [`since`](ShuttleStatistics::since).
 
 use fulgurite_domain::Micros;
 
-/// What a shuttle is doing.
+/// State of a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShuttleState {
-    /// Nothing.
+    /// Idle.
     Idle,
-    /// Going along a shelf, with the fine positioning behind it.
+    /// Moving along a shelf, including the fine positioning.
     Moving,
     /// Changing shelves.
     Crabbing,
-    /// Taking a platter.
+    /// Picking a platter.
     Picking,
-    /// Leaving a platter.
+    /// Placing a platter.
     Placing,
-    /// Standing at a dock.
+    /// Charging at a dock.
     Charging,
     /// Out of order.
     Lost,
 }
 
-/// What a drive is doing.
+/// State of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DriveState {
-    /// Nothing.
+    /// Idle.
     Idle,
     /// Clamping a platter.
     Mounting,
-    /// Looking for a track.
+    /// Seeking a track.
     Seeking,
-    /// Reading for somebody.
+    /// Reading for a customer.
     Reading,
-    /// Turning from one bay to the other.
+    /// Switching between bays.
     Switching,
     /// Reading for verification.
     Verifying,
@@ -43,10 +44,10 @@ pub enum DriveState {
     Failed,
 }
 
-/// What energy is spent on.
+/// Use of energy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Energy {
-    /// Speeding up.
+    /// Acceleration.
     Kinetic,
     /// Drag along the rails.
     Drag,
@@ -54,11 +55,11 @@ pub enum Energy {
     Crab,
     /// Picking and placing.
     Handling,
-    /// Being there.
+    /// Idle power.
     Idle,
 }
 
-/// What a shuttle did.
+/// Statistics of a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ShuttleStatistics {
     /// Time in each [`ShuttleState`].
@@ -81,7 +82,7 @@ pub struct ShuttleStatistics {
     pub joules: [f64; 5],
 }
 
-/// What a drive did.
+/// Statistics of a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DriveStatistics {
     /// Time in each [`DriveState`].
@@ -90,19 +91,19 @@ pub struct DriveStatistics {
     pub mounts: u64,
     /// Platters unmounted.
     pub unmounts: u64,
-    /// Turns to another bay.
+    /// Switches between bays.
     pub switches: u64,
-    /// Reads for somebody.
+    /// Reads for customers.
     pub reads: u64,
-    /// Reads that needed no seek, because they were adjacent to the one before.
+    /// Reads without a seek, because they were adjacent to the one before.
     pub adjacent_reads: u64,
-    /// Tracks read for somebody.
+    /// Tracks read for customers.
     pub tracks_read: u64,
     /// Tracks read for verification.
     pub tracks_verified: u64,
-    /// Verifications that gave way to something else.
+    /// Verifications interrupted by another command.
     pub interruptions: u64,
-    /// Times out of order.
+    /// Failures.
     pub failures: u64,
 }
 
@@ -113,19 +114,19 @@ impl ShuttleStatistics {
         self.time[state as usize]
     }
 
-    /// Joules spent on something.
+    /// Joules spent on one use.
     #[must_use]
     pub fn joules_on(&self, energy: Energy) -> f64 {
         self.joules[energy as usize]
     }
 
-    /// Joules spent on motion: all but what a shuttle draws by being there.
+    /// Joules spent on motion: all except idle power.
     #[must_use]
     pub fn motion_joules(&self) -> f64 {
         self.joules[..Energy::Idle as usize].iter().sum()
     }
 
-    /// What was done since figures taken earlier of the same shuttle.
+    /// The difference from earlier figures of the same shuttle.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -149,8 +150,8 @@ impl DriveStatistics {
         self.time[state as usize]
     }
 
-    /// Share of the time spent on reading or verifying, with mounting, unmounting and seeking, without switching: as Project Silica counts
-    /// it (SOSP '23, section 7). 0 where no time has passed.
+    /// Share of the time spent on reading or verifying, including mounting, unmounting and seeking
+    /// but not switching, as in Project Silica (SOSP '23, section 7). 0 if no time has passed.
     #[must_use]
     pub fn utilization(&self) -> f64 {
         use DriveState::{Mounting, Reading, Seeking, Unmounting, Verifying};
@@ -159,7 +160,7 @@ impl DriveStatistics {
         if all > 0.0 { useful / all } else { 0.0 }
     }
 
-    /// What was done since figures taken earlier of the same drive.
+    /// The difference from earlier figures of the same drive.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Where a shuttle is at any instant, exactly: each leg of its way is a [`Trajectory`] of at most three pieces, each of constant
-//! acceleration.
+//! Exact positions of a shuttle over time: each leg is a [`Trajectory`] of at most three pieces of
+//! constant acceleration.
 //!
 //! ```text
 //!   speed                                   speed
@@ -16,7 +16,8 @@ use fulgurite_library::Position;
 
 use crate::Motion;
 
-/// Where a shuttle is: at a place along the shelves, on one of them, or between two, which it then both blocks.
+/// The place of a shuttle: a position along the shelves, on one shelf or between two, in which case
+/// it blocks both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Micrometres from the left end of the panel to the middle of the shuttle.
@@ -28,60 +29,61 @@ pub struct Place {
 }
 
 impl Place {
-    /// On a shelf.
+    /// A place on a shelf.
     #[must_use]
     pub fn level(position: Position) -> Self {
         Self { x_um: position.x_um, low: position.shelf, high: position.shelf }
     }
 
-    /// The position, unless it is between two shelves.
+    /// The position; `None` between two shelves.
     #[must_use]
     pub fn position(self) -> Option<Position> {
         (self.low == self.high).then_some(Position { shelf: self.low, x_um: self.x_um })
     }
 
-    /// Whether a shuttle at one place and a shuttle at the other are on the same shelf, in part at least.
+    /// True if shuttles at the two places share a shelf, at least in part.
     #[must_use]
     pub fn shares_a_shelf_with(self, other: Self) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
-/// How a leg goes on in time.
+/// Motion profile of a leg.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Profile {
-    /// It doesn't.
+    /// No motion.
     Standing,
-    /// Along a shelf: speeding up, at constant speed, slowing down as long as it sped up.
+    /// Along a shelf: acceleration, constant speed, deceleration as long as the acceleration.
     Rail {
-        /// Seconds of speeding up.
+        /// Seconds of acceleration.
         ramp_s: f64,
         /// Seconds at constant speed.
         cruise_s: f64,
-        /// In µm/s², negative towards the left.
+        /// In µm/s², negative to the left.
         acceleration_um_s2: f64,
     },
     /// To a neighbouring shelf, blocking both.
     Crab {
-        /// How long it takes.
+        /// Duration in seconds.
         seconds: f64,
     },
 }
 
-/// One leg of a shuttle's way; when it is over, the shuttle stands at its end.
+/// One leg of a shuttle; after its end, the shuttle stands at its target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trajectory {
-    /// When it sets out.
+    /// Start of the leg.
     pub start: Micros,
-    /// From where.
+    /// Start place.
     pub from: Place,
-    /// To where.
+    /// Target place.
     pub to: Place,
-    /// How.
+    /// Motion profile.
     pub profile: Profile,
 }
 
-/// A stretch of constant acceleration: at `t` seconds after `from_s`, x is `x_um` + `speed` t + `acceleration` t² / 2.
+/// A stretch of constant acceleration: at `t` seconds after `from_s`, x is `x_um` + `speed` t +
+/// `acceleration` t² / 2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     /// Seconds since the trajectory's start.
@@ -94,13 +96,13 @@ pub(crate) struct Piece {
 }
 
 impl Trajectory {
-    /// Standing at a place from an instant on.
+    /// Stands at a place from an instant on.
     #[must_use]
     pub fn standing(start: Micros, at: Place) -> Self {
         Self { start, from: at, to: at, profile: Profile::Standing }
     }
 
-    /// Along a shelf.
+    /// Moves along a shelf.
     #[must_use]
     pub fn along(start: Micros, from: Place, to: Place, motion: &Motion) -> Self {
         let distance = (to.x_um - from.x_um).unsigned_abs() as f64 * 1e-6;
@@ -114,13 +116,13 @@ impl Trajectory {
         Self { start, from, to, profile: Profile::Rail { ramp_s, cruise_s, acceleration_um_s2: towards * acceleration } }
     }
 
-    /// To a neighbouring shelf.
+    /// Changes to a neighbouring shelf.
     #[must_use]
     pub fn crab(start: Micros, from: Place, to: Place, seconds: f64) -> Self {
         Self { start, from, to, profile: Profile::Crab { seconds } }
     }
 
-    /// How long the shuttle moves, in seconds. Fine positioning is no part of it.
+    /// Duration of the motion in seconds, without fine positioning.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match self.profile {
@@ -130,13 +132,13 @@ impl Trajectory {
         }
     }
 
-    /// When the shuttle stands again, to the nearest microsecond.
+    /// End of the motion, rounded to the nearest microsecond.
     #[must_use]
     pub fn end(&self) -> Micros {
         self.start + Micros::from_seconds(self.seconds())
     }
 
-    /// The highest speed on the way along the shelf, in m/s.
+    /// Peak speed along the shelf, in m/s.
     #[must_use]
     pub fn peak_m_s(&self) -> f64 {
         match self.profile {
@@ -145,7 +147,7 @@ impl Trajectory {
         }
     }
 
-    /// Where the shuttle is: before the start at its beginning, after the end at its end.
+    /// The place of the shuttle: its start before the leg begins, its target after the leg ends.
     #[must_use]
     pub fn position_at(&self, now: Micros) -> Place {
         if now >= self.end() {
@@ -158,18 +160,18 @@ impl Trajectory {
             Profile::Crab { .. } => self.blocks(),
             Profile::Rail { .. } => {
                 let x = self.pieces().iter().find(|piece| at <= piece.to_s).map_or(self.to.x_um as f64, |piece| piece.x_at(at));
-                // Places are never negative, so that cutting off rounds to the nearest.
+                // Positions are never negative, so truncation rounds to the nearest.
                 Place { x_um: (x + 0.5) as i64, ..self.from }
             }
         }
     }
 
-    /// Everything between the two ends that is blocked on the way: the shelves of both.
+    /// The shelves of both ends, which are blocked during the motion.
     pub(crate) fn blocks(&self) -> Place {
         Place { x_um: self.from.x_um, low: self.from.low.min(self.to.low), high: self.from.high.max(self.to.high) }
     }
 
-    /// The motion along the shelf, in order; empty pieces are among them.
+    /// The motion along the shelf, in order; some pieces may be empty.
     pub(crate) fn pieces(&self) -> [Piece; 3] {
         let still = |from_s, to_s, x_um| Piece { from_s, to_s, x_um, speed: 0.0, acceleration: 0.0 };
         let from = self.from.x_um as f64;
@@ -199,7 +201,7 @@ impl Trajectory {
 }
 
 impl Piece {
-    /// At this many seconds since the trajectory's start.
+    /// Position at this many seconds since the trajectory's start.
     pub(crate) fn x_at(&self, seconds: f64) -> f64 {
         let t = seconds - self.from_s;
         self.x_um + t * (self.speed + 0.5 * self.acceleration * t)
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_leg_takes_its_distance_at_top_speed_and_one_ramp() {
+    fn a_long_leg_takes_its_distance_at_top_speed_plus_one_ramp() {
         let leg = Trajectory::along(Micros::SECOND, at(1_000_000), at(9_000_000), &Motion::default());
         assert_eq!(leg.end(), Micros(11_000_000));
         assert_eq!(leg.position_at(Micros(3_000_000)), at(2_000_000));
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_leg_never_gets_to_top_speed() {
+    fn a_short_leg_never_reaches_top_speed() {
         let leg = Trajectory::along(Micros::ZERO, at(500_000), at(0), &Motion::default());
         // 2 sqrt(0.5 / 0.5)
         assert_eq!(leg.end(), Micros(2_000_000));
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_are_mirror_images() {
+    fn opposite_legs_are_mirror_images() {
         let (there, back) = (at(123_457), at(7_654_321));
         let out = Trajectory::along(Micros::ZERO, there, back, &Motion::default());
         let home = Trajectory::along(Micros::ZERO, back, there, &Motion::default());
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn crabbing_blocks_both_shelves_until_it_is_over() {
+    fn crabbing_blocks_both_shelves_until_it_ends() {
         let leg = Trajectory::crab(Micros::ZERO, at(7), Place { x_um: 7, low: 4, high: 4 }, 3.0);
         assert_eq!(leg.position_at(Micros::ZERO), at(7));
         assert_eq!(leg.position_at(Micros(1)), Place { x_um: 7, low: 3, high: 4 });

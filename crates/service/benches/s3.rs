@@ -1,15 +1,17 @@
-//! A load of puts and gets on any S3 server, for figures of ours beside those of others.
+//! Loads any S3 server with puts and gets, to compare ours with others.
 //!
 //! ```text
 //! cargo bench -p fulgurite-service --bench s3 -- --endpoint http://127.0.0.1:9000 --access-key A --secret-key S \
 //!     --clients 16 --seconds 5 --sizes 15360,512000
 //! ```
 //!
-//! With `--keys 1000000` so many empty objects are put instead, and listed page by page. With `--files DIR` no server is asked: each put is a file
-//! that is written and synced, and its folder too, which is what a program does that wants to be sure without a server.
+//! With `--keys 1000000`, the clients put that many empty objects instead and list them page by
+//! page. With `--files DIR`, there is no server: each put writes and syncs a file and syncs its
+//! folder, as a careful program does without a server.
 //!
-//! Each client has one connection and one request under way. Requests are signed (Signature V4, payload unsigned), over a protocol written here in a
-//! few lines, so that the load costs little beside the server that shares the machine with it. `benches/s3_peers.py` runs it on several servers.
+//! Each client has one connection and one open request. Requests are signed (Signature V4, payload
+//! unsigned). HTTP is written here in a few lines, so that the load takes little CPU time from the
+//! server on the same machine. `benches/s3_peers.py` runs this against several servers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! What reads outside input here, for the fuzz targets and the tests of what they found; with the feature `fuzzing` only. Each function takes input as
-//! it comes and panics where something is not as it should be.
+//! Entry points of the fuzz targets, and tests of their findings; only with the feature `fuzzing`.
+//! Each function parses arbitrary input and panics if an invariant is violated.
 
 use fulgurite_archive::catalogue::{VersionKey, VersionRow};
 use fulgurite_domain::VersionId;
@@ -27,7 +27,8 @@ mod signing;
 
 pub use requests::Requests;
 
-/// A policy, behind a line with the action, key, query and address of a request: the same answer twice, none for who is of no statement.
+/// Parses a policy that follows a line with a request's action, key, query and address. Checks that
+/// its decisions are deterministic, and that it doesn't apply to other buckets.
 pub fn policy(text: &str) {
     let (asked, policy) = text.split_once('\n').unwrap_or(("s3:GetObject a prefix=a 10.0.0.1", text));
     let mut asked = asked.split(' ');
@@ -41,7 +42,7 @@ pub fn policy(text: &str) {
         let _ = network.holds(peer);
     }
     if let (Some(only), Ok(address)) = (Network::parse(key), key.parse()) {
-        assert!(only.holds(address) || std::net::IpAddr::to_canonical(&address) != address, "{key} is in itself");
+        assert!(only.holds(address) || std::net::IpAddr::to_canonical(&address) != address, "{key} contains itself");
     }
     let Ok(policy) = Policy::parse(policy) else { return };
     let is_checked = policy.check("b").is_ok();
@@ -58,14 +59,14 @@ pub fn policy(text: &str) {
         let question = Question { facts, account, action, bucket: "b", key: (!key.is_empty()).then_some(key) };
         let answer = policy.answer(&question);
         assert_eq!(policy.answer(&question), answer);
-        // What names another bucket says nothing of this one.
+        // A policy of this bucket doesn't apply to other buckets.
         if is_checked {
             assert_eq!(policy.answer(&Question { bucket: "c", ..question }), Answer::Silent);
         }
     }
 }
 
-/// Patterns as they are defined, at the cost of trying everything.
+/// A plain backtracking matcher, the reference for `like`.
 fn like_plainly(pattern: &[char], text: &[char]) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (None, _) => text.is_empty(),
@@ -76,18 +77,18 @@ fn like_plainly(pattern: &[char], text: &[char]) -> bool {
     }
 }
 
-/// Tags as they stand in a header. Those that are taken come back from what is kept.
+/// Parses tags from a header. Accepted tags survive encoding and parsing.
 pub fn tags(text: &str) {
     assert_eq!(tags::decode(&tags::encode_text(text)).as_deref(), Some(text));
     let Ok(read) = tags::parse(text) else { return };
-    assert_eq!(tags::parse(&tags::encode(&read)).expect("what is kept can be read"), read);
+    assert_eq!(tags::parse(&tags::encode(&read)).expect("stored tags can be parsed"), read);
     if tags::check(&read, tags::OBJECT_MAX).is_ok() {
         assert!(read.len() <= tags::OBJECT_MAX);
-        tags::check(&read, tags::BUCKET_MAX).expect("a bucket may have more");
+        tags::check(&read, tags::BUCKET_MAX).expect("a bucket may have more tags");
     }
 }
 
-/// The first line of a request's head without its method, and its headers.
+/// Parses the target and the headers of a request.
 pub fn head(text: &str) {
     let mut lines = text.split('\n');
     let Some(Ok(uri)) = lines.next().map(str::parse::<Uri>) else { return };
@@ -95,7 +96,7 @@ pub fn head(text: &str) {
 
     let signing = check(&uri, &headers, "us-east-1");
     if uri.query().is_none() && !headers.contains_key(header::AUTHORIZATION) {
-        assert!(!matches!(signing, Ok(Signing::Header | Signing::Url)), "there is no signature");
+        assert!(!matches!(signing, Ok(Signing::Header | Signing::Url)), "the request has no signature");
     }
     let bare = unsigned(uri.clone());
     let names = bare.query().unwrap_or_default().split('&').map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name));
@@ -112,10 +113,10 @@ pub fn head(text: &str) {
         let _ = sums.end(fulgurite_digest::Md5::of(b"body"), &Trailing::default());
     }
     pass_over(&mut headers);
-    assert!(mend_range(&headers).is_none(), "what was mended is read as it stands");
+    assert!(mend_range(&headers).is_none(), "a normalized range needs no further change");
     for name in [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE] {
         if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
-            let time = Timestamp::parse(TimestampFormat::HttpDate, value).expect("what is no time was passed over");
+            let time = Timestamp::parse(TimestampFormat::HttpDate, value).expect("invalid times were removed");
             let _ = (ms_of(&time), http_date(&time));
         }
     }
@@ -124,15 +125,15 @@ pub fn head(text: &str) {
         let Ok(text) = value.to_str() else { continue };
         let _ = CopySource::parse(text);
         if let Some(range) = parse_range(text) {
-            assert!(range.start < range.end && !text.contains('+'), "{text} has a byte");
+            assert!(range.start < range.end && !text.contains('+'), "{text} is not empty");
         }
         if let Some(key) = decode_token(text) {
-            assert_eq!(encode_token(&key), text, "a token has one form");
+            assert_eq!(encode_token(&key), text, "a token has only one encoding");
         }
     }
 }
 
-/// Lines `name: value`; nothing if one is none.
+/// Parses lines of `name: value`; `None` if one is malformed.
 fn headers_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for line in lines.filter(|line| !line.is_empty()) {
@@ -142,12 +143,13 @@ fn headers_of<'a>(lines: impl Iterator<Item = &'a str>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// The list of a batch. Each object has an entry whose name is safe and its own, and whose headers read back.
+/// Parses the list of a batch. Each object's entry has a safe and unique name, and its headers can
+/// be parsed again.
 pub fn list(body: &[u8]) {
     let Ok(wanted) = bulk_get::parse(body) else { return };
     let mut names = std::collections::BTreeMap::new();
     for wanted in wanted.into_iter().take(100) {
-        // Others than those of versions are no versions that there are.
+        // IDs of another form name no version.
         let is_version = wanted.version_id.as_deref().is_none_or(|id| id == "null" || id.parse::<VersionId>().is_ok());
         if !is_version {
             continue;
@@ -162,12 +164,12 @@ pub fn list(body: &[u8]) {
         Entry { name: &name, size: 3, modified: 7, records: &[(tar::KEY, &wanted.key)] }.begin(&mut out);
         assert_eq!(unpacked(&out), (name.clone(), wanted.key.to_string(), 3));
         if let Some(other) = names.insert(name.clone(), wanted.clone()) {
-            assert_eq!(other, wanted, "{name} is the name of both");
+            assert_eq!(other, wanted, "{name} names two entries");
         }
     }
 }
 
-/// Name, key and size as the headers of an entry say them.
+/// Name, key and size in the headers of an entry.
 fn unpacked(mut out: &[u8]) -> (String, String, u64) {
     let (mut name, mut key) = (None, None);
     loop {
@@ -197,7 +199,7 @@ fn unpacked(mut out: &[u8]) -> (String, String, u64) {
     }
 }
 
-/// A record as it may stand on a platter from elsewhere, with the words of S3.
+/// Reads a record that could come from a foreign platter, through the S3 view of it.
 pub fn record(data: &[u8]) {
     let Ok(record) = decode_record(data) else { return };
     let stored_bytes = stored_bytes(record.size);
@@ -216,7 +218,7 @@ fn retrieve_part(version: &Version, parts: usize) -> usize {
     (0..=parts.min(3)).filter(|number| crate::s3::get::range_of(version, None, Some(*number as i32)).is_ok()).count()
 }
 
-/// `service.toml`.
+/// Parses `service.toml`.
 pub fn settings(text: &str) {
     if let Ok(settings) = toml::from_str::<Settings>(text) {
         let _ = (settings.background.flush_after(), settings.restores.quota());
@@ -232,12 +234,12 @@ mod tests {
 
     use super::*;
 
-    /// So many changed forms of each seed, the same each time.
+    /// Number of mutations per seed; they are deterministic.
     const CHANGED: u64 = 200;
-    /// So many requests are drawn.
+    /// Number of generated requests.
     const DRAWN: u32 = 4_000;
 
-    /// The seeds of a target in the order of their names, each followed by changed forms of it.
+    /// The seeds of a target by name, each followed by its mutations.
     fn inputs(target: &str) -> Vec<Vec<u8>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
         let mut files: Vec<_> = fs::read_dir(folder).expect("seeds").map(|file| file.expect("a file").path()).collect();
@@ -248,7 +250,7 @@ mod tests {
         seeds.iter().flat_map(|seed| std::iter::once(seed.clone()).chain(changed(seed))).collect()
     }
 
-    /// Some bytes changed, taken away, put in or repeated.
+    /// Changes, removes, inserts or repeats some bytes.
     fn change(seed: &[u8], number: u64) -> Vec<u8> {
         const BYTES: &[u8] = b"\0\n %&=/-+:;,*?\"<>[]{}09azAZ\x7f\x80\xc3\xff";
         let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_client_sends_makes_a_parser_panic() {
+    fn no_client_input_makes_a_parser_panic() {
         texts("policy", policy);
         texts("tags", tags);
         texts("head", head);
@@ -289,21 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn a_record_from_elsewhere_has_words_of_s3() {
+    fn a_foreign_record_has_an_s3_view() {
         inputs("version").iter().for_each(|input| record(input));
     }
 
     #[test]
-    fn requests_of_all_kinds_are_answered_without_a_failure_of_ours() {
+    fn no_request_causes_an_internal_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let requests = Requests::new(folder.path());
         let answered =
             inputs("request").iter().step_by(5).filter_map(|input| requests.answer(input)).filter(StatusCode::is_success).count();
-        assert!(answered > 100, "{answered} were done");
+        assert!(answered > 100, "{answered} succeeded");
     }
 
     #[test]
-    fn no_operation_fails_for_any_headers_and_parameters() {
+    fn no_headers_and_parameters_cause_an_internal_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let requests = Requests::new(folder.path());
         let (mut state, mut done, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0, 0);
@@ -322,6 +324,6 @@ mod tests {
                 None => {}
             }
         }
-        assert!(done > DRAWN / 10 && refused > DRAWN / 10, "{done} were done, {refused} refused");
+        assert!(done > DRAWN / 10 && refused > DRAWN / 10, "{done} succeeded, {refused} were refused");
     }
 }

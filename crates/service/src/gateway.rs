@@ -1,4 +1,4 @@
-//! The gateway between S3 and the archive: what all operations share.
+//! The gateway between S3 and the archive: the state that all operations share.
 
 use std::any::Any;
 use std::fmt;
@@ -27,61 +27,63 @@ use crate::transfer::md5::Md5s;
 use crate::transfer::parts::Parts;
 use crate::transfer::staging_room::Room;
 
-/// Objects and uploads that are read to be put anew at once. Each has a thread, which waits while what it read is put.
+/// Maximum number of objects and uploads that are read at once to be put again (copies, completed
+/// uploads). Each occupies a thread, which blocks while its data is written.
 const REREADS: usize = 16;
-/// Objects that are read for clients at once, beyond small ones.
+/// Maximum number of objects that are read for clients at once, not counting small ones.
 const OUTGOING: usize = 64;
-/// MiB of the whole server, and connections, where nobody says how many.
+/// Default memory of the whole server in MiB, and default number of connections.
 const DEFAULTS: (u64, usize) = (1_664, 1_024);
 
-/// The archive as S3 has it.
+/// An archive, the service's state and everything that operations on them share.
 pub struct Gateway {
     pub(crate) archive: Arc<Archive>,
     pub(crate) state: Arc<State>,
     pub(crate) intake: Intake,
-    /// One change of a name at a time.
+    /// Serializes changes of a name.
     pub(crate) names: Names,
-    /// A bucket is removed when nothing is being put into it.
+    /// Keeps a bucket from being removed while an object is put into it.
     pub(crate) buckets: Buckets,
-    /// For content on its way to staging.
+    /// Memory for content on its way to staging.
     pub(crate) incoming: Memory,
-    /// For bodies and chunks that are gathered whole.
+    /// Memory for bodies and chunks that are buffered whole.
     pub(crate) gathered: Memory,
-    /// For answers that are whole in memory.
+    /// Memory for responses that are buffered whole.
     pub(crate) answers: Memory,
     pub(crate) outgoing: Arc<Semaphore>,
     pub(crate) outgoing_records: Arc<Semaphore>,
-    /// KiB that batches may hold.
+    /// KiB that lists of batches may take.
     pub(crate) batches: Arc<Semaphore>,
-    /// For who reads what is here to put it anew. Without a bound, readers would take all threads, and nobody could write what they read.
+    /// Limits operations that read objects to put them again. Without a limit, the readers could
+    /// take all threads and leave none to write what they read.
     pub(crate) rereads: Arc<Semaphore>,
     pub(crate) parts: Parts,
     pub(crate) md5s: Md5s,
     pub(crate) buffers: Buffers,
-    /// Held by whoever puts a copy of the state.
+    /// Held while a backup of the state is put.
     pub(crate) copying: tokio::sync::Mutex<()>,
-    /// When it was made, milliseconds since 1970.
+    /// When the gateway was created, in milliseconds since 1970.
     pub(crate) started_ms: i64,
-    /// There is something to do in the background.
+    /// Wakes the background jobs.
     pub(crate) work: Notify,
     /// Whether the process can go on.
     pub(crate) liveness: Liveness,
     pub(crate) region: String,
-    /// What an account may ask to be restored, unless it has a quota of its own.
+    /// Default restore quota of an account.
     pub(crate) restores: Quota,
-    /// The account whose restore was done last.
+    /// The account whose restore was carried out last.
     pub(crate) turn: Mutex<String>,
     /// Why the server isn't ready, if it isn't.
     pub(crate) readiness: Readiness,
-    /// How much may be staged.
+    /// Limit on staged content.
     pub(crate) room: Room,
-    /// What was found of the stores.
+    /// Result of the last look at the stores.
     pub(crate) looked: Looked,
     /// Held while sets are written: two writers would write the same objects twice.
     pub(crate) flushing: Mutex<()>,
-    /// Which command of the command line is being carried out.
+    /// Queues commands from the command line, one at a time.
     pub(crate) turns: Turns,
-    /// What the server's own scrubbing has done.
+    /// Progress of the server's own scrub.
     pub(crate) scrubbed: Scrubbed,
 }
 
@@ -92,19 +94,20 @@ impl fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// A gateway to an archive that nobody else changes, of a region, in which accounts without a quota of their own have `restores`.
+    /// Opens a gateway to an archive that has no other writer. `restores` is the quota of accounts
+    /// without one of their own.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the system gives no thread.
+    /// [`ArchiveError`] if a thread can't be started.
     pub fn new(state: Arc<State>, region: String, restores: Quota) -> Result<Self, ArchiveError> {
         let budget = Budget::new(DEFAULTS.0, 0, DEFAULTS.1).expect("the defaults are enough");
         Self::within(state, region, restores, &budget)
     }
 
-    /// The same, with memory divided otherwise.
+    /// Like [`Self::new`], with another memory budget.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the system gives no thread.
+    /// [`ArchiveError`] if a thread can't be started.
     pub(crate) fn within(state: Arc<State>, region: String, restores: Quota, budget: &Budget) -> Result<Self, ArchiveError> {
         let archive = state.archive().clone();
         let incoming = Memory::new(budget.incoming);
@@ -141,40 +144,42 @@ impl Gateway {
         })
     }
 
-    /// Notes a panic that was caught, and whether the process can go on after it.
+    /// Logs a caught panic and fails the liveness check if the process can't go on after it.
     pub(crate) fn panicked(&self, what: &str, panic: &(dyn Any + Send)) {
         let message = liveness::message(panic);
         tracing::error!(message, "{what} panicked");
-        // Whichever lock it is: what it guards is in an unknown state, and each later use of it panics too.
+        // After a panic that poisoned a lock, the data it guards is in an unknown state, and each
+        // later use panics too.
         if message.contains("PoisonError") {
             self.liveness.fail(format!("a lock is poisoned: {message}"));
         }
         self.check_liveness();
     }
 
-    /// Looks for what a panic may have left behind.
+    /// Checks for damage that a panic may have left: a poisoned database lock or an intake that
+    /// ended.
     pub(crate) fn check_liveness(&self) {
         if self.state.is_poisoned() {
             self.liveness.fail("the lock of the service's database is poisoned: a panic left it in an unknown state");
         }
         if !self.intake.is_running() {
-            self.liveness.fail("the intake has ended: nothing can be put or removed any more");
+            self.liveness.fail("the intake has ended: puts and removals are impossible");
         }
     }
 
-    /// Bounds what may be staged, as the settings say.
+    /// Limits staged content, as the settings ask.
     #[must_use]
     pub fn with_staging_limit(mut self, bytes: Option<u64>) -> Self {
         self.room = Room::new(bytes);
         self
     }
 
-    /// The bucket of this name.
+    /// The bucket of this name, or `NoSuchBucket`.
     pub(crate) fn bucket(&self, name: &str) -> S3Result<Arc<Bucket>> {
         self.state.bucket(name).map_err(state_failed)?.ok_or_else(no_such_bucket)
     }
 
-    /// The account that a request is of.
+    /// The account that sent the request, or `AccessDenied` for anonymous requests.
     pub(crate) fn account<T>(&self, request: &S3Request<T>) -> S3Result<Arc<Account>> {
         match request.extensions.get::<Caller>() {
             Some(Caller { account: Some(account), .. }) => Ok(account.clone()),
@@ -182,13 +187,14 @@ impl Gateway {
         }
     }
 
-    /// The newest version of an object; none if it was never put, or the newest is a deletion marker (which is given as the error).
+    /// The newest version of an object, which may be a deletion marker. `None` if the name was
+    /// never put.
     pub(crate) fn newest(&self, bucket: &str, key: &str) -> S3Result<Option<Version>> {
         let row = self.archive.reading().newest(&object_name(bucket, key)).map_err(catalogue_failed)?;
         Ok(row.map(Version::new))
     }
 
-    /// A version by S3's name of it.
+    /// The version with this S3 version ID; `null` names the one without an ID.
     pub(crate) fn by_id(&self, bucket: &str, key: &str, id: &str) -> S3Result<Option<Version>> {
         let name = object_name(bucket, key);
         if id == "null" {
@@ -205,7 +211,8 @@ impl Gateway {
         self.archive.reading().versions_of(name).map_err(catalogue_failed)
     }
 
-    /// The version that a request reads: the newest, or the one it names. What there isn't is S3's error.
+    /// The version that a request reads: the newest, or the one with the given ID. A missing
+    /// version or a deletion marker is returned as the S3 error.
     pub(crate) fn find(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
         match id {
             None => match self.newest(bucket, key)? {
@@ -254,8 +261,9 @@ fn marker_headers(version: &Version) -> http::HeaderMap {
     headers
 }
 
-/// What tells a request that its change survives a crash. The name, or what else is given, is held until then, also where the client goes away before:
-/// whoever comes next has to see what was put.
+/// A callback and a receiver that report that a change survives a crash. `held` (such as the lock
+/// on the name) is dropped only then, even if the client disconnects earlier: the next request must
+/// see what was put.
 pub(crate) fn acknowledgement(held: impl Send + 'static) -> (Acknowledge, oneshot::Receiver<Result<(), IntakeError>>) {
     let (tell, told) = oneshot::channel();
     let acknowledge = move |result| {

@@ -1,4 +1,4 @@
-//! The archive over S3, on the framework `s3s`.
+//! Serves an archive over S3, with the framework `s3s`.
 //!
 //! ```text
 //! client -> server -> http::router -> auth::signatures -> s3s (signatures, XML) -> s3::normalize
@@ -13,6 +13,8 @@
 //! bulk get:      s3::routes -> s3::bulk_get
 //! background:    jobs: restores, expiry, sweeping, scrubbing, flushing, backups of State
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod auth;
 pub mod control;

@@ -1,17 +1,19 @@
-//! The memory that clients can make the server take (I9): one setting bounds it, and everything that clients can multiply has its part.
+//! Memory budget of requests (I9): one setting bounds it, and each kind of data that clients can
+//! multiply has its own share.
 //!
 //! ```text
-//! memory_mib = what writing platters may take (the archive's limits) + FIXED + connections x PER_CONNECTION + shared
-//!                                                                        |                                    |
-//!        the program + the allocator + connections to the databases <----'                                    |
-//!        incoming: records of uploads on their way to staging; without a share they go frame by frame <-------|
-//!        gathered: bodies and signed chunks that are held whole before they are looked at <-------------------|
-//!        answers: answers that are whole in memory until their clients have taken them <----------------------|
-//!        outgoing records, batches: 1 MiB read ahead for clients; lists of batches <--------------------------'
+//! memory_mib = writing platters (the archive's limits) + FIXED + connections x PER_CONNECTION + shared
+//!                                                          |                                      |
+//!        the program, the allocator, database connections <'                                      |
+//!        incoming: records of uploads on their way to staging; without memory, frame by frame <---|
+//!        gathered: bodies and signed chunks that are buffered whole before they are parsed <------|
+//!        answers: responses that are buffered whole until their clients have read them <----------|
+//!        outgoing records, batches: 1 MiB read ahead for clients; lists of batches <--------------'
 //! ```
 //!
-//! Whatever takes of a shared memory does so in the name of a `Holder`, and no holder gets more than twice of what is left free after it. So one alone
-//! has up to two thirds, the next two thirds of what is left, and so on: there is always something left for another.
+//! Memory is taken in the name of a `Holder`. A request for more is refused if the holder would
+//! then have more than twice what is left free. So one holder alone gets up to two thirds of the
+//! memory, the next two thirds of the rest, and so on: some always remains for another.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,50 +23,54 @@ use std::task::{Context, Waker};
 use fulgurite_archive::databases_kib;
 use http::{HeaderMap, header};
 
-/// What the program takes by itself, MiB: code, stacks, buffers that are kept, objects that are read to be put anew.
+/// MiB for the program itself: code, stacks, buffers that are kept, objects that are read to be put
+/// again.
 const PROGRAM_MIB: u64 = 96;
-/// What the allocator keeps of memory that is free, MiB: the top of each arena.
+/// MiB of free memory that the allocator keeps: the top of each arena.
 const ALLOCATOR_MIB: u64 = (ARENAS as u64 * ARENA_TOP_BYTES as u64) >> 20;
-/// Connections to `service.db`, MiB: the one that is always open, and one that copies it.
+/// MiB for connections to `service.db`: one that is always open, and one that copies the database.
 const STATE_MIB: u64 = 6;
-/// Connections to catalogue and key store, MiB.
+/// MiB for connections to the catalogue and the key store.
 const DATABASES_MIB: u64 = databases_kib(READING).div_ceil(1_024);
-/// Threads that may read the databases at once: all that wait for disks, those that answer requests, and the server's own.
+/// Maximum number of threads that read the databases at once: all blocking threads, those that
+/// serve requests, and the server's own.
 const READING: u64 = BLOCKING_THREADS as u64 + 32;
-/// Whatever clients do.
+/// MiB that the server needs regardless of its clients.
 const FIXED_MIB: u64 = PROGRAM_MIB + ALLOCATOR_MIB + STATE_MIB + DATABASES_MIB;
 
-/// Threads that wait for disks. Each may have a connection to the catalogue and one to the key store.
+/// Threads that wait for disks. Each may have a connection to the catalogue and one to the key
+/// store.
 pub const BLOCKING_THREADS: usize = 160;
-/// Arenas that the allocator may have.
+/// Maximum number of allocator arenas.
 pub const ARENAS: i32 = 4;
-/// Free memory that it may keep at the top of each of them.
+/// Bytes of free memory that the allocator may keep at the top of each arena.
 pub const ARENA_TOP_BYTES: i32 = 8 << 20;
-/// What a connection may take beside the shared memory: head and read buffer, a frame that is sealed, content that waits to be hashed, a small body.
+/// KiB that a connection may take in addition to the shared memory: head and read buffer, a frame
+/// being sealed, content that waits to be hashed, a small body.
 const PER_CONNECTION_KIB: u64 = 320;
-/// The least shared memory that serves anybody.
+/// The least shared memory that is enough for any client, in MiB.
 const SHARED_MIB_MIN: u64 = 64;
-/// Connections that have to be possible.
+/// The least number of connections.
 const CONNECTIONS_MIN: u64 = 16;
 
-/// What the server's memory is divided into.
+/// How the server's memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Connections at once.
+    /// Maximum number of connections.
     pub(crate) connections: usize,
     /// Bytes for content on its way to staging.
     pub(crate) incoming: usize,
-    /// Bytes for what is gathered whole.
+    /// Bytes for bodies and chunks that are buffered whole.
     pub(crate) gathered: usize,
-    /// Bytes for answers.
+    /// Bytes for responses that are buffered whole.
     pub(crate) answers: usize,
-    /// Records of 1 MiB that are read for clients.
+    /// Number of 1 MiB records read ahead for clients.
     pub(crate) outgoing_records: usize,
-    /// KiB for batches.
+    /// KiB for lists of batches.
     pub(crate) batches_kib: usize,
 }
 
-/// Memory that is too little.
+/// The memory limit is too small for the server.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "memory_mib = {memory_mib} in service.toml is too little: writing platters may take {archive_mib} MiB (limits.memory_mib in fulgurite.toml), \
@@ -78,10 +84,11 @@ pub struct TooLittle {
 }
 
 impl Budget {
-    /// Divides `memory_mib`, of which writing platters may take `archive_mib`, for up to `connections`: fewer where these would take more than half.
+    /// Divides `memory_mib`, of which writing platters may take `archive_mib`, among up to
+    /// `connections`. Reduces their number if they would take more than half of what remains.
     ///
     /// # Errors
-    /// [`TooLittle`].
+    /// [`TooLittle`] if the memory doesn't suffice for the least number of connections.
     pub(crate) fn new(memory_mib: u64, archive_mib: u64, connections: usize) -> Result<Self, TooLittle> {
         let least = SHARED_MIB_MIN + CONNECTIONS_MIN * PER_CONNECTION_KIB / 1_024;
         let left_kib = memory_mib.saturating_sub(archive_mib).saturating_sub(FIXED_MIB) << 10;
@@ -91,7 +98,8 @@ impl Budget {
         let most = (left_kib / 2 / PER_CONNECTION_KIB).max(CONNECTIONS_MIN);
         let connections = (connections.max(1) as u64).min(most);
         let shared_kib = left_kib - connections * PER_CONNECTION_KIB;
-        // Half is for batches, whose lists are long. Beyond these sizes more memory would help nobody.
+        // Half is for batches, whose lists are long. More than 256 MiB for each of the others has
+        // no benefit.
         let part_kib = (shared_kib / 8).min(256 << 10);
         let bytes = (part_kib << 10) as usize;
         Ok(Self {
@@ -105,9 +113,10 @@ impl Budget {
     }
 }
 
-/// In whose name memory is taken: the access key that a request names, or the address that it comes from.
+/// Accounts for memory: the access key that a request names, or its address if it names none.
 ///
-/// That the signature is right is checked before a body is read, so nobody takes memory in the name of another.
+/// Signatures are checked before a body is read, so a client can't take memory in the name of
+/// another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Holder(Arc<str>);
 
@@ -121,7 +130,7 @@ impl Holder {
         Self(key().map_or_else(|| peer.to_string().into(), Into::into))
     }
 
-    /// The server itself, for work that is bounded otherwise.
+    /// The server itself, for work that is limited in other ways.
     pub(crate) fn own() -> Self {
         Self("".into())
     }
@@ -134,7 +143,7 @@ struct Inner {
     waiting: Vec<Waker>,
 }
 
-/// Memory that all requests share, in bytes.
+/// Memory that all requests share, in bytes. Clones refer to the same memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory(Arc<Mutex<Inner>>);
 
@@ -143,23 +152,23 @@ impl Memory {
         Self(Arc::new(Mutex::new(Inner { free: bytes, ..Inner::default() })))
     }
 
-    /// Numbers only, which no panic leaves half changed.
+    /// A poisoned lock is usable: it guards plain numbers, which a panic can't leave half changed.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A share that has nothing yet.
+    /// An empty share.
     pub(crate) fn share(&self, holder: &Holder) -> Share {
         Share { memory: self.clone(), holder: holder.clone(), bytes: 0 }
     }
 
-    /// A share of so many bytes; none if there are too few, or too few for this holder.
+    /// A share of `bytes`; `None` if too little is free, or the holder has too much already.
     pub(crate) fn take(&self, holder: &Holder, bytes: usize) -> Option<Share> {
         let mut share = self.share(holder);
         share.resize(bytes).then_some(share)
     }
 
-    /// Wakes the caller when something becomes free.
+    /// Wakes the caller when memory becomes free.
     fn wait(&self, context: &Context<'_>) {
         let mut inner = self.lock();
         if !inner.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
@@ -173,7 +182,7 @@ impl Memory {
     }
 }
 
-/// Part of a memory; it goes back when it is dropped.
+/// Bytes taken from a [`Memory`]. Dropping the share returns them.
 #[derive(Debug)]
 pub(crate) struct Share {
     memory: Memory,
@@ -186,12 +195,13 @@ impl Share {
         self.bytes
     }
 
-    /// Wakes the caller when something becomes free.
+    /// Wakes the caller when memory becomes free.
     pub(crate) fn wait(&self, context: &Context<'_>) {
         self.memory.wait(context);
     }
 
-    /// Makes it larger or smaller; it stays as it is where there is too little. Smaller is always possible.
+    /// Grows or shrinks the share. Returns `false` and leaves it unchanged if there is too little
+    /// memory; shrinking always succeeds.
     pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let mut inner = self.memory.lock();
         if bytes > self.bytes {
@@ -236,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_holder_keeps_others_from_memory() {
+    fn no_holder_starves_the_others() {
         let memory = Memory::new(1_200);
         let take = |name: &str| std::iter::from_fn(|| memory.take(&holder(name), 10)).collect::<Vec<_>>();
         let first = take("first");
@@ -249,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_grows_and_shrinks_and_stays_as_it_is_where_there_is_too_little() {
+    fn a_share_that_can_not_grow_stays_as_it_is() {
         let memory = Memory::new(900);
         let mut share = memory.share(&holder("a"));
         assert!(share.resize(600) && !share.resize(601));
@@ -261,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_together_are_within_the_setting() {
+    fn the_parts_of_a_budget_add_up_to_at_most_the_setting() {
         for (memory_mib, archive_mib, connections) in [(1_664, 512, 1_024), (1_000, 512, 1_024), (500, 64, 20), (1 << 20, 512, 100_000)] {
             let budget = Budget::new(memory_mib, archive_mib, connections).expect("enough");
             let parts = budget.incoming + budget.gathered + budget.answers + (budget.outgoing_records << 20) + (budget.batches_kib << 10);
@@ -274,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_is_the_key_or_else_the_address() {
+    fn the_holder_is_the_access_key_or_else_the_address() {
         let peer = IpAddr::from([127, 0, 0, 1]);
         let value = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/s3/aws4_request, SignedHeaders=host";
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value.parse().expect("a value"))]);

@@ -1,5 +1,5 @@
-//! Locks of versions: retention and legal hold. One rule for whoever removes a version, over S3 or by the command line, for ever or by putting another
-//! in its place.
+//! Object lock: retention and legal hold of versions. The same rules apply to every removal: over
+//! S3 or by the command line, explicit or by replacing the version.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use fulgurite_domain::{Kind, ObjectRecord};
 use crate::s3::version::attribute;
 use crate::state::{Retention, RetentionMode, VersionState, date};
 
-/// What keeps a version.
+/// The protection of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lock {
-    /// Until when, and how firmly; it may be over.
+    /// Retention mode and end; the end may be in the past.
     pub retention: Option<Retention>,
-    /// Whether it is under legal hold.
+    /// Whether the version is under legal hold.
     pub legal_hold: bool,
 }
 
 /// Why a version can't be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Until it is taken away.
+    /// Until the hold is lifted.
     Legal,
-    /// Until its time is over.
+    /// Until the retention ends.
     Retention(Retention),
 }
 
@@ -42,7 +42,8 @@ impl fmt::Display for Hold {
 }
 
 impl Lock {
-    /// The lock of a version, by its record and what was said since. Nothing keeps deletion markers.
+    /// The lock of a version: from its mutable state, else from the attributes it was put with.
+    /// Deletion markers are never locked.
     #[must_use]
     pub fn of(record: &ObjectRecord, said: &VersionState) -> Self {
         if record.kind == Kind::DeletionMarker {
@@ -54,7 +55,7 @@ impl Lock {
             if (mode, until) == (None, None) {
                 return None;
             }
-            // What can't be read protects: a newer program may have written it.
+            // Unreadable values protect the version: a newer program may have written them.
             let mode = attributes.text(attribute::RETENTION_MODE).map_or(RetentionMode::Compliance, RetentionMode::parse_strictly);
             let until_ms = attributes.text(attribute::RETENTION_UNTIL).and_then(|until| until.parse().ok()).unwrap_or(i64::MAX);
             Some(Retention { mode, until_ms })
@@ -65,8 +66,9 @@ impl Lock {
         }
     }
 
-    /// What forbids to remove the version at a time (milliseconds since 1970). Retention in governance mode can be passed over by who may; compliance
-    /// mode and legal hold by nobody.
+    /// Why the version can't be removed at `now_ms` (milliseconds since 1970); `None` if it can.
+    /// Callers with the right to bypass governance override retention in governance mode. Nothing
+    /// overrides compliance mode or a legal hold.
     #[must_use]
     pub fn hold(self, now_ms: i64, bypasses_governance: bool) -> Option<Hold> {
         if self.legal_hold {
@@ -94,7 +96,7 @@ mod tests {
     const COMPLIANT: &[(&str, &str)] = &[(attribute::RETENTION_MODE, "COMPLIANCE"), (attribute::RETENTION_UNTIL, "2000")];
 
     #[test]
-    fn only_governance_mode_can_be_passed_over_and_only_time_ends_retention() {
+    fn only_governance_mode_can_be_bypassed() {
         let nothing = VersionState::default();
         let governed = Lock::of(&record(Kind::File, GOVERNED), &nothing);
         let compliant = Lock::of(&record(Kind::File, COMPLIANT), &nothing);
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_can_not_be_read_holds() {
+    fn an_unreadable_lock_protects() {
         let hold = |attributes: &[(&str, &str)]| Lock::of(&record(Kind::File, attributes), &VersionState::default()).hold(1_999, true);
         let until = (attribute::RETENTION_UNTIL, "2000");
         for unreadable in [
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_later_counts_before_what_a_version_was_put_with() {
+    fn mutable_state_overrides_the_attributes_of_a_version() {
         let longer = Retention { mode: RetentionMode::Compliance, until_ms: 9_000 };
         let said = VersionState { retention: Some(Some(longer)), legal_hold: Some(true), ..VersionState::default() };
         assert_eq!(Lock::of(&record(Kind::File, GOVERNED), &said), Lock { retention: Some(longer), legal_hold: true });

@@ -12,16 +12,17 @@ use crate::gateway::Gateway;
 use crate::memory::Holder;
 use crate::state::{Bucket, Quota, State};
 
-/// How long a test waits for what should come at once, on machines that do much else. Where the clock is paused it is over as soon as nothing else
-/// happens.
+/// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
+/// expires as soon as the runtime is idle.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Waits for what should come soon: what never comes is a failure, and not a test that hangs.
+/// Waits for an event that should come soon, so that a missing one fails the test and doesn't hang
+/// it.
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, what).await.expect("it comes soon")
 }
 
-/// An archive on one store, without a service.
+/// An archive with one store, without a service.
 pub(crate) fn archive(home: &Path) -> Arc<Archive> {
     let settings = Settings {
         archive: ArchiveSettings { id: new_archive_id(), encrypt: true, master_key: "master.key".into() },
@@ -34,7 +35,7 @@ pub(crate) fn archive(home: &Path) -> Arc<Archive> {
     Arc::new(Archive::open(home, Access::Write).expect("it opens"))
 }
 
-/// A gateway to an archive of its own, with the bucket `photos`, which keeps no versions.
+/// A gateway to its own archive, with the unversioned bucket `photos`.
 pub(crate) struct Sample {
     pub(crate) gateway: Arc<Gateway>,
     _home: tempfile::TempDir,
@@ -54,7 +55,7 @@ impl Sample {
         self.gateway.bucket("photos").expect("it is there")
     }
 
-    /// Content in staging that is no object yet.
+    /// Staged content that isn't an object yet.
     pub(crate) async fn upload(&self, content: &[u8]) -> Upload {
         let mut upload = self.gateway.receiving(Holder::own());
         soon(self.gateway.write(&mut upload, content, content.len() as u64)).await;

@@ -1,4 +1,5 @@
-//! The server: connections, requests one after another on each, and an end that lets those under way finish.
+//! The HTTP server: accepts connections, serves requests on them one after another, and lets
+//! requests in progress finish when it stops.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -36,30 +37,30 @@ use crate::s3::key_locks::BucketNames;
 use crate::settings::Settings;
 use crate::state::{State, StateError};
 
-/// How long a client may take for the head of a request.
+/// Timeout for receiving the head of a request, and for a TLS handshake.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// The longest head of a request: S3 allows 8 KiB of headers, and presigned URLs are long.
+/// Maximum size of a request head: S3 allows 8 KiB of headers, and presigned URLs are long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// How long requests under way may take when the server is stopped.
+/// How long requests in progress may take after the server is stopped.
 const END_PATIENCE: Duration = Duration::from_secs(30);
-/// The same when the server can't go on. Most of them would fail anyway.
+/// The same after a failure. Most requests would fail anyway.
 const FAILED_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why the server can't run.
+/// Why the server can't start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address can't be listened on.
+    /// The server can't listen on the address.
     #[error("can't listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address in the settings.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The domain of the settings isn't one.
+    /// The setting `domain` isn't a domain.
     #[error("the setting `domain` is {domain:?}, which is not a domain")]
     Domain {
-        /// What it is.
+        /// The value of the setting.
         domain: String,
     },
     /// The archive failed.
@@ -68,23 +69,23 @@ pub enum ServeError {
     /// The service's database failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The files for TLS can't be used.
+    /// The TLS files can't be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The memory of the settings is too little.
+    /// The memory limit in the settings is too small.
     #[error(transparent)]
     Memory(#[from] TooLittle),
-    /// It ran, and could not go on.
+    /// The server ran, then failed in a way that it can't recover from.
     #[error(
-        "the server could not go on and ended: {reason}. What it acknowledged is kept; start it again, and report what its log says of a panic"
+        "the server stopped after a failure: {reason}. Acknowledged objects are safe; restart the server and report the panic in its log"
     )]
     Failed {
-        /// What was found.
+        /// The failure.
         reason: String,
     },
 }
 
-/// A server that is about to serve.
+/// A bound server, ready to serve.
 pub struct Server {
     listener: TcpListener,
     router: Router,
@@ -94,10 +95,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the address and opens everything.
+    /// Binds the address and opens the state and the gateway.
     ///
     /// # Errors
-    /// [`ServeError`] says what is in the way.
+    /// [`ServeError`] if the address, the settings or the state can't be used.
     pub async fn bind(archive: Arc<Archive>, settings: Settings) -> Result<Self, ServeError> {
         let tls = settings.tls.as_ref().map(|tls| tls::acceptor(archive.home(), tls)).transpose()?;
         let listen = |source| ServeError::Listen { address: settings.listen, source };
@@ -107,21 +108,21 @@ impl Server {
         let budget = Budget::new(settings.memory_mib, limits.memory_mib, settings.connections)?;
         let gateway = Gateway::within(state.clone(), settings.region.clone(), settings.restores.quota(), &budget)?;
         let gateway = Arc::new(gateway.with_staging_limit(settings.staging.limit_bytes()));
-        // So that the first probe is answered with what is true.
+        // The first readiness probe must already report the true state of the disks.
         gateway.look_at_disks();
         let swept = gateway.parts.sweep(|file| state.knows_part(file).unwrap_or(true));
         if let Err(error) = swept {
-            tracing::warn!(%error, "files of parts that no upload knows can't be removed");
+            tracing::warn!(%error, "can't remove part files without an upload");
         }
         let router = Router::new(gateway, state, &settings)?;
         let connections = Connections::new(budget.connections, settings.connections_per_address);
         Ok(Self { listener, router, connections, tls, settings })
     }
 
-    /// Where it listens.
+    /// The address that the server listens on.
     ///
     /// # Panics
-    /// If the system doesn't know.
+    /// If the operating system can't tell the address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.local_addr().expect("a socket that was bound has an address")
@@ -133,10 +134,10 @@ impl Server {
         self.tls.is_some()
     }
 
-    /// Serves until `stop` is done; then requests under way may finish.
+    /// Serves until `stop` resolves, then lets requests in progress finish.
     ///
     /// # Errors
-    /// [`ServeError::Failed`] if it ended by itself, since it could not go on.
+    /// [`ServeError::Failed`] if the server stopped because it could not go on.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), ServeError> {
         let (tell, told) = watch::channel(false);
         let router = Arc::new(self.router);
@@ -144,8 +145,8 @@ impl Server {
         let control = match Channel::open(gateway.clone()) {
             Ok(channel) => Some(tokio::spawn(channel.serve(told.clone()))),
             Err(error) => {
-                // Clients don't need it, and shouldn't go without their server because of it.
-                tracing::error!(%error, "the control socket can't be made, so `verify`, `scrub` and `flush` have to wait until the server has stopped");
+                // Clients don't need the control socket, so the server runs without it.
+                tracing::error!(%error, "can't create the control socket: `verify`, `scrub` and `flush` work only while the server is stopped");
                 None
             }
         };
@@ -162,7 +163,7 @@ impl Server {
         };
         let mut stop = std::pin::pin!(stop);
         loop {
-            // While all are taken and busy, new connections wait in the accept queue.
+            // When no permit is free, new connections wait in the accept queue.
             let room = tokio::select! {
                 room = self.connections.room() => room,
                 () = &mut stop => break,
@@ -171,17 +172,19 @@ impl Server {
                 accepted = self.listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        // Out of files, most likely: it passes when connections end.
-                        tracing::warn!(%error, "a connection can't be accepted");
+                        // Most likely out of file descriptors. Some become free when connections
+                        // end.
+                        tracing::warn!(%error, "can't accept a connection");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
                     }
                 },
                 () = &mut stop => break,
             };
-            // An address with as many connections as it may have, all of them busy, gets no more.
+            // Refuses the connection if its address is at its limit and all its connections are
+            // busy.
             let Some(connection) = self.connections.admit(peer.ip(), room).map(Arc::new) else { continue };
-            // Answers are small, and clients wait for them.
+            // Responses are small, and clients wait for them.
             let _ = stream.set_nodelay(true);
             let stream = Patient::new(stream);
             let (router, tls) = (router.clone(), self.tls.clone());
@@ -214,11 +217,12 @@ impl Server {
                         },
                     }
                 };
-                // The router catches what panics before an answer begins. This is for bodies of answers.
+                // The router catches panics before a response begins. This catches panics in
+                // response bodies.
                 let serving = AssertUnwindSafe(serving).catch_unwind();
                 let ended = tokio::select! {
                     ended = serving => ended,
-                    () = connection.evicted() => Ok(Err("it was idle, and made room for another".to_owned())),
+                    () = connection.evicted() => Ok(Err("closed while idle, to admit another connection".to_owned())),
                 };
                 match ended {
                     Ok(Ok(())) => {}
@@ -232,14 +236,14 @@ impl Server {
         let failed = gateway.liveness.reason();
         let patience = if failed.is_some() { FAILED_PATIENCE } else { END_PATIENCE };
         if tokio::time::timeout(patience, graceful.shutdown()).await.is_err() {
-            tracing::warn!("requests under way took too long and were cut off");
+            tracing::warn!("requests in progress took too long and were cut off");
         }
         let _ = background.await;
         let _ = scrubbing.await;
         if let Some(control) = control {
             let _ = control.await;
         }
-        // It may have come to that only now.
+        // The failure may have happened during shutdown.
         if let Some(reason) = failed.or_else(|| gateway.liveness.reason()) {
             return Err(ServeError::Failed { reason });
         }
@@ -249,7 +253,7 @@ impl Server {
     }
 }
 
-/// The operations behind signatures and the gate.
+/// The S3 operations, with signature checks and access checks before them.
 pub(crate) fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
     let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
     builder.set_auth(Signatures(state.clone()));
@@ -264,7 +268,7 @@ pub(crate) fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &
     Ok(builder)
 }
 
-/// The domain whose subdomains are buckets.
+/// The domain whose subdomains address buckets.
 pub(crate) fn host(settings: &Settings) -> Result<Option<Domain>, ServeError> {
     let read = |domain: &String| Domain::new(domain).ok_or_else(|| ServeError::Domain { domain: domain.clone() });
     settings.domain.as_ref().map(read).transpose()
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_server_that_cannot_go_on_ends_with_the_reason() {
+    async fn a_failed_server_stops_with_the_reason() {
         let home = tempfile::tempdir().expect("a folder");
         let server = Server::bind(archive(home.path()), settings(1_664)).await.expect("bound");
         server.router.gateway.state.poison();
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn too_little_memory_is_refused_with_what_would_do() {
+    async fn too_little_memory_is_refused_with_the_amount_needed() {
         let home = tempfile::tempdir().expect("a folder");
         let Err(refused) = Server::bind(archive(home.path()), settings(100)).await else { panic!("100 MiB are too little") };
         let said = refused.to_string();

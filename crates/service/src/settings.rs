@@ -1,4 +1,5 @@
-//! Settings of the service: `service.toml` in the archive's folder, made with its defaults and comments by the first start.
+//! Settings of the service: `service.toml` in the archive's folder. The first start creates the
+//! file, with defaults and comments.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -9,144 +10,158 @@ use serde::Deserialize;
 
 use crate::state::Quota;
 
-/// The file's name.
+/// The name of the settings file.
 pub const FILE: &str = "service.toml";
 
-/// What the first start writes.
-const DEFAULT: &str = r#"# Settings of `fulgurite serve`. A setting that isn't here has the value shown.
+/// The contents of a new `service.toml`: every default, with a comment.
+const DEFAULT: &str = r#"# Settings of `fulgurite serve`. A setting that is left out has the value shown here.
 
-# Where to listen. Other machines reach it only if this isn't a loopback address; see [tls] then.
+# The address and port to listen on. Other machines can connect only if the address isn't a loopback
+# address; set up [tls] in that case.
 listen = "127.0.0.1:9000"
 
-# The region that clients have to name.
+# The region that clients must name in requests.
 region = "us-east-1"
 
-# A domain whose subdomains are buckets: with "s3.example.org", bucket.s3.example.org is a bucket, on any port. Without it, buckets are the first part of paths.
+# With domain = "s3.example.org", requests to bucket.s3.example.org (on any port) address that bucket.
+# Without a domain, the bucket is the first segment of the path.
 # domain = "s3.example.org"
 
-# The memory of the whole server, MiB: what writing platters may take (limits.memory_mib in fulgurite.toml) and all that clients can make it take. Where
-# `connections` would take more than half of what is left of it for clients, there are fewer of them.
+# Memory limit of the whole server, in MiB. It includes the memory for writing platters
+# (limits.memory_mib in fulgurite.toml) and everything that clients can make the server allocate. If
+# `connections` would need more than half of the memory left for clients, the server accepts fewer
+# connections.
 memory_mib = 1664
 
-# Connections at once, and from one address (an IPv4 address, or an IPv6 /64). When there are as many, those that have been idle for longest are closed for
-# new ones. 0 is no limit by address: for a server behind a proxy, from which all connections come.
+# Maximum number of connections: in total, and per address (an IPv4 address or an IPv6 /64 network).
+# At the limit, the server closes the connections that have been idle longest to admit new ones.
+# connections_per_address = 0 turns the limit per address off: use it behind a proxy, where all
+# connections come from one address.
 connections = 1024
 connections_per_address = 512
 
-# Figures for Prometheus are at /-/metrics, for clients that send this as a bearer token. Without it,
-# only this machine can read them: by the name localhost or a loopback address, and not through a proxy.
+# Clients that send this bearer token can read the Prometheus metrics at /-/metrics. Without a token,
+# only this machine can read them, by the name localhost or a loopback address, and not through a proxy.
 # metrics_token = "…"
 
-# With these two, connections are TLS. Files in PEM; relative paths are from this folder. They are read when the server starts.
+# The certificate and key (PEM) turn TLS on. Relative paths start at this folder. The server reads both
+# files when it starts.
 # [tls]
 # certificate = "certificate.pem"
 # key = "key.pem"
 
 [staging]
-# Most MiB of content that may wait in staging. When a put doesn't fit, a set is written at once, and the client is asked to try again (503 SlowDown).
-# An object larger than this is accepted while nothing waits. staging.limit_mib in fulgurite.toml bounds the segment files on disk, for commands and the
-# server alike, and no object may exceed it. If both are set, both apply. Without either, staging takes what its disk has, less 256 MiB.
+# Maximum MiB of content in staging. A put that exceeds the limit makes the server write a set at
+# once, and the client gets 503 SlowDown and should retry. An object larger than the limit is accepted
+# when staging is empty. staging.limit_mib in fulgurite.toml limits the segment files on disk, for
+# commands and the server alike, and no object may exceed it. If both are set, both apply. If neither
+# is set, staging can use all but 256 MiB of the free space on its disk.
 # limit_mib = 65536
 
 [background]
-# What is staged is written to platters when there is enough for a set, or when the oldest of it has waited for so many hours.
+# Staged objects are written to platters when they fill a set, or when the oldest has been staged for
+# this many hours.
 flush_after_hours = 24
 
-# Uploads in parts that were begun so many days ago and never completed are given up.
+# Multipart uploads that aren't completed within this many days are aborted.
 abandon_uploads_after_days = 30
 
 [scrub]
-# Every platter is read in full so often, the longest unverified first; with 0, only by `fulgurite verify` and `fulgurite scrub`.
+# Each platter is read and verified in full once in this many days, the one verified longest ago first.
+# 0 turns this off: then only `fulgurite verify` and `fulgurite scrub` verify platters.
 every_days = 30
 
-# At most so much is read in a second; while clients make requests, half of it.
+# Maximum read rate of the scrub, in MiB/s. It is halved while clients make requests.
 mib_per_s = 20
 
-# Whether damaged platters, and those missing from a store that is there, are written anew. Platters on absent or unreadable stores never are.
+# Rewrite platters that are damaged, or missing from a store that is present. Platters on absent or
+# unreadable stores are never rewritten.
 repair = true
 
 [restores]
-# What an account may ask for, unless `fulgurite accounts quota` says otherwise: restores that are open at once, and GiB in a day (UTC).
-# 10 TiB are what one disk gives at 120 MB/s.
+# Limits per account, unless `fulgurite accounts quota` sets others: open restores, and GiB requested
+# per day (UTC). One disk reads about 10 TiB a day at 120 MB/s.
 open_per_account = 10000
 gib_a_day_per_account = 10240
 "#;
 
-/// The settings.
+/// The settings of the service. [`Default`] gives the values in a new `service.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where to listen.
+    /// The address and port to listen on.
     pub listen: SocketAddr,
-    /// The region that clients name.
+    /// The region that clients must name in requests.
     pub region: String,
-    /// A domain whose subdomains are buckets.
+    /// A domain whose subdomains address buckets.
     pub domain: Option<String>,
-    /// Memory of the whole server, MiB.
+    /// Memory limit of the whole server, in MiB.
     pub memory_mib: u64,
-    /// Connections at once.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// Connections from one address; 0 for no limit.
+    /// Maximum number of open connections per address; 0 is no limit.
     pub connections_per_address: usize,
-    /// Who has this may read `/-/metrics`; without it, this machine may, by a loopback address or `localhost`.
+    /// The bearer token for `/-/metrics`. Without one, only this machine can read them, by a
+    /// loopback address or `localhost`.
     pub metrics_token: Option<String>,
-    /// Certificate and key, for TLS.
+    /// Certificate and key for TLS.
     pub tls: Option<Tls>,
-    /// How much may be staged.
+    /// Limit on staged content.
     pub staging: Staging,
-    /// What is done beside requests.
+    /// Background jobs.
     pub background: Background,
-    /// How platters are verified.
+    /// How the server verifies platters.
     pub scrub: Scrub,
-    /// What an account may ask for.
+    /// Default limits of an account's restores.
     pub restores: Restores,
 }
 
-/// Files for TLS, in PEM. Relative paths are from the archive's folder.
+/// TLS certificate and key files (PEM). Relative paths start at the archive's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The certificate, and those between it and its authority's.
+    /// The certificate chain: the server's certificate, then intermediate ones.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: PathBuf,
 }
 
-/// How much may be staged.
+/// Limit on staged content.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Staging {
-    /// Most MiB of content that may wait to be written to platters; without it, what the disk and `staging.limit_mib` of the archive have room for.
+    /// Maximum MiB of content that may wait to be written to platters. Without it, the disk and the
+    /// archive's `staging.limit_mib` are the limits.
     pub limit_mib: Option<u64>,
 }
 
 impl Staging {
-    /// Most bytes that may wait to be written to platters.
+    /// Maximum bytes of content that may wait to be written to platters.
     #[must_use]
     pub fn limit_bytes(&self) -> Option<u64> {
         self.limit_mib.map(|mib| mib.saturating_mul(1 << 20))
     }
 }
 
-/// What is done beside requests.
+/// Background jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Background {
-    /// How long something stays staged at most, in hours.
+    /// Maximum time that an object stays staged, in hours.
     pub flush_after_hours: u64,
-    /// After how many days uploads in parts are given up.
+    /// Days after which an incomplete multipart upload is aborted.
     pub abandon_uploads_after_days: u64,
 }
 
-/// How the server verifies platters by itself.
+/// How the server verifies platters on its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scrub {
-    /// Days after which a platter is verified again; 0 switches it off.
+    /// Days after which a platter is verified again; 0 turns this off.
     pub every_days: u64,
-    /// MiB that are read in a second at most.
+    /// Maximum read rate, in MiB/s.
     pub mib_per_s: u64,
-    /// Whether platters that are damaged or missing are written anew.
+    /// Whether damaged or missing platters are rewritten.
     pub repair: bool,
 }
 
@@ -156,13 +171,13 @@ impl Default for Scrub {
     }
 }
 
-/// What an account may ask for, unless it has a quota of its own.
+/// Default limits of an account without a quota of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Restores {
-    /// Restores that may be open at once.
+    /// Maximum number of open restores.
     pub open_per_account: u64,
-    /// GiB that may be asked for in a day.
+    /// Maximum GiB requested per day.
     pub gib_a_day_per_account: u64,
 }
 
@@ -173,7 +188,7 @@ impl Default for Restores {
 }
 
 impl Restores {
-    /// As the state counts it.
+    /// The limits as a quota, in bytes.
     #[must_use]
     pub fn quota(&self) -> Quota {
         Quota { open: self.open_per_account, bytes_a_day: self.gib_a_day_per_account.saturating_mul(1 << 30) }
@@ -206,39 +221,40 @@ impl Default for Settings {
 }
 
 impl Background {
-    /// How long something stays staged at most.
+    /// Maximum time that an object stays staged.
     #[must_use]
     pub fn flush_after(&self) -> Duration {
         Duration::from_secs(self.flush_after_hours.saturating_mul(3_600))
     }
 }
 
-/// Settings that can't be used.
+/// Why the settings can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file can't be read or made.
+    /// The file can't be read or created.
     #[error("{path}: {source}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The file has something wrong in it.
+    /// The file isn't valid TOML, or has an unknown or invalid setting.
     #[error("{path}: {source}")]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What and where.
+        /// What is wrong, and where.
         source: Box<toml::de::Error>,
     },
 }
 
 impl Settings {
-    /// Reads the settings of the archive in `home`; makes the file if there is none.
+    /// Reads the settings of the archive in `home`. If the file is missing, creates it with the
+    /// defaults.
     ///
     /// # Errors
-    /// [`SettingsError`] says what is wrong where.
+    /// [`SettingsError`] if the file can't be read, created or parsed.
     pub fn read_or_make(home: &Path) -> Result<Self, SettingsError> {
         let path = home.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -253,7 +269,7 @@ impl Settings {
     }
 }
 
-/// Makes the file, whole or not at all. It is the owner's alone, since a token may be written into it.
+/// Creates the file atomically. Only the owner may read it, since it may hold a token.
 fn make(home: &Path, path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let fresh = home.join(format!("{FILE}.new"));
@@ -272,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_that_is_made_says_what_the_defaults_are() {
+    fn a_new_file_holds_the_defaults() {
         assert_eq!(toml::from_str::<Settings>(DEFAULT).expect("settings"), Settings::default());
     }
 }

@@ -1,4 +1,5 @@
-//! Folders of the archive that could be buckets and are none: what the command line put, and what is left of buckets whose rows are lost.
+//! Top-level folders without a bucket row: content that the command line put, or the remains of
+//! buckets whose rows were lost.
 
 use fulgurite_archive::catalogue::{After, Versions};
 use fulgurite_archive::reserved::is_reserved;
@@ -7,15 +8,15 @@ use s3s::validation::NameValidation;
 use crate::s3::key_locks::BucketNames;
 use crate::state::{State, StateError};
 
-/// Rows asked of the catalogue at once.
+/// Rows per page of the catalogue.
 const ROWS: usize = 64;
-/// Pages that are looked at, at most: an archive may have millions of names that are in no folder.
+/// Maximum number of pages to look at: an archive may have millions of names outside of folders.
 const PAGES: usize = 10_000;
 
-/// The first folders, up to `most`, that could be buckets and are none, by name.
+/// The first `most` folders, by name, that have a valid bucket name and no bucket row.
 ///
 /// # Errors
-/// [`StateError`] if catalogue or state fail.
+/// [`StateError`] if the catalogue or the state can't be read.
 pub fn without_bucket(state: &State, most: usize) -> Result<Vec<String>, StateError> {
     let mut found = Vec::new();
     let mut after = None;

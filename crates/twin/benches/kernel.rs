@@ -1,11 +1,14 @@
-//! Events a second of the bare kernel, on one core: `cargo bench -p fulgurite-twin --bench kernel`.
+//! Events per second of the bare kernel, on one core:
 //!
-//! - *hold*: a pop and a push of a random time, at a constant number of pending events; for the kernel's queue and for the standard
-//!   library's binary heap with the same keys. Counted are pops.
-//! - *M/M/c* at a load of 0.8, draws of chance and all: as a bare loop, as a [`Station`] that keeps account of every visit, and as the same
-//!   station in SimPy, in this same run. Counted are arrivals and departures.
+//! `cargo bench -p fulgurite-twin --bench kernel`
 //!
-//! SimPy is installed from the package index into an environment of its own, in a temporary folder.
+//! - *hold*: a pop and a push at a random time, with a constant number of pending events, for the
+//!   kernel's queue and for the standard library's binary heap with the same keys. Counts pops.
+//! - *M/M/c* at a load of 0.8, including random draws: as a bare loop, as a [`Station`] that
+//!   records every visit, and as the same station in SimPy, in this same run. Counts arrivals and
+//!   departures.
+//!
+//! SimPy is installed from the package index into a virtual environment in a temporary folder.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +25,7 @@ use fulgurite_twin::station::{ServiceTime, Station};
 const SIZES: [u32; 3] = [10, 1_000, 100_000];
 const EVENTS: u64 = 3_000_000;
 
-/// What a library's event takes, with the command it answers.
+/// Size of a library's event with the command it answers.
 type Payload = [u64; 4];
 
 fn main() {
@@ -37,9 +40,11 @@ fn main() {
         Ok(python) => {
             simpy(&python, 10);
             simpy(&python, 1_000);
-            println!("SimPy's resource looks for a leaving customer among all in service, which at c = 100,000 takes minutes: left out.");
+            println!(
+                "SimPy is skipped at c = 100,000: its resource searches all customers in service at each departure, which takes minutes."
+            );
         }
-        Err(reason) => println!("SimPy was left out: {reason}"),
+        Err(reason) => println!("SimPy was skipped: {reason}"),
     }
 }
 
@@ -109,7 +114,7 @@ impl<E> Events<E> for Standard<E> {
 }
 
 fn hold<E: Copy>(c: u32, make: impl Fn(u64) -> E, queue: &mut impl Events<E>) -> f64 {
-    // Drawn beforehand: chance is not what is measured.
+    // Drawn in advance: random numbers are not part of the measurement.
     let mut chance = Stream::new(1, "gaps");
     let gaps: Vec<Micros> = (0..65_536).map(|_| Micros::from_seconds(chance.exponential(f64::from(c)))).collect();
     for number in 0..c {
@@ -123,7 +128,7 @@ fn hold<E: Copy>(c: u32, make: impl Fn(u64) -> E, queue: &mut impl Events<E>) ->
     EVENTS as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Nobody is told apart: how many wait and how many are served is all that is kept.
+/// Counts the waiting and served customers, without identifying them.
 fn bare(c: u32) -> f64 {
     let (mut arrivals, mut services) = (Stream::new(1, "arrivals"), Stream::new(1, "services"));
     let (mut idle, mut waiting) = (c, 0_u64);
@@ -140,7 +145,7 @@ fn bare(c: u32) -> f64 {
         if arrives {
             queue.push(now + Micros::from_seconds(arrivals.exponential(1.25 / f64::from(c))), true);
         }
-        // An arrival that finds a server, or a departure that finds somebody waiting.
+        // An arrival that finds a free server, or a departure while a customer waits.
         let served = if arrives { idle > 0 } else { waiting > 0 };
         match (arrives, served) {
             (true, true) => idle -= 1,
@@ -172,11 +177,11 @@ fn simpy(python: &Path, c: u32) {
             let events: f64 = line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(f64::NAN);
             println!("M/M/c, SimPy, c = {c:<21} {:>9.3}", events / 1e6);
         }
-        Err(reason) => println!("SimPy was left out at c = {c}: {reason}"),
+        Err(reason) => println!("SimPy was skipped at c = {c}: {reason}"),
     }
 }
 
-/// Python with SimPy in it.
+/// A Python with SimPy installed.
 fn environment() -> Result<PathBuf, String> {
     let folder = std::env::temp_dir().join("fulgurite-bench-simpy");
     let python = folder.join("bin/python");
@@ -189,7 +194,7 @@ fn environment() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// What a program prints, or what it complains of.
+/// A program's output, or its error message.
 fn answer(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
     if output.status.success() {

@@ -1,9 +1,14 @@
-//! Events a second of a whole library, on one core: `cargo bench -p fulgurite-twin --bench model`.
+//! Events per second of a whole library, on one core:
 //!
-//! The scenario is `scenarios/iops.toml`: 12 hours of the interval with the most reads, after 6 of warm-up, one library with 20 shuttles, 20
-//! drives of 60 MB/s and verification without end. Events are those of [`Run::events`](fulgurite_twin::simulation::Run): arrivals, and
-//! everything that fell due, over the whole run; answers of machines, mostly. Each policy runs once in each round, so that what else the
-//! machine does hits all alike; the median of the CPU time is shown. `-- partitioned` picks a policy, `-- --rounds 3` the rounds.
+//! `cargo bench -p fulgurite-twin --bench model`
+//!
+//! The scenario is `scenarios/iops.toml`: 12 hours of the interval with the most reads, after 6 of
+//! warm-up, one library with 20 shuttles, 20 drives of 60 MB/s and endless verification. Events are
+//! those of [`Run::events`](fulgurite_twin::simulation::Run) over the whole run: arrivals and
+//! everything that fell due, mostly answers of machines. Each round runs every policy once, so that
+//! other load on the machine affects all alike; the median of the CPU time is shown.
+//!
+//! `-- partitioned` selects a policy, `-- --rounds 3` the number of rounds.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -26,7 +31,7 @@ fn main() {
         for (index, (_, name)) in policies.iter().enumerate() {
             let mut scenario = scenario.clone();
             scenario.policy.name = *name;
-            // Platters are placed beforehand: many runs share that.
+            // Platters are placed in advance, since runs usually share the placement.
             let repeated = Repeated::new(scenario);
             repeated.run(1).unwrap_or_else(|error| panic!("{error}"));
             let begin = cpu_seconds();
@@ -44,7 +49,7 @@ fn main() {
     }
 }
 
-/// CPU seconds of this thread so far, or where the system doesn't tell, those on the clock.
+/// CPU seconds of this thread so far, or elapsed seconds if the system doesn't report them.
 fn cpu_seconds() -> f64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let begin = *BEGIN;

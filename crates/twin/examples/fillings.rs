@@ -1,4 +1,5 @@
-//! Prints the tables of `docs/placement.md`: how many complete sets libraries of more and more racks hold, and how long it takes to place one.
+//! Prints the tables of `docs/placement.md`: the number of complete sets in libraries of increasing
+//! size, and the time to place one set.
 //!
 //! `cargo run --release -p fulgurite-twin --example fillings`
 

@@ -1,4 +1,8 @@
-//! Runs a scenario and prints what came out: `cargo run --release -p fulgurite-twin --example one_run -- scenarios/iops.toml policy.name=partitioned`
+//! Runs a scenario and prints the results.
+//!
+//! ```sh
+//! cargo run --release -p fulgurite-twin --example one_run -- scenarios/iops.toml policy.name=partitioned
+//! ```
 
 use std::path::Path;
 use std::time::Instant;

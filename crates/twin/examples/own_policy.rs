@@ -1,18 +1,20 @@
-//! A policy of one's own beside those that are there: `cargo run --release -p fulgurite-twin --example own_policy`.
+//! A custom policy compared with the built-in ones:
+//!
+//! `cargo run --release -p fulgurite-twin --example own_policy`
 
 use fulgurite_library::{Layout, Panel, Policy, Rectangle, Shuttle, Task, rectangles};
 use fulgurite_twin::scenario::{PolicyName, Scenario};
 use fulgurite_twin::simulation::{Run, RunError, run, run_with_policy};
 use fulgurite_twin::table::{Column, Table, Value};
 
-/// In its part of the panel, each shuttle brings the platter that most requests wait for.
+/// Each shuttle fetches the platter with the most waiting requests in its part of the panel.
 struct MostWanted(Vec<Rectangle>);
 
 impl MostWanted {
     fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.0.iter().find(|rectangle| rectangle.working(panel).any(|other| other == shuttle))?;
         let mut drives = own.drives.iter().copied().filter(|drive| panel.is_reachable(*drive));
-        // What was read goes home first: it is in the way of the next.
+        // A released platter goes home first: it blocks the next.
         if let Some((drive, bay)) = drives.clone().find_map(|drive| Some((drive, panel.released_bay(drive)?))) {
             return Some(Task::Collect { drive, bay });
         }
@@ -37,7 +39,8 @@ fn main() -> Result<(), RunError> {
         let [median, tail] = [0.5, 0.999].map(|part| Value::F64(run.percentile_s(part)));
         table.push([policy.into(), Value::I64(seed as i64), median, tail]).expect("four values");
     };
-    // The same seeds for all: the same requests for the same platters, at the same instants.
+    // All policies use the same seeds: the same requests for the same platters at the same
+    // instants.
     for seed in 1..=3 {
         row("most wanted", seed, run_with_policy(&scenario, seed, |layout: &Layout| Box::new(MostWanted(rectangles(layout))))?);
         for name in [PolicyName::Partitioned, PolicyName::Fulgurite] {

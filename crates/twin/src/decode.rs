@@ -1,56 +1,59 @@
-//! The decode service behind the drives: what was read is still images, and becomes bytes here, when it is needed or when computing is
-//! cheap.
+//! The decode service, which follows the drives: drives deliver images, and this service turns them
+//! into bytes, when they are needed or when computing is cheap.
 //!
 //! ```text
 //!   price     ____            ____
 //!            |    |__        |    |__          a job that is due here ----.
 //!          __|       |______|        |______                              v
-//!   hour   0  1  2  3  4  5  6  7  8  9 ...    runs in the cheapest hours before it, earliest deadline first; each hour the plan
-//!                   ^        ^                 is made anew, and whatever has no time to lose runs at once
+//!   hour   0  1  2  3  4  5  6  7  8  9 ...    runs in the cheapest hours before, earliest
+//!                   ^        ^                 deadline first; the plan is remade each hour,
+//!                                              and jobs with no time to lose run at once
 //! ```
 //!
-//! The plan of least cost: for one deadline after the other, take the cheapest hours before it that are still free. Deadlines alone bound
-//! what may wait, so that each takes from all hours that the earlier ones could take from; the choice of the earlier ones is then part of
-//! the best choice of the later ones. Work that is yet to come is unknown; a reserve in every later hour is left for it.
+//! The plan of least cost: for each deadline in order, take the cheapest hours before it that are
+//! still free. Jobs are limited by deadlines alone, so each can use all hours that earlier
+//! deadlines could use; the best choice for the earlier ones is then part of the best choice for
+//! the later ones. Future work is unknown, so the plan leaves a reserve for it in every later hour.
 //!
-//! Elastic decoding with deadlines and prices is that of Project Silica (Anderson et al., SOSP '23, section 3); how it decides is not given
-//! there, and is a proposal.
+//! Elastic decoding with deadlines and prices comes from Project Silica (Anderson et al., SOSP '23,
+//! section 3). The paper doesn't say how it decides; this policy is a proposal.
 
 use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 
-/// When work is done.
+/// When jobs run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// As soon as there are workers, whatever it costs.
+    /// As soon as workers are free, whatever it costs.
     AtOnce,
     /// In the cheapest hours before the deadlines.
     #[default]
     Cheapest,
 }
 
-/// What the service is like.
+/// Settings of the service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// When work is done.
+    /// When jobs run.
     pub policy: Policy,
-    /// Workers that can be had, by the hour of the day.
+    /// Available workers, by hour of the day.
     pub workers: [u32; 24],
-    /// What a worker costs in an hour, by the hour of the day. Only those that work are paid for.
+    /// Price of a worker for an hour, by hour of the day. Only busy workers are paid for.
     pub prices: [f64; 24],
-    /// How long before its deadline a job is to be done: a quarter of an hour (proposed).
+    /// How long before its deadline a job should be done: a quarter of an hour (proposed).
     pub margin: Micros,
-    /// Share of every later hour that is not planned for: 0.25 (proposed).
+    /// Share of every later hour that the plan leaves free: 0.25 (proposed).
     pub reserve: f64,
-    /// A job without a deadline is given one this long after it was ready, so that it doesn't starve: a day (proposed).
+    /// Deadline of jobs without one, counted from when they are ready, so that they don't starve: a
+    /// day (proposed).
     pub leisure: Micros,
-    /// The most jobs that may wait: a million (proposed).
+    /// Most jobs that may wait: a million (proposed).
     pub jobs_max: usize,
 }
 
 impl Default for Settings {
-    /// 100 workers, at night for half the price of the day (proposed).
+    /// 100 workers, at half the day's price by night (proposed).
     fn default() -> Self {
         Self {
             policy: Policy::Cheapest,
@@ -64,22 +67,22 @@ impl Default for Settings {
     }
 }
 
-/// Images that are to be decoded.
+/// Images to be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// To be named when it is done.
+    /// Identifies the job when it is done.
     pub id: u64,
-    /// When the images are there.
+    /// When the images are available.
     pub ready: Micros,
-    /// How long one worker alone would take; more than nothing.
+    /// Time that one worker alone would take; more than 0.
     pub work: Micros,
-    /// How many workers can share it: its sectors, which don't depend on each other. 1 or more.
+    /// Most workers that can share it: its number of sectors, which are independent. At least 1.
     pub width: u32,
-    /// When it is to be done, [`Micros::NEVER`] if at leisure.
+    /// When it must be done; [`Micros::NEVER`] if it can wait.
     pub deadline: Micros,
 }
 
-/// A job that is done.
+/// A finished job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoded {
     /// The job.
@@ -88,44 +91,45 @@ pub struct Decoded {
     pub at: Micros,
 }
 
-/// The waiting room is full.
+/// The queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{jobs_max} jobs wait to be decoded, and no more may: more workers are needed, or jobs_max is too low")]
+#[error("{jobs_max} jobs already wait to be decoded: add workers or raise jobs_max")]
 pub struct Full {
-    /// How many wait.
+    /// The limit.
     pub jobs_max: usize,
 }
 
-/// What a run adds up to.
+/// Totals of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
     /// Jobs done.
     pub jobs: u64,
     /// Jobs done after their deadline.
     pub late: u64,
-    /// The most that one was late.
+    /// The longest delay past a deadline.
     pub latest: Micros,
-    /// By how much all of them were late, in seconds.
+    /// Sum of all delays past deadlines, in seconds.
     pub late_seconds: f64,
-    /// What the workers cost.
+    /// Cost of the workers.
     pub cost: f64,
     /// Seconds of work done.
     pub busy_seconds: f64,
-    /// Seconds of work that could have been done.
+    /// Seconds of work that the available workers could have done.
     pub offered_seconds: f64,
-    /// Workers busy on average, by the hour since the start: the one thing here that grows, by 8 bytes an hour.
+    /// Workers busy on average, by hour since the start. The only field that grows, by 8 bytes an
+    /// hour.
     pub workers: Vec<f64>,
 }
 
 impl Totals {
-    /// Share of the workers that could be had that worked; 0 where none could.
+    /// Busy share of the available workers; 0 if none were available.
     #[must_use]
     pub fn utilization(&self) -> f64 {
         if self.offered_seconds > 0.0 { self.busy_seconds / self.offered_seconds } else { 0.0 }
     }
 }
 
-/// The service. Whoever drives it hands in jobs in order of time, and lets time go on in between.
+/// The decode service. The caller submits jobs in time order and advances the time in between.
 #[derive(Debug, Clone)]
 pub struct DecodeService {
     settings: Settings,
@@ -133,13 +137,13 @@ pub struct DecodeService {
     /// By deadline, then by arrival.
     waiting: BTreeMap<(Micros, u64), Waiting>,
     submitted: u64,
-    /// Worker-microseconds that wait, by the hour at whose end they are to be done.
+    /// Worker-microseconds that wait, by the hour at whose end they should be done.
     due: BTreeMap<u64, u64>,
     /// Worker-microseconds that may still be used in this hour.
     allowed: u64,
-    /// Later hours of the plan, cheapest first: kept for their memory.
+    /// Hours of the plan, cheapest first. Kept to reuse its memory.
     hours: Vec<u64>,
-    /// Who works on what in this step: kept for its memory.
+    /// Jobs and their workers in this step. Kept to reuse its memory.
     running: Vec<((Micros, u64), u64)>,
     totals: Totals,
 }
@@ -152,19 +156,19 @@ struct Waiting {
     due: u64,
 }
 
-/// How many hours are planned ahead; what is due later is planned as if it were due then.
+/// Number of hours planned ahead; work due later is planned as if it were due then.
 const HORIZON: u64 = 48;
 
 impl DecodeService {
     /// An idle service at time 0, which is midnight.
     ///
     /// # Panics
-    /// If the reserve is no share, a price is no number, or there are never any workers.
+    /// If the reserve is not in 0.0..1.0, a price is not finite, or no hour has workers.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        assert!((0.0..1.0).contains(&settings.reserve), "reserve: {}, but 0 or more and less than 1 is expected", settings.reserve);
-        assert!(settings.prices.iter().all(|price| price.is_finite()), "prices: {:?}, but numbers are expected", settings.prices);
-        assert!(settings.workers.iter().any(|&workers| workers > 0), "workers: none at any hour, so that nothing would ever be decoded");
+        assert!((0.0..1.0).contains(&settings.reserve), "reserve is {}, expected 0 or more and less than 1", settings.reserve);
+        assert!(settings.prices.iter().all(|price| price.is_finite()), "prices are {:?}, expected finite numbers", settings.prices);
+        assert!(settings.workers.iter().any(|&workers| workers > 0), "no workers at any hour: nothing would ever be decoded");
         Self {
             settings,
             now: Micros::ZERO,
@@ -178,21 +182,22 @@ impl DecodeService {
         }
     }
 
-    /// Hands in a job, at the time the service has come to.
+    /// Submits a job, at the current time of the service.
     ///
     /// # Errors
-    /// [`Full`], if there are too many already.
+    /// [`Full`] if `jobs_max` jobs already wait.
     ///
     /// # Panics
-    /// If the images are not there yet, or there is nothing to do for anybody.
+    /// If the images are not available yet, or the job has no work or a width of 0.
     pub fn submit(&mut self, job: Job) -> Result<(), Full> {
-        assert!(job.ready <= self.now, "job {} is ready at {}, and it is {}: time has to go on first", job.id, job.ready, self.now);
-        assert!(job.width > 0 && job.work > Micros::ZERO, "job {} is no work, or for no worker", job.id);
+        assert!(job.ready <= self.now, "job {} is ready at {}, but the time is {}: advance the service first", job.id, job.ready, self.now);
+        assert!(job.width > 0 && job.work > Micros::ZERO, "job {} has no work, or a width of 0", job.id);
         if self.waiting.len() >= self.settings.jobs_max {
             return Err(Full { jobs_max: self.settings.jobs_max });
         }
         let deadline = job.deadline.min(job.ready + self.leisure(&job));
-        // Where only a part of the workers can work on it, it has to begin earlier by the time that takes.
+        // If the job can't use all workers, it has to begin earlier, by the time it takes at its
+        // width.
         let narrow = self.settings.workers.iter().any(|&workers| job.width < workers);
         let span = if narrow { Micros(job.work.0.div_ceil(job.width.into())) } else { Micros::ZERO };
         let due = (deadline.since(self.settings.margin).since(span).0 / Micros::HOUR.0).saturating_sub(1);
@@ -211,16 +216,16 @@ impl DecodeService {
         if job.deadline == Micros::NEVER { self.settings.leisure } else { Micros::NEVER }
     }
 
-    /// Changes how many workers can be had at an hour of the day, from now on.
+    /// Changes the number of workers for an hour of the day, from now on.
     ///
     /// # Panics
-    /// If the day has no such hour.
+    /// If `hour_of_day` is not in 0..24.
     pub fn set_workers(&mut self, hour_of_day: usize, workers: u32) {
         self.settings.workers[hour_of_day] = workers;
         self.plan();
     }
 
-    /// Time goes on; `done` is told of each job as it is done.
+    /// Advances the time to `until`, and calls `done` for each finished job.
     pub fn advance(&mut self, until: Micros, mut done: impl FnMut(Decoded)) {
         loop {
             let hour_end = Micros((self.hour() + 1) * Micros::HOUR.0);
@@ -244,7 +249,7 @@ impl DecodeService {
         }
     }
 
-    /// Who works on what: the earliest deadlines first, as many on each as can share it.
+    /// Assigns workers to jobs: earliest deadlines first, as many to each as can share it.
     fn assign(&mut self) {
         self.running.clear();
         let mut free = u64::from(self.workers(self.hour()));
@@ -260,12 +265,12 @@ impl DecodeService {
         }
     }
 
-    /// Work goes on for some microseconds.
+    /// Works for `step` microseconds.
     fn work(&mut self, step: u64, done: &mut impl FnMut(Decoded)) {
         let hour = self.hour();
         let mut used = 0;
         for (key, workers) in &self.running {
-            let waiting = self.waiting.get_mut(key).expect("who is served waits");
+            let waiting = self.waiting.get_mut(key).expect("running jobs are among the waiting ones");
             let part = waiting.left.min(workers * step);
             waiting.left -= part;
             used += part;
@@ -299,7 +304,7 @@ impl DecodeService {
         self.totals.workers[hour as usize] += seconds / 3600.0;
     }
 
-    /// How much of what waits is to be done in this hour.
+    /// Plans how much of the waiting work is done in this hour.
     fn plan(&mut self) {
         if self.settings.policy == Policy::AtOnce {
             return;
@@ -316,14 +321,14 @@ impl DecodeService {
         let price = |ahead: u64| prices[((hour + ahead) % 24) as usize];
         self.hours.clear();
         self.hours.extend(0..=HORIZON);
-        // Of hours that cost the same, the earlier: it is safer.
+        // Among hours of equal price the earlier comes first: it is safer.
         self.hours.sort_by(|&a, &b| price(a).total_cmp(&price(b)).then(a.cmp(&b)));
         let now_free = free[0];
         for (&due, &work) in &self.due {
             let last = due.saturating_sub(hour).min(HORIZON);
             let mut work = work;
             let cheapest = self.hours.iter().copied().filter(|&ahead| ahead <= last);
-            // What can't be in time is to be as early as possible.
+            // Work that can't be in time is done as early as possible.
             for ahead in cheapest.chain(last + 1..=HORIZON) {
                 let part = work.min(free[ahead as usize]);
                 free[ahead as usize] -= part;
@@ -344,13 +349,13 @@ impl DecodeService {
         self.settings.workers[(hour % 24) as usize]
     }
 
-    /// How many jobs wait or are worked on.
+    /// Number of jobs that wait or run.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Everything up to now.
+    /// Totals up to now.
     #[must_use]
     pub fn totals(&self) -> &Totals {
         &self.totals
@@ -369,7 +374,7 @@ mod tests {
         Job { id, ready: Micros(ready * MINUTE), work: Micros(work * MINUTE), width: 216, deadline: Micros(deadline * MINUTE) }
     }
 
-    /// Hands in jobs as they get ready, and lets them all be done.
+    /// Submits jobs when they are ready, and lets all of them finish.
     fn run(settings: Settings, jobs: &[Job]) -> (Vec<Decoded>, Totals) {
         let mut service = DecodeService::new(settings);
         let mut decoded = Vec::new();
@@ -379,8 +384,8 @@ mod tests {
         }
         let end = Micros((service.now.0 / Micros::HOUR.0 + 50) * Micros::HOUR.0);
         service.advance(end, |done| decoded.push(done));
-        assert_eq!(service.waiting(), 0, "all are done in two days");
-        assert_eq!(decoded.len(), jobs.len(), "each is done once");
+        assert_eq!(service.waiting(), 0, "all jobs are done in two days");
+        assert_eq!(decoded.len(), jobs.len(), "each job is done once");
         (decoded, service.totals().clone())
     }
 
@@ -412,8 +417,8 @@ mod tests {
             let (_, cheapest) = run(Settings::default(), &jobs);
             let (_, at_once) = run(Settings { policy: Policy::AtOnce, ..Settings::default() }, &jobs);
             assert_eq!((cheapest.late, at_once.late), (0, 0), "seed {seed}");
-            assert!((cheapest.busy_seconds - at_once.busy_seconds).abs() < 1.0, "seed {seed}: work is neither made nor lost");
-            // No plan is cheaper than each job in the cheapest hour of its own, as if all the others were not there.
+            assert!((cheapest.busy_seconds - at_once.busy_seconds).abs() < 1.0, "seed {seed}: both policies do the same work");
+            // No plan is cheaper than running each job alone in its cheapest hour.
             let alone: f64 = jobs.iter().map(cheapest_alone).sum();
             let (saved, most) = (at_once.cost - cheapest.cost, at_once.cost - alone);
             assert!(saved > 0.5 * most, "seed {seed}: {saved} saved, of {most} at most; at once {}", at_once.cost);
@@ -422,31 +427,34 @@ mod tests {
     }
 
     #[test]
-    fn work_waits_for_the_cheap_hours_and_no_longer() {
-        // Ready at 8, wanted by 4 in the morning: at night from 23 it is half the price. 100 workers take an hour for 6,000 minutes.
+    fn work_waits_for_cheap_hours_but_no_longer() {
+        // Ready at 8:00, due at 4:00 the next morning; from 23:00 the price is halved. 100 workers
+        // do the 6,000 minutes in an hour.
         let settings = Settings { margin: Micros::ZERO, ..Settings::default() };
         let (decoded, totals) = run(settings, &[job(0, 8 * 60, 6_000, 28 * 60)]);
         assert_eq!(decoded[0].at, Micros(24 * Micros::HOUR.0));
         assert!((totals.cost - 50.0).abs() < 1e-6, "{}", totals.cost);
         assert!((totals.workers[23] - 100.0).abs() < 1e-6 && totals.workers[22] == 0.0);
-        // Wanted before: it has to be paid for by day, but not later than need be.
+        // With an earlier deadline it runs at the day's price, but no later than needed.
         let (decoded, totals) = run(Settings::default(), &[job(0, 8 * 60, 6_000, 12 * 60)]);
         assert!(decoded[0].at <= Micros(12 * Micros::HOUR.0));
         assert!((totals.cost - 100.0).abs() < 1e-6, "{}", totals.cost);
     }
 
     #[test]
-    fn the_dearest_hour_takes_only_what_does_not_fit_elsewhere() {
-        // From 20 to 24: three hours by day and one at night, of which a quarter is kept in reserve.
+    fn the_most_expensive_hour_takes_only_work_that_fits_nowhere_else() {
+        // From 20:00 to 24:00: three hours by day and one at night, a quarter of which is kept in
+        // reserve.
         let settings = Settings { margin: Micros::ZERO, ..Settings::default() };
         let (_, totals) = run(settings, &[job(0, 20 * 60, 12_000, 24 * 60)]);
-        // 200 worker hours: 75 can be planned for 23, and 125 come from the hours before it, the earliest first.
+        // 200 worker hours: 75 can be planned for 23:00, and 125 come from the hours before it, the
+        // earliest first.
         assert_eq!(totals.workers[20..24].iter().map(|workers| workers.round()).collect::<Vec<_>>(), [100.0, 25.0, 0.0, 75.0]);
         assert_eq!(totals.late, 0);
     }
 
     #[test]
-    fn the_earliest_deadline_comes_first_and_interrupts() {
+    fn the_earliest_deadline_preempts_other_jobs() {
         let settings = Settings { policy: Policy::AtOnce, workers: [1; 24], ..Settings::default() };
         let jobs = [job(0, 0, 60, 600), job(1, 10, 30, 300), job(2, 20, 5, 100), job(3, 20, 5, 100), job(4, 21, 5, 9_000)];
         let (decoded, _) = run(settings, &jobs);
@@ -455,16 +463,16 @@ mod tests {
     }
 
     #[test]
-    fn a_read_near_its_deadline_passes_what_can_wait() {
+    fn a_read_near_its_deadline_overtakes_jobs_that_can_wait() {
         let leisure = Job { deadline: Micros::NEVER, ..job(0, 0, 60_000, 0) };
         let (decoded, totals) = run(Settings::default(), &[leisure, job(1, 30, 100, 40)]);
         assert_eq!((decoded[0].job.id, decoded[0].at), (1, Micros(31 * MINUTE)));
-        assert!(decoded[1].at <= Micros(24 * Micros::HOUR.0), "what is at leisure doesn't starve: {}", decoded[1].at);
+        assert!(decoded[1].at <= Micros(24 * Micros::HOUR.0), "a job without a deadline doesn't starve: {}", decoded[1].at);
         assert_eq!(totals.late, 0);
     }
 
     #[test]
-    fn few_sectors_keep_few_workers() {
+    fn few_sectors_occupy_few_workers() {
         let settings = Settings { policy: Policy::AtOnce, ..Settings::default() };
         let narrow = Job { width: 2, ..job(0, 0, 60, 600) };
         let (decoded, totals) = run(settings, &[narrow, job(1, 0, 98, 700)]);
@@ -475,27 +483,27 @@ mod tests {
     }
 
     #[test]
-    fn workers_come_and_go_by_the_hour() {
+    fn the_number_of_workers_changes_by_the_hour() {
         let mut workers = [0; 24];
         workers[3] = 10;
         let settings = Settings { workers, ..Settings::default() };
         let (decoded, totals) = run(settings.clone(), &[job(0, 0, 60, 300)]);
         assert_eq!(decoded[0].at, Micros(186 * MINUTE));
-        assert_eq!(totals.offered_seconds, 2.0 * 36_000.0, "ten of them, an hour on each of two days");
+        assert_eq!(totals.offered_seconds, 2.0 * 36_000.0, "ten workers, an hour on each of two days");
         let mut service = DecodeService::new(settings);
         service.submit(job(0, 0, 60, 300)).expect("there is room");
         service.set_workers(0, 10);
         let mut ends = Vec::new();
         service.advance(Micros::HOUR, |done| ends.push(done.at));
-        assert_eq!(ends, [Micros(6 * MINUTE)], "the nearer of two hours of one price");
+        assert_eq!(ends, [Micros(6 * MINUTE)], "the earlier of two hours of equal price");
     }
 
     #[test]
-    fn a_full_waiting_room_takes_no_more() {
+    fn a_full_queue_rejects_further_jobs() {
         let mut service = DecodeService::new(Settings { jobs_max: 1, ..Settings::default() });
         service.submit(job(0, 0, 1, 10)).expect("there is room");
         let full = service.submit(job(1, 0, 1, 10)).expect_err("there is none");
-        assert_eq!(full.to_string(), "1 jobs wait to be decoded, and no more may: more workers are needed, or jobs_max is too low");
+        assert_eq!(full.to_string(), "1 jobs already wait to be decoded: add workers or raise jobs_max");
         service.advance(Micros::HOUR, |_| {});
         service.submit(job(2, 0, 1, 10)).expect("there is room again");
     }

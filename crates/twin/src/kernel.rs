@@ -1,22 +1,24 @@
-//! The event queue of a discrete-event simulation: what was pushed comes out in order of time, and what is due at the same instant in the
-//! order in which it was pushed.
+//! The event queue of a discrete-event simulation. Events come out in time order; events due at the
+//! same instant come out in the order in which they were pushed.
 //!
 //! ```text
-//!                  [ due now, being dealt with ]        pop leaves a gap here, and the next push fills it: one way down the
-//!              /        |        |        \             heap where a pop and a push would take two
-//!           [  ]       [  ]     [  ]      [  ]          four children each: half the levels of a binary heap, and those of
-//!         [ ][ ][ ][ ]  ...                             one parent side by side in memory
+//!                  [ due now ]                     pop leaves a gap here, which the next push
+//!              /     |    |     \                  fills: one way down the heap, not two
+//!           [  ]   [  ]  [  ]   [  ]               four children each: half the levels of a
+//!         [ ][ ][ ][ ]  ...                        binary heap, siblings adjacent in memory
 //! ```
 //!
-//! An event makes another one as a rule, so that a pop is nearly always followed by a push. A key is one number of 128 bits, time above
-//! sequence: one comparison decides. `benches/kernel.rs` measures it beside the standard library's heap.
+//! Handling an event usually schedules another, so a push follows nearly every pop. A key is a
+//! single 128-bit number, time above sequence, so one comparison decides. `benches/kernel.rs`
+//! compares it with the standard library's heap.
 
 use fulgurite_domain::Micros;
 
-/// Events that are to come. `E` is moved about in the heap, and should be a few words.
+/// Pending events. The heap moves `E` by value, so keep it to a few words.
 #[derive(Debug, Clone)]
 pub struct Queue<E> {
-    /// A heap in which no key is less than its parent's; at `gap`, the root is one that has left.
+    /// A heap in which no key is less than its parent's. While `gap` is set, the root is an event
+    /// that was already popped.
     heap: Vec<(u128, E)>,
     gap: bool,
     pushed: u64,
@@ -37,19 +39,19 @@ impl<E: Copy> Queue<E> {
         Self { heap: Vec::new(), gap: false, pushed: 0 }
     }
 
-    /// How many events are to come.
+    /// Number of pending events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heap.len() - usize::from(self.gap)
     }
 
-    /// Whether none is to come.
+    /// True if no event is pending.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds an event. Its place among those of the same instant is the last.
+    /// Adds an event, after all others due at the same instant.
     #[inline]
     pub fn push(&mut self, at: Micros, event: E) {
         let key = u128::from(at.0) << 64 | u128::from(self.pushed);
@@ -62,7 +64,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Takes the next event, with its instant.
+    /// Pops the next event, with its instant.
     #[inline]
     pub fn pop(&mut self) -> Option<(Micros, E)> {
         self.close();
@@ -78,13 +80,13 @@ impl<E: Copy> Queue<E> {
         self.heap.first().map(|&(key, _)| instant(key))
     }
 
-    /// Takes the next event if it is due by this instant.
+    /// Pops the next event if it is due by `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Micros) -> Option<(Micros, E)> {
         if self.next_at()? <= until { self.pop() } else { None }
     }
 
-    /// Puts the last event into the gap at the root.
+    /// Moves the last event into the gap at the root.
     #[inline]
     fn close(&mut self) {
         if self.gap {
@@ -97,7 +99,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// From the root down to where no child is less. The root's own value is overwritten.
+    /// Sinks `item` from the root until no child is less. Overwrites the root.
     #[inline]
     fn sink(&mut self, item: (u128, E)) {
         let heap = &mut self.heap[..];
@@ -105,7 +107,7 @@ impl<E: Copy> Queue<E> {
         loop {
             let first = at * CHILDREN + 1;
             let least = if let Some(children) = heap.get(first..first + CHILDREN) {
-                // Compared in two pairs and without branches: which child is least is anybody's guess.
+                // Compared in two pairs and without branches: the least child is unpredictable.
                 let left = usize::from(children[1].0 < children[0].0);
                 let right = 2 + usize::from(children[3].0 < children[2].0);
                 first + if children[right].0 < children[left].0 { right } else { left }
@@ -124,7 +126,7 @@ impl<E: Copy> Queue<E> {
         heap[at] = item;
     }
 
-    /// From the end up to where the parent is not greater.
+    /// Appends `item` and lets it rise until its parent is not greater.
     #[inline]
     fn rise(&mut self, item: (u128, E)) {
         self.heap.push(item);
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_together_comes_in_the_order_it_was_pushed() {
+    fn events_due_at_the_same_instant_pop_in_push_order() {
         let mut queue = Queue::new();
         for number in 0..100 {
             queue.push(Micros(7 + number % 2), number);
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_what_a_binary_heap_of_times_and_sequence_does() {
+    fn it_pops_in_the_order_of_a_binary_heap_on_time_and_sequence() {
         for seed in 0..200 {
             let mut chance = Stream::new(seed, "operations");
             let (mut queue, mut reference) = (Queue::new(), BinaryHeap::new());
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_before_its_time() {
+    fn no_event_pops_before_it_is_due() {
         let mut queue = Queue::new();
         queue.push(Micros(10), 'a');
         assert_eq!(queue.pop_until(Micros(9)), None);

@@ -1,14 +1,17 @@
-//! The digital twin: libraries run by the real controller against emulated mechanics, to find out what they can do.
+//! The digital twin: runs libraries under the real controller against emulated mechanics, to
+//! measure what they can do.
 //!
-//! A [`Scenario`](scenario::Scenario) is all that a run is made of; [`simulation::run`] carries it out, and gives a
-//! [`Run`](simulation::Run) with what was measured.
+//! A [`Scenario`](scenario::Scenario) fully describes a run. [`simulation::run`] executes it and
+//! returns a [`Run`](simulation::Run) with the measurements.
 //!
 //! ```text
 //!   settings   scenario files ---> scenario ---> simulation ---> Run ---> table, plot
-//!                                                 |  kernel: events in order of time
+//!                                                 |  kernel: events in time order
 //!                                                 |  bound: what no policy can beat
-//!                                                 '  statistics: percentiles, averages over time
+//!                                                 '  statistics: percentiles, time averages
 //! ```
+
+#![forbid(unsafe_code)]
 
 pub mod bound;
 pub mod checks;

@@ -1,16 +1,17 @@
-//! What the codes cost, and how rarely each of them fails: the analytic side of the evaluation of Project Silica (Anderson et al., SOSP '23,
-//! section 6).
+//! Overheads of the codes and how rarely each fails: the analytic part of the evaluation of Project
+//! Silica (Anderson et al., SOSP '23, section 6).
 //!
 //! ```text
-//! sector lost (1e-3 after LDPC) --> track:       I_t + R_t sectors,   lost if more than R_t sectors are
-//! track lost                    --> large group: I_g + R_g tracks,    lost if more than R_g tracks are
-//! platter unavailable           --> set:         I_p + R_p platters,  lost if more than R_p platters are
+//! sector lost (1e-3 after LDPC) --> track:       I_t + R_t sectors,  lost if more than R_t are
+//! track lost                    --> large group: I_g + R_g tracks,   lost if more than R_g are
+//! platter unavailable           --> set:         I_p + R_p platters, lost if more than R_p are
 //! ```
 //!
-//! All three are MDS codes, so with independent failures of probability p the code fails with the upper tail of a binomial distribution. Tails as small as
-//! 1e-900 come up; they are computed and returned as decimal logarithms.
+//! All three are MDS codes, so with independent failures of probability p a code fails with the
+//! upper tail of a binomial distribution. Tails can be as small as 1e-900; they are computed and
+//! returned as decimal logarithms.
 
-/// An MDS code: any `information` of its symbols give back all.
+/// An MDS code: any `information` of its symbols restore all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code {
     /// Symbols that hold content.
@@ -20,37 +21,37 @@ pub struct Code {
 }
 
 impl Code {
-    /// Redundancy by information, as a share.
+    /// Redundancy divided by information.
     #[must_use]
     pub fn overhead(self) -> f64 {
         f64::from(self.redundancy) / f64::from(self.information)
     }
 
-    /// Decimal logarithm of the probability that more symbols are lost than the code has redundancy, if each is lost with this probability,
-    /// whatever becomes of the others.
+    /// Decimal logarithm of the probability that more symbols are lost than the code has
+    /// redundancy, if each is lost independently with this probability.
     #[must_use]
     pub fn log10_failure(self, symbol_failure: f64) -> f64 {
         log10_more_than(self.redundancy, self.information + self.redundancy, symbol_failure)
     }
 }
 
-/// A track of this archive; the paper says 100 to 200 and 10 to 16.
+/// A track of this archive; the paper gives 100 to 200 and 10 to 16.
 pub const TRACK: Code = Code { information: 200, redundancy: 16 };
 
-/// A large group of this archive, in tracks; the paper says O(100) and O(10), and about 2 %.
+/// A large group of this archive, in tracks; the paper gives O(100) and O(10), and about 2 %.
 pub const LARGE_GROUP: Code = Code { information: 240, redundancy: 5 };
 
 /// The sets of Table 1.
 pub const SETS: [Code; 3] =
     [Code { information: 12, redundancy: 3 }, Code { information: 16, redundancy: 3 }, Code { information: 24, redundancy: 3 }];
 
-/// How rare a track's failure has to be: once in 10^24 (P).
+/// Target for the failure of a track: once in 10^24 (P).
 pub const LOG10_TRACK_FAILURE: f64 = -24.0;
 
 /// Sector failure rate after the code inside a sector (P).
 pub const SECTOR_FAILURE: f64 = 1e-3;
 
-/// What a code works on.
+/// The level that a code works on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// Sectors of a track.
@@ -61,21 +62,22 @@ pub enum Level {
     Set,
 }
 
-/// What one level of the codes costs.
+/// Overhead of one level of the codes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OverheadRow {
     /// The level.
     pub level: Level,
     /// Its code.
     pub code: Code,
-    /// Its redundancy by its information, as a share.
+    /// Redundancy divided by information.
     pub overhead: f64,
-    /// Bytes that the write drive writes for each byte of content, by this level and those before it. Headers, labels and file tables aren't
-    /// counted.
+    /// Bytes that the write drive writes for each byte of content, through this level and those
+    /// before it. Headers, labels and file tables aren't counted.
     pub write_amplification: f64,
 }
 
-/// What tracks, large groups and sets with these codes cost, in this order; the last row's write amplification is that of all.
+/// Overheads of tracks, large groups and sets with these codes, in this order. The last row's write
+/// amplification is the total.
 #[must_use]
 pub fn storage_overheads(track: Code, large_group: Code, set: Code) -> [OverheadRow; 3] {
     let mut write_amplification = 1.0;
@@ -85,14 +87,14 @@ pub fn storage_overheads(track: Code, large_group: Code, set: Code) -> [Overhead
     })
 }
 
-/// How rarely a code fails.
+/// Failure probability of a code.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailureRow {
     /// The code.
     pub code: Code,
     /// Its overhead.
     pub overhead: f64,
-    /// Probability that a symbol of it is lost.
+    /// Probability that one of its symbols is lost.
     pub symbol_failure: f64,
     /// Decimal logarithm of the probability that the code fails.
     pub log10_failure: f64,
@@ -104,45 +106,49 @@ impl FailureRow {
     }
 }
 
-/// How rarely tracks fail, for the paper's range of codes: 100, 110 ... 200 information sectors with 8 to 16 redundancy sectors each.
+/// Failure probabilities of tracks for the paper's range of codes: 100, 110 ... 200 information
+/// sectors with 8 to 16 redundancy sectors each.
 #[must_use]
 pub fn track_failures(sector_failure: f64) -> Vec<FailureRow> {
     let codes = (100..=200).step_by(10).flat_map(|information| (8..=16).map(move |redundancy| Code { information, redundancy }));
     codes.map(|code| FailureRow::new(code, sector_failure)).collect()
 }
 
-/// The least redundancy with which tracks of so much information fail more rarely than [`LOG10_TRACK_FAILURE`]; nothing if as much redundancy
-/// as information is too little.
+/// The least redundancy with which tracks of `information` sectors fail more rarely than
+/// [`LOG10_TRACK_FAILURE`]. `None` if even as much redundancy as information is too little.
 #[must_use]
 pub fn least_redundancy(information: u32, sector_failure: f64) -> Option<FailureRow> {
     let rows = (0..=information).map(|redundancy| FailureRow::new(Code { information, redundancy }, sector_failure));
     rows.into_iter().find(|row| row.log10_failure < LOG10_TRACK_FAILURE)
 }
 
-/// How rarely a large group fails, if whole tracks are lost with these probabilities. For its code in sectors, pooled over all tracks (48,000+1,000
-/// here), the probabilities are those of sectors that their tracks couldn't mend.
+/// Failure probabilities of a large group if whole tracks are lost with these probabilities. For
+/// its code in sectors, pooled over all tracks (48,000+1,000 here), pass the probabilities of
+/// sectors that their tracks couldn't repair.
 #[must_use]
 pub fn large_group_failures(large_group: Code, symbol_failures: &[f64]) -> Vec<FailureRow> {
     symbol_failures.iter().map(|&symbol_failure| FailureRow::new(large_group, symbol_failure)).collect()
 }
 
-/// How rarely each set of Table 1 fails, if platters are unavailable with these probabilities.
+/// Failure probabilities of each set of Table 1, if platters are unavailable with these
+/// probabilities.
 #[must_use]
 pub fn set_failures(unavailable: &[f64]) -> Vec<FailureRow> {
     unavailable.iter().flat_map(|&unavailable| SETS.map(|set| FailureRow::new(set, unavailable))).collect()
 }
 
-/// Decimal logarithm of the probability that more than `least` of `of` things happen, each with this probability and on its own; minus infinity if that
-/// can't be.
+/// Decimal logarithm of the probability that more than `least` of `of` independent events happen,
+/// each with this probability; minus infinity if that is impossible.
 ///
-/// The largest term of the tail is computed in logarithms; the others follow from it by their ratios, both ways, so that nothing underflows that
-/// matters. Checked to 1e-12 against exact fractions.
+/// The largest term of the tail is computed in logarithms. The others follow from it by their
+/// ratios, in both directions, so that no term that matters underflows. Checked to 1e-12 against
+/// exact fractions.
 ///
 /// # Panics
 /// If `probability` is not in 0.0..=1.0.
 #[must_use]
 pub fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
-    assert!((0.0..=1.0).contains(&probability), "a probability of {probability}");
+    assert!((0.0..=1.0).contains(&probability), "probability is {probability}, expected 0.0 to 1.0");
     if least >= of || probability == 0.0 {
         return f64::NEG_INFINITY;
     }
@@ -161,14 +167,14 @@ pub fn log10_more_than(least: u32, of: u32, probability: f64) -> f64 {
 
     let up = (top..of).scan(1.0, |term, k| falling(term, ratio(k)));
     let down = (least + 1..top).rev().scan(1.0, |term, k| falling(term, 1.0 / ratio(k)));
-    // The smallest terms are added first. What rounding leaves above 1 is not a probability.
+    // The smallest terms are added first. Rounding may leave a result above 1, which `min` removes.
     let mut terms: Vec<f64> = up.chain(down).collect();
     terms.sort_by(f64::total_cmp);
     let sum = terms.iter().sum::<f64>() + 1.0;
     ((ln_top + libm::log(sum)) / std::f64::consts::LN_10).min(0.0)
 }
 
-/// The next of a row of terms that fall ever faster, until they don't count beside 1.
+/// The next of a series of terms that fall ever faster; ends when they are negligible against 1.
 fn falling(term: &mut f64, ratio: f64) -> Option<f64> {
     *term *= ratio;
     (*term > 1e-25).then_some(*term)
@@ -178,8 +184,9 @@ fn falling(term: &mut f64, ratio: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// `least`, `of`, probability, and the logarithm: sums of exact fractions (Python's `fractions.Fraction` and `math.comb`, with the
-    /// probability as the decimal fraction or 1/3), their logarithm by mpmath with 40 digits. The last one: terms by mpmath with 60 digits.
+    /// `least`, `of`, probability, and the logarithm: sums of exact fractions (Python's
+    /// `fractions.Fraction` and `math.comb`, with the probability as the decimal fraction or 1/3),
+    /// their logarithm by mpmath with 40 digits. The last one: terms by mpmath with 60 digits.
     const EXACT: [(u32, u32, f64, f64); 17] = [
         (8, 108, 0.001, -14.446_363_944_655_562),
         (16, 116, 0.001, -31.031_094_274_878_894),
@@ -201,7 +208,7 @@ mod tests {
     ];
 
     #[test]
-    fn tails_are_those_of_exact_fractions() {
+    fn tails_match_exact_fractions() {
         for (least, of, probability, exact) in EXACT {
             let found = log10_more_than(least, of, probability);
             assert!(
@@ -212,21 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_has_no_logarithm_and_what_must_be_has_zero() {
+    fn impossible_is_minus_infinity_and_certain_is_zero() {
         assert_eq!(log10_more_than(3, 3, 0.5), f64::NEG_INFINITY);
         assert_eq!(log10_more_than(0, 3, 0.0), f64::NEG_INFINITY);
         assert_eq!(log10_more_than(2, 3, 1.0), 0.0);
     }
 
     #[test]
-    fn about_eight_percent_makes_a_lost_track_rarer_than_one_in_10_to_the_24_for_long_tracks() {
+    fn long_tracks_fail_less_than_once_in_10_to_the_24_at_about_eight_percent() {
         let rare: Vec<(u32, u32)> = track_failures(SECTOR_FAILURE)
             .iter()
             .filter(|row| row.log10_failure < LOG10_TRACK_FAILURE && row.overhead < 0.085)
             .map(|row| (row.code.information, row.code.redundancy))
             .collect();
         assert_eq!(rare, [(180, 15), (190, 15), (190, 16), (200, 15), (200, 16)]);
-        // Exact fractions say the same; short tracks need up to 13 %.
+        // Exact fractions agree; short tracks need up to 13 %.
         let least: Vec<u32> = (100..=200)
             .step_by(10)
             .filter_map(|information| least_redundancy(information, SECTOR_FAILURE))
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_codes_of_this_archive_write_1_31_bytes_for_each() {
+    fn the_codes_of_this_archive_write_1_31_bytes_per_byte() {
         let rows = storage_overheads(TRACK, LARGE_GROUP, SETS[1]);
         let percent = rows.map(|row| format!("{:.1}", 100.0 * row.overhead));
         assert_eq!(percent, ["8.0", "2.1", "18.8"]);

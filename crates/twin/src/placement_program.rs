@@ -1,4 +1,5 @@
-//! Placement as a program for a solver: how many racks a set needs (Table 1 of Project Silica), and how many sets a library can hold.
+//! Placement as integer and linear programs for a solver: the number of racks that a set needs
+//! (Table 1 of Project Silica), and the number of sets that a library can hold.
 //!
 //! ```text
 //! binary program                                   linear program, dual
@@ -7,27 +8,30 @@
 //!   maximise sum x, or: sum x = members              minimise slots * sum y
 //! ```
 //!
-//! The first is how the paper found its table (Anderson et al., SOSP '23, section 6). One row for each place of a zone, and not one for each
-//! pair of cells, makes the relaxation so tight that hardly any branching is needed. The second bounds every filling from above; its
-//! rows are far too many to write down (600,000 for 16+3 in 8 racks), so the planner's own search finds the one that is violated most, until none is.
+//! The paper found its table with the first program (Anderson et al., SOSP '23, section 6). One row
+//! for each place of a zone, instead of one for each pair of cells, makes the relaxation so tight
+//! that hardly any branching is needed. The second program bounds every filling from above. Its
+//! rows are far too many to write down (600,000 for 16+3 in 8 racks), so the planner's own search
+//! finds the most violated row and adds it, until no row is violated.
 //!
-//! The controller doesn't depend on a solver: it has an exact planner of its own, and what is here is the check of it from outside.
+//! The controller has an exact planner of its own and doesn't depend on a solver. This module
+//! checks that planner from outside.
 
 use fulgurite_library::Layout;
 use fulgurite_library::placement::{Patterns, PlacementError, Zones};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
 
-/// A program without an answer.
+/// A program without a solution.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// The solver failed, or gave up.
-    #[error("the solver has no answer for {racks} racks of {shelves} shelves: {reason}")]
+    /// The solver failed or gave up.
+    #[error("the solver found no solution for {racks} racks of {shelves} shelves: {reason}")]
     Solver {
         /// Storage racks.
         racks: u8,
         /// Shelves.
         shelves: u8,
-        /// What the solver says.
+        /// The solver's reason.
         reason: String,
     },
     /// No number of racks up to the limit holds such a set.
@@ -35,12 +39,12 @@ pub enum ProgramError {
     NoRacks {
         /// Platters of a set.
         members: usize,
-        /// The most racks that were tried.
+        /// Most racks tried.
         most: u8,
         /// Shelves.
         shelves: u8,
     },
-    /// The zones or the set are none.
+    /// The zones or the set are invalid.
     #[error(transparent)]
     Placement(#[from] PlacementError),
 }
@@ -48,10 +52,10 @@ pub enum ProgramError {
 /// A cell in a grid of storage racks: rack and shelf, both from 0.
 pub type GridCell = (u8, u8);
 
-/// Finds a set of exactly so many `members` that keeps the rule, or proves that there is none.
+/// Finds a set of exactly `members` platters that keeps the rule, or proves that none exists.
 ///
 /// # Errors
-/// [`ProgramError::Solver`], or what is wrong with the zones.
+/// [`ProgramError::Solver`], or an error of the zones.
 pub fn find_set(racks: u8, shelves: u8, zones: &Zones, members: usize) -> Result<Option<Vec<GridCell>>, ProgramError> {
     let mut grid = Grid::new(racks, shelves, zones)?;
     let all: Vec<(Variable, f64)> = grid.cells.iter().map(|&(_, cell)| (cell, 1.0)).collect();
@@ -59,19 +63,20 @@ pub fn find_set(racks: u8, shelves: u8, zones: &Zones, members: usize) -> Result
     grid.solve()
 }
 
-/// Finds a set with the most members that the rule allows.
+/// Finds the largest set that the rule allows.
 ///
 /// # Errors
-/// [`ProgramError::Solver`], or what is wrong with the zones.
+/// [`ProgramError::Solver`], or an error of the zones.
 pub fn largest_set(racks: u8, shelves: u8, zones: &Zones) -> Result<Vec<GridCell>, ProgramError> {
-    // The empty set keeps every rule, so there is always one.
+    // The empty set keeps every rule, so a solution always exists.
     Ok(Grid::new(racks, shelves, zones)?.solve()?.unwrap_or_default())
 }
 
-/// The smallest number of storage racks, up to `most_racks`, that hold a set of so many `members`.
+/// The smallest number of storage racks, up to `most_racks`, that holds a set of `members`
+/// platters.
 ///
 /// # Errors
-/// [`ProgramError::NoRacks`] if none does, [`ProgramError::Solver`], or what is wrong with the zones.
+/// [`ProgramError::NoRacks`] if none does, [`ProgramError::Solver`], or an error of the zones.
 pub fn fewest_racks(shelves: u8, zones: &Zones, members: usize, most_racks: u8) -> Result<u8, ProgramError> {
     for racks in 1..=most_racks {
         if find_set(racks, shelves, zones, members)?.is_some() {
@@ -88,13 +93,13 @@ pub struct SetRow {
     pub information: u32,
     /// Redundancy platters.
     pub redundancy: u32,
-    /// Redundancy by information, as a share: what is written more at the write drive.
+    /// Redundancy divided by information: the additional share that the write drive writes.
     pub overhead: f64,
     /// The fewest storage racks that hold a set.
     pub racks: u8,
 }
 
-/// Table 1: sets of 12+3, 16+3 and 24+3, with racks of so many `shelves`; the paper has 10.
+/// Table 1: sets of 12+3, 16+3 and 24+3, in racks of `shelves` shelves; the paper has 10.
 ///
 /// # Errors
 /// As [`fewest_racks`].
@@ -107,7 +112,7 @@ pub fn table_1(shelves: u8, zones: &Zones) -> Result<Vec<SetRow>, ProgramError> 
     [12, 16, 24].into_iter().map(row).collect()
 }
 
-/// The binary program without its objective's other forms.
+/// The binary program; callers add further constraints.
 struct Grid {
     racks: u8,
     shelves: u8,
@@ -150,17 +155,20 @@ impl Grid {
     }
 }
 
-/// No filling of a library with this layout holds more complete sets of so many `members` than this.
+/// Upper bound on the number of complete sets of `members` platters in any filling of a library
+/// with this layout.
 ///
-/// Prices that the solver found are rounded to whole numbers, and the cheapest set at these prices is found exactly; by weak duality the value of
-/// all slots over the price of that set is a bound, whatever the solver's rounding was.
+/// The solver's prices are rounded to whole numbers, and the cheapest set at these prices is found
+/// exactly. By weak duality the value of all slots divided by the price of that set is a bound,
+/// whatever the solver's rounding was.
 ///
 /// # Errors
-/// [`ProgramError::Solver`], or [`PlacementError`] if there is no such set, or too many choices.
+/// [`ProgramError::Solver`], or [`PlacementError`] if no such set exists or the choices are too
+/// many.
 pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, ProgramError> {
-    /// What a price of 1 is in whole numbers.
+    /// A price of 1, as a whole number.
     const UNIT: f64 = (1_u64 << 40) as f64;
-    /// Rows that are added at most; the bound stands with fewer, and is only less tight.
+    /// Most rows to add; with fewer the bound still holds, but is less tight.
     const ROWS_MAX: usize = 2_000;
 
     let (racks, shelves) = (layout.storage_racks, layout.shelves);
@@ -175,7 +183,7 @@ pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, 
 
     let mut solution = None;
     let mut bound = layout.slot_count() / members as u32;
-    // Even prices come first, so that the first row is some set and not an arbitrary one.
+    // Equal prices come first, so that the first row is a valid set rather than an arbitrary one.
     let mut whole: Vec<i64> = vec![UNIT as i64; count];
     for _ in 0..ROWS_MAX {
         let weights: Vec<i64> = whole.iter().map(|price| -price).collect();
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn table_1_of_the_paper_comes_out() {
+    fn the_program_reproduces_table_1_of_the_paper() {
         let rows = table_1(10, &Zones::default()).expect("answers");
         // Anderson et al., SOSP '23, Table 1.
         assert_eq!(
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_is_said() {
+    fn too_few_racks_for_a_set_are_an_error() {
         let error = fewest_racks(10, &Zones::default(), 27, 9).expect_err("too few racks");
         assert_eq!(error.to_string(), "no set of 27 platters fits into 9 racks of 10 shelves or fewer");
         assert!(matches!(

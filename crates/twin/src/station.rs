@@ -1,5 +1,6 @@
-//! Stations of queueing theory on the bare [`Queue`], for which the answers are known: what the kernel, the draws of chance and the
-//! statistics are held against, before a library of shuttles and drives is.
+//! Stations of queueing theory on the bare [`Queue`]. Their exact results are known, so they
+//! validate the kernel, the random draws and the statistics before a library of shuttles and drives
+//! does.
 //!
 //! ```text
 //!   class 0 --Poisson--> [ | | | ] \            / server 0 \
@@ -15,31 +16,31 @@ use fulgurite_domain::Micros;
 
 use crate::kernel::Queue;
 
-/// How long a customer is served.
+/// Distribution of service times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServiceTime {
     /// Exponential with this mean, in seconds.
     Exponential(f64),
-    /// Always this many seconds.
+    /// Constant, in seconds.
     Fixed(f64),
 }
 
-/// Customers of a kind.
+/// A class of customers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Class {
-    /// How many arrive a second, on average; their arrivals are a Poisson process.
+    /// Mean arrivals per second; arrivals are a Poisson process.
     pub arrivals_s: f64,
-    /// How long each is served.
+    /// Distribution of service times.
     pub service: ServiceTime,
 }
 
-/// Identical servers before which customers wait in order of arrival, and the classes in order of urgency: the first is served first, and
-/// interrupts the others (preemptive resume).
+/// Identical servers with one queue in order of arrival for each class. Classes are in order of
+/// priority: the first is served first and interrupts the others (preemptive resume).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
-    /// How many servers.
+    /// Number of servers.
     pub servers: u32,
-    /// Who comes, the most urgent first.
+    /// The classes, the highest priority first.
     pub classes: Vec<Class>,
 }
 
@@ -48,28 +49,29 @@ pub struct Station {
 pub struct Visit {
     /// Class, counted from 0.
     pub class: usize,
-    /// When the customer came.
+    /// Arrival time.
     pub arrived: Micros,
-    /// When it was first served.
+    /// Start of the service.
     pub begun: Micros,
-    /// When it left.
+    /// Departure time.
     pub ended: Micros,
 }
 
-/// What a run adds up to.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Totals {
-    /// When the run ended.
+    /// End of the run.
     pub end: Micros,
-    /// Customers that left.
+    /// Number of customers that left.
     pub left: u64,
-    /// The number of customers in the station, summed over time: its mean times `end`.
+    /// Number of customers in the station, integrated over time: the mean times `end`.
     pub customer_seconds: f64,
-    /// The number of busy servers, summed over time.
+    /// Number of busy servers, integrated over time.
     pub busy_seconds: f64,
-    /// The number of seconds in which a server was idle while somebody waited. 0: no station does that.
+    /// Seconds during which a server was idle while a customer waited. Always 0 in a correct
+    /// station.
     pub wasted_seconds: f64,
-    /// Events dealt with.
+    /// Number of events processed.
     pub events: u64,
 }
 
@@ -91,7 +93,8 @@ struct Customer {
 struct Server {
     customer: Option<Customer>,
     since: Micros,
-    /// Counts up, so that the end of an interrupted service is known to be void.
+    /// Incremented for each service, so that the end of an interrupted service is recognized as
+    /// void.
     service: u32,
 }
 
@@ -107,13 +110,14 @@ struct Run<'a> {
 }
 
 impl Station {
-    /// One class in front of some servers: M/M/c or M/D/c.
+    /// A single class: M/M/c or M/D/c.
     #[must_use]
     pub fn single(servers: u32, arrivals_s: f64, service: ServiceTime) -> Self {
         Self { servers, classes: vec![Class { arrivals_s, service }] }
     }
 
-    /// Runs until this many customers have left, from an empty station; `visit` is told of each as it leaves.
+    /// Runs from an empty station until this many customers have left, and calls `visit` for each
+    /// as it leaves.
     pub fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) -> Totals {
         let stream =
             |purpose: &'static str| (0..self.classes.len() as u32).map(move |class| Stream::numbered(seed, purpose, class)).collect();
@@ -132,7 +136,7 @@ impl Station {
         }
         let mut totals = Totals::default();
         while totals.left < customers {
-            let (now, event) = run.queue.pop().expect("somebody is always about to arrive");
+            let (now, event) = run.queue.pop().expect("the next arrival is always scheduled");
             run.add_up(&mut totals, now);
             match event {
                 Event::Arrives { class } => run.arrives(now, class as usize),
@@ -176,7 +180,7 @@ impl Run<'_> {
             let place = &mut self.servers[server as usize];
             let mut interrupted = place.customer.take().expect("it is busy");
             interrupted.left = interrupted.left - (now - place.since);
-            // It was before all others of its class, and is again.
+            // It preceded all others of its class, so it returns to the front.
             self.waiting[interrupted.class].push_front(interrupted);
             self.waiting_count += 1;
             self.serve(now, server, customer);
@@ -186,7 +190,8 @@ impl Run<'_> {
         }
     }
 
-    /// The server with the least urgent customer, if that is less urgent than this class.
+    /// The server with the lowest-priority customer, if that priority is lower than that of
+    /// `class`.
     fn least_urgent(&self, class: usize) -> Option<u32> {
         if class + 1 == self.waiting.len() {
             return None;
@@ -230,27 +235,27 @@ impl ServiceTime {
     }
 }
 
-/// One server that goes round a ring of queues, as a shuttle goes round what it serves.
+/// One server that cycles through a ring of queues, like a shuttle through the places it serves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Polling {
-    /// How many queues.
+    /// Number of queues.
     pub queues: usize,
-    /// Arrivals a second at each.
+    /// Arrivals per second at each queue.
     pub arrivals_s: f64,
-    /// How long each customer is served.
+    /// Distribution of service times.
     pub service: ServiceTime,
-    /// From each queue to the next, always this many seconds.
+    /// Constant time to switch to the next queue, in seconds.
     pub switch_s: f64,
-    /// Who is served on a visit.
+    /// Which customers are served per visit.
     pub discipline: Discipline,
 }
 
-/// Who is served when a queue is visited.
+/// Which customers are served per visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discipline {
-    /// All, those too that arrive meanwhile.
+    /// All, including those that arrive during the visit.
     Exhaustive,
-    /// Those that are there when the server comes.
+    /// Those present when the server arrives.
     Gated,
 }
 
@@ -262,7 +267,8 @@ enum Round {
 }
 
 impl Polling {
-    /// Runs until this many customers have left, from empty queues; `visit` is told of each as it leaves, with its queue as its class.
+    /// Runs from empty queues until this many customers have left, and calls `visit` for each as it
+    /// leaves, with its queue as its class.
     pub fn run(&self, seed: u64, customers: u64, mut visit: impl FnMut(Visit)) {
         let mut arrivals: Vec<Stream> = (0..self.queues as u32).map(|queue| Stream::numbered(seed, "polling arrivals", queue)).collect();
         let mut services = Stream::new(seed, "polling services");
@@ -273,10 +279,10 @@ impl Polling {
             events.push(gap(chance), Round::Arrives { queue: queue as u32 });
         }
         events.push(Micros::ZERO, Round::Comes { queue: 0 });
-        // How many more are served on this visit, and since when the first of them is.
+        // Number of customers still to serve in this visit, and the start of the current service.
         let (mut admitted, mut begun, mut left) = (0_usize, Micros::ZERO, 0);
         while left < customers {
-            let (now, event) = events.pop().expect("somebody is always about to arrive");
+            let (now, event) = events.pop().expect("the next arrival is always scheduled");
             let queue = match event {
                 Round::Arrives { queue } => {
                     waiting[queue as usize].push_back(now);

@@ -1,4 +1,5 @@
-//! A region of a hundred libraries takes memory for its platters and for what is under way, and none for files.
+//! The memory of a region of a hundred libraries depends on its platters and on the requests in
+//! progress, not on the number of files.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,12 +15,13 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; the cells have no destructor and allocate nothing.
+// SAFETY: every call is forwarded unchanged to the system allocator; the cells have no destructor
+// and allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.set(HELD.get().wrapping_add(layout.size()));
         MOST.set(MOST.get().max(HELD.get()));
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: the caller upholds the same contract that the system allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -33,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes held at once while a hundred libraries run for two minutes, by files of such a size.
+/// Peak bytes allocated while a hundred libraries run for two minutes with files of this mean size.
 fn peak(tracks: u32, mean_bytes: u64) -> usize {
     let mut scenario = Scenario { libraries: 100, platters: 0, tracks, ..Scenario::default() };
     scenario.run.warm_up = Micros(30_000_000);
@@ -50,10 +52,12 @@ fn peak(tracks: u32, mean_bytes: u64) -> usize {
 }
 
 #[test]
-fn a_hundred_libraries_take_as_much_for_ten_billion_files_as_for_ten_million() {
-    // 590,000 information platters of 100,000 tracks hold 6 x 10^11 files of 2 MB; those of 100 tracks a thousandth of it.
+fn memory_of_a_hundred_libraries_does_not_depend_on_the_number_of_files() {
+    // 590,000 information platters of 100,000 tracks hold 6 x 10^11 files of 2 MB; platters of 100
+    // tracks hold a thousandth of that.
     let (few, many) = (peak(100, 2_000_000), peak(100_000, 2_000_000));
     assert!(many < few + few / 20, "{few} bytes for few files, {many} for many");
-    // Some 700,000 platters, each with its place in the region, in its controller, in its machines and in its line.
+    // About 700,000 platters, each recorded in the region, its controller, its machines and its
+    // queue.
     assert!(many < 400 << 20, "{many} bytes");
 }

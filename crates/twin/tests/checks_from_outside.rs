@@ -1,4 +1,4 @@
-//! Every run of every policy passes every check, over many seeds; and every check finds what it is there for, planted into a run.
+//! Every run of every policy passes every check, over many seeds.
 
 mod support;
 
@@ -13,7 +13,8 @@ use support::{checked, minutes, named, scenario};
 
 const SEEDS: std::ops::Range<u64> = 1..11;
 
-/// Shuttles, and requests a second that they are busy with but not buried under; without partitions it is less.
+/// Numbers of shuttles with a request rate each that keeps them busy without overload; the rate is
+/// lower without partitions.
 fn loads(policy: PolicyName) -> [(u16, f64); 3] {
     if policy == PolicyName::ShortestPaths { [(8, 0.15), (20, 0.15), (40, 0.15)] } else { [(8, 0.25), (20, 0.4), (40, 0.4)] }
 }
@@ -29,7 +30,7 @@ fn all_pass(policy: PolicyName, change: impl Fn(&mut Scenario)) {
     }
 }
 
-/// Two drives fail at once, others by chance; what was in them has to come from elsewhere.
+/// Two drives fail at once and others at random; reads of the platters in them must be recovered.
 fn drives_fail(scenario: &mut Scenario) {
     scenario.mechanics.faults.drive_hours = 5.0;
     scenario.mechanics.faults.repair_s = 300.0;
@@ -41,7 +42,7 @@ fn drives_fail(scenario: &mut Scenario) {
     scenario.faults = vec![fault(3), fault(15)];
 }
 
-/// Shuttles stop where they are, and others can't pass.
+/// Shuttles stop where they are and block others.
 fn shuttles_stop(scenario: &mut Scenario) {
     scenario.mechanics.faults.shuttle_hours = 1.0;
     scenario.mechanics.faults.repair_s = 300.0;
@@ -101,24 +102,24 @@ runs! {
 }
 
 #[test]
-fn in_full_libraries_drives_verify_on_where_there_is_no_slot_to_set_anything_aside() {
+fn in_full_libraries_drives_keep_verifying_if_no_slot_is_free() {
     let mut scenario = Scenario { libraries: 3, platters: 0, ..Scenario::default() };
     scenario.workload.rate = 20.0;
     scenario.workload.bursts.count = 0;
     (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, minutes(3));
-    // With 24,000 platters, the checks that look at all of them take longer than the run.
+    // With 24,000 platters, the checks that look at every platter take longer than the run.
     let run = run(&scenario, 1).unwrap_or_else(|error| panic!("{error}"));
     assert!(run.requests > 3_000 && run.outcomes.read == run.requests, "{:?}", run.outcomes);
     assert!(run.drives.tracks_verified > 0, "some drives found no slot");
 }
 
 #[test]
-fn over_hours_littles_law_holds_with_the_mean_times_of_those_who_left() {
+fn over_hours_littles_law_holds_with_the_mean_times_of_departed_customers() {
     let mut scenario = scenario(PolicyName::Partitioned, 20, 0.4);
     scenario.run.measured = minutes(300);
     let checked = checked(&scenario, 1);
     for law in &checked.stations {
-        // What is left at the end, and who was there at the beginning, is what the two differ by.
+        // Customers left at the end and those present at the beginning account for the difference.
         let is_within = (law.l - law.lambda * law.w).abs() < 0.02 * law.l;
         let never_leaves = matches!(law.station, Station::InDrive(..) | Station::Mounted(..));
         assert!(is_within || never_leaves, "{law:?}");
@@ -128,7 +129,7 @@ fn over_hours_littles_law_holds_with_the_mean_times_of_those_who_left() {
 }
 
 #[test]
-fn in_a_run_that_begins_and_ends_empty_all_of_littles_law_is_exact() {
+fn littles_law_is_exact_in_a_run_that_begins_and_ends_empty() {
     let folder = tempfile::tempdir().expect("a folder for the trace");
     let path = folder.path().join("trace.csv");
     let rows: String = (0..500)

@@ -1,4 +1,5 @@
-//! The evaluation, quickly: that every figure and table is there, that threads change nothing, and that the page in the documents is whole.
+//! A quick evaluation: every figure and table is written, the number of threads doesn't change the
+//! results, and the page in the docs is complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,14 +9,14 @@ use std::sync::OnceLock;
 use fulgurite_twin::paper::{self, NAMES, Paper, PaperError, Settings};
 use fulgurite_twin::table::Value;
 
-/// One quick run for all tests.
+/// One quick run, shared by all tests.
 fn quick() -> &'static Paper {
     static PAPER: OnceLock<Paper> = OnceLock::new();
     PAPER.get_or_init(|| paper::run(&Settings { threads: 2, ..Settings::quick() }, &|_| ()).unwrap_or_else(|error| panic!("{error}")))
 }
 
 #[test]
-fn every_figure_and_table_is_written_and_none_is_empty() {
+fn every_figure_and_table_is_written_and_not_empty() {
     let paper = quick();
     assert_eq!(paper.chapters.iter().map(|chapter| chapter.name).collect::<Vec<_>>(), NAMES);
     let folder = tempfile::tempdir().unwrap();
@@ -47,13 +48,13 @@ fn every_figure_and_table_is_written_and_none_is_empty() {
 }
 
 #[test]
-fn the_page_in_the_documents_names_every_figure_beside_it() {
+fn the_page_in_the_docs_references_every_figure() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = fs::read_to_string(docs.join("paper.md")).expect("it is in the repository");
     let named: BTreeSet<String> = page.split("](paper/").skip(1).map(|rest| rest.split(')').next().unwrap().to_owned()).collect();
     let there = fs::read_dir(docs.join("paper")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(there.collect::<BTreeSet<_>>(), named);
-    // It was made by this program, whole: a chapter more is a page made anew.
+    // The page must come from a complete run of this program: a new chapter requires a new page.
     for (index, name) in paper::NAMES.iter().enumerate() {
         assert!(page.contains(&format!("\n## {}. ", index + 1)), "no chapter {} for {name}", index + 1);
     }
@@ -81,7 +82,7 @@ fn one_thread_gives_the_same_bytes_as_two() {
 }
 
 #[test]
-fn table_1_is_the_papers() {
+fn table_1_matches_the_paper() {
     let settings = Settings { only: vec!["overheads".into()], ..Settings::quick() };
     let paper = paper::run(&settings, &|_| ()).unwrap_or_else(|error| panic!("{error}"));
     let table = &paper.chapters[0].sheets.iter().find(|sheet| sheet.name == "table-1").unwrap().table;
@@ -92,9 +93,9 @@ fn table_1_is_the_papers() {
 }
 
 #[test]
-fn unknown_parts_and_no_seeds_are_refused() {
+fn unknown_parts_and_zero_seeds_are_rejected() {
     let run = |settings: Settings| paper::run(&settings, &|_| ()).unwrap_err();
     let unknown = run(Settings { only: vec!["figure 7".into()], ..Settings::quick() });
-    assert!(unknown.to_string().starts_with("no figure or table is named figure 7; there are workload, throughput"), "{unknown}");
+    assert!(unknown.to_string().starts_with("no figure or table is named figure 7; choose from workload, throughput"), "{unknown}");
     assert!(matches!(run(Settings { seeds: 0, ..Settings::quick() }), PaperError::NoSeeds));
 }

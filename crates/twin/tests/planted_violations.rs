@@ -1,4 +1,4 @@
-//! Every check finds what it is there for: a run is told to the checks as it was, but for one thing that is falsified.
+//! Every check detects its violation: the checks see a real run in which one fact is falsified.
 
 mod support;
 
@@ -19,7 +19,7 @@ use support::{Facts, minutes, scenario, watched};
 
 const HERE: Library = Library(0);
 
-/// A run of a scenario, and what was seen of it.
+/// A run of a scenario and what was recorded of it.
 struct Told {
     scenario: Scenario,
     facts: Vec<Fact>,
@@ -38,12 +38,13 @@ fn told() -> Told {
 }
 
 impl Told {
-    /// The region at the beginning.
+    /// The region at the start of the run.
     fn region(&self) -> Region {
         self.scenario.region(&self.scenario.stock(1).expect("it was run"))
     }
 
-    /// Runs the region again, and shows it with each fact: behind its event or request, and with nothing when all is told that followed.
+    /// Replays the region and calls `see` after each fact; also without a fact, before each input
+    /// and at the end, when all consequences of the last input have been seen.
     fn again(&self, mut see: impl FnMut(&Region, Option<&Fact>)) -> Region {
         let (mut region, mut commands, mut ended) = (self.region(), Vec::new(), Vec::new());
         for fact in &self.facts {
@@ -64,7 +65,7 @@ impl Told {
         region
     }
 
-    /// Looks at everything, but at what `falsify` makes of each fact instead of the fact.
+    /// Runs all checks, with each fact replaced by the result of `falsify`.
     fn checked(&self, mut falsify: impl FnMut(&Fact) -> Vec<Fact>) -> Result<Checked, Violation> {
         let mut checks = Checks::new(&self.scenario);
         checks.begin(&self.region());
@@ -75,7 +76,7 @@ impl Told {
         checks.finish(self.at, &region, &self.machines, false)
     }
 
-    /// Replaces the first fact that `falsify` makes something of.
+    /// Replaces only the first fact for which `falsify` returns a replacement.
     fn once(&self, mut falsify: impl FnMut(&Fact) -> Option<Vec<Fact>>) -> Violation {
         let mut is_over = false;
         let checked = self.checked(|fact| match falsify(fact).filter(|_| !is_over) {
@@ -100,21 +101,21 @@ fn commanded(action: impl Fn(Action) -> Option<Action>) -> impl FnMut(&Fact) -> 
 }
 
 #[test]
-fn a_run_told_as_it_was_passes() {
+fn an_unchanged_run_passes() {
     let told = told();
     let checked = told.checked(|fact| vec![fact.clone()]).expect("nothing is falsified");
     assert!(checked.requests > 50 && checked.stations.len() == 1 + 1 + 20 + 20 + 1, "{checked:?}");
 }
 
 #[test]
-fn an_answer_too_many_is_found() {
+fn a_duplicate_answer_is_found() {
     let is_done = |fact: &Fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. });
     let violation = told().once(|fact| is_done(fact).then(|| vec![fact.clone(), fact.clone()]));
     assert!(matches!(violation, Violation::Answer(WrongAnswer::NotOpen { .. })), "{violation}");
 }
 
 #[test]
-fn an_answer_that_never_comes_is_found() {
+fn a_missing_answer_is_found() {
     let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Done { .. }, .. }).then(Vec::new));
     assert!(matches!(violation, Violation::Answer(WrongAnswer::Busy { .. })), "{violation}");
     let violation = told().once(|fact| matches!(fact, Fact::Happened { event: Event::Interrupted { .. }, .. }).then(Vec::new));
@@ -126,7 +127,7 @@ fn a_request_that_never_ends_is_found() {
     let told = told();
     let violation = told.once(|fact| matches!(fact, Fact::Ended { .. }).then(Vec::new));
     assert!(matches!(violation, Violation::End(WrongEnd::Count { .. })), "{violation}");
-    // In a run that went on until all had ended, it is named.
+    // In a run that continued until all requests ended, the check names the request.
     let mut checks = Checks::new(&told.scenario);
     checks.begin(&told.region());
     let mut first = None;
@@ -140,7 +141,7 @@ fn a_request_that_never_ends_is_found() {
 }
 
 #[test]
-fn an_end_that_is_not_true_is_found() {
+fn a_false_end_is_found() {
     let told = told();
     let violation = told.once(|fact| match fact {
         Fact::Requested { request, .. } => Some(vec![fact.clone(), Fact::Ended { request: *request, outcome: RegionOutcome::Read }]),
@@ -150,7 +151,7 @@ fn an_end_that_is_not_true_is_found() {
     for (outcome, truth) in [
         (RegionOutcome::Unavailable, "nothing has failed"),
         (RegionOutcome::Recovered, "nothing has failed"),
-        (RegionOutcome::Refused, "there is such a platter, with such tracks"),
+        (RegionOutcome::Refused, "the platter and its tracks exist"),
     ] {
         let violation = told.once(|fact| match fact {
             Fact::Ended { request, .. } => Some(vec![Fact::Ended { request: *request, outcome }]),
@@ -163,7 +164,7 @@ fn an_end_that_is_not_true_is_found() {
 }
 
 #[test]
-fn a_platter_put_where_another_one_is_is_found() {
+fn a_platter_placed_in_an_occupied_berth_is_found() {
     let told = told();
     let region = told.region();
     let panel = region.controllers()[0].panel();
@@ -176,7 +177,7 @@ fn a_platter_put_where_another_one_is_is_found() {
 }
 
 #[test]
-fn a_platter_taken_from_where_it_is_not_is_found() {
+fn a_platter_picked_from_the_wrong_berth_is_found() {
     let violation = told().once(commanded(|action| match action {
         Action::Pick { from, platter } => Some(Action::Pick { from, platter: Platter(platter.0 ^ 1) }),
         _ => None,
@@ -190,7 +191,7 @@ fn a_platter_taken_from_where_it_is_not_is_found() {
 }
 
 #[test]
-fn accounts_of_a_platter_that_differ_in_the_end_are_found() {
+fn machines_that_disagree_about_platters_at_the_end_are_found() {
     let mut told = told();
     told.machines[0].platters += 1;
     let violation = told.checked(|fact| vec![fact.clone()]).expect_err("one too many");
@@ -208,7 +209,8 @@ fn two_platters_of_a_set_in_one_blast_zone_are_found() {
     let region = told.region();
     let panel = region.controllers()[0].panel();
     let homes: Vec<Slot> = (0..600).filter_map(|platter| panel.home(Platter(platter))).collect();
-    // Platters of the region are those of the only library, six to a set.
+    // With a single library, platter numbers of the region equal those of the library; a set has
+    // six platters.
     let beside = |platter: Platter| {
         let other = Platter(platter.0 / 6 * 6 + (platter.0 + 1) % 6);
         let cell = panel.layout().cell_of(panel.home(other).expect("it has a slot"));
@@ -222,7 +224,7 @@ fn two_platters_of_a_set_in_one_blast_zone_are_found() {
 }
 
 #[test]
-fn homes_in_one_blast_zone_are_found_before_anything_happens() {
+fn homes_in_one_blast_zone_are_found_at_the_start() {
     let told = told();
     let mut stock = told.scenario.stock(1).expect("it was run");
     let first = stock.inventories[0].homes[0];
@@ -250,7 +252,7 @@ fn two_shuttles_in_one_place_are_found() {
 }
 
 #[test]
-fn a_drive_that_does_nothing_for_a_platter_in_it_is_found() {
+fn a_drive_that_ignores_its_platter_is_found() {
     let mut mount = None;
     let told = told();
     let checked = told.checked(|fact| match *fact {
@@ -267,7 +269,7 @@ fn a_drive_that_does_nothing_for_a_platter_in_it_is_found() {
     assert!(matches!(violation, Violation::Work(Idled::WithPlatter { .. })), "{violation}");
 }
 
-/// Does nothing, or nothing but fetch.
+/// A policy that does nothing, or only fetches.
 struct Lazy(Option<Partitioned>);
 
 impl Policy for Lazy {
@@ -276,7 +278,8 @@ impl Policy for Lazy {
     }
 }
 
-/// Who idles under a lazy policy when a platter is asked for and commands are carried out until nothing more follows.
+/// The idle machine that is reported under a lazy policy, after one request and until no more
+/// commands follow.
 fn idler(policy: Lazy, promise: Promise) -> Idled {
     let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
     let stock = scenario.stock(1).expect("it fits");
@@ -295,7 +298,7 @@ fn idler(policy: Lazy, promise: Promise) -> Idled {
     }
     work.settled(now, &region);
     let until = now + Micros::HOUR;
-    work.time_passes(now, until, &EveryCommandIsAnsweredOnce::default()).expect_err("somebody idles")
+    work.time_passes(now, until, &EveryCommandIsAnsweredOnce::default()).expect_err("a machine idles")
 }
 
 #[test]
@@ -311,7 +314,7 @@ fn shuttles_and_drives_that_idle_while_a_platter_waits_are_found() {
     assert!(matches!(idled, Idled::WhileWaited { platter: Platter(44), .. }), "{idled}");
 }
 
-/// Little's law over a run, but at what `falsify` makes of each fact instead of the fact.
+/// Checks Little's law over a run, with each fact replaced by the result of `falsify`.
 fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> Option<Station> {
     let begin = told.region();
     let (mut commands, mut platters) = (EveryCommandIsAnsweredOnce::default(), PlattersAreConserved::new(&begin, false));
@@ -324,7 +327,7 @@ fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> O
         }
         let answered = commands.see(now, fact).expect("the run was right");
         platters.see(now, fact, answered.as_ref()).expect("the run was right");
-        // An answer that is left out is left out for the law alone.
+        // An omitted answer is hidden only from the law.
         if let Some(fact) = falsify(fact) {
             law.see(now, &fact, answered.as_ref());
         }
@@ -333,7 +336,7 @@ fn littles_law(told: &Told, mut falsify: impl FnMut(&Fact) -> Option<Fact>) -> O
 }
 
 #[test]
-fn who_comes_or_goes_unseen_breaks_littles_law() {
+fn a_hidden_arrival_or_departure_breaks_littles_law() {
     let told = told();
     assert_eq!(littles_law(&told, |fact| Some(fact.clone())), None);
     let mut placed = None;
@@ -357,7 +360,7 @@ fn who_comes_or_goes_unseen_breaks_littles_law() {
 }
 
 #[test]
-fn time_that_nobody_asked_for_breaks_the_utilization_law() {
+fn busy_time_without_a_command_breaks_the_utilization_law() {
     for (state, busy) in [
         (DriveState::Mounting, Busy::Mounting),
         (DriveState::Unmounting, Busy::Unmounting),

@@ -1,13 +1,15 @@
-//! A whole library against queueing theory: without shuttles, with mounts, switches and seeks that take no time and reads of one law, each
-//! drive is a server, and a library of c of them is M/M/c or M/D/c. All of the controller, the mechanics, the simulation and the workload's
-//! reader is under test; nothing is replaced.
+//! Compares a whole library with queueing theory. Without shuttles, with instant mounts, switches
+//! and seeks, and with reads of one law, each drive is a server, and a library of c drives is M/M/c
+//! or M/D/c. The controller, the mechanics, the simulation and the trace reader are all under test;
+//! nothing is replaced.
 //!
-//! Every request is for another platter than those before it, because requests for one platter are read in one visit, by one drive. All
-//! times are in units of the mean service time, a second.
+//! Requests in progress are all for different platters, because requests for one platter are read
+//! in one visit by one drive. All times are in units of the mean service time, a second.
 //!
-//! First, customer by customer: each is served in order of arrival, as soon as a server is free, to the microsecond. Then against theory:
-//! each figure is the mean of independent replications with fixed seeds; it has to lie within a confidence interval of 99.9 %, and the
-//! interval has to be narrow.
+//! The first check follows each customer: service is in order of arrival and starts as soon as a
+//! server is free, to the microsecond. The second compares with theory: each figure is the mean of
+//! independent replications with fixed seeds. It must be within a confidence interval of 99.9 %,
+//! and the interval must be narrow.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -22,10 +24,10 @@ use fulgurite_twin::scenario::{PolicyChoice, PolicyName, RunSettings, Scenario, 
 use fulgurite_twin::simulation::{Observer, Request, run_with};
 use fulgurite_twin::statistics::confidence;
 
-/// Platters that are asked for one after another; many more than ever wait at once.
+/// Number of platters, requested in turn; far more than ever wait at once.
 const PLATTERS: u32 = 3_000;
 
-/// A library of so many servers, asked as the trace says.
+/// A library with this many servers and the requests of the trace.
 fn servers(drives: [u8; 2], service: Service, trace: &Path) -> Scenario {
     let times = DriveTimes { mount_s: 0.0, unmount_s: 0.0, switch_s: 0.0, service, ..DriveTimes::default() };
     let mut workload = Workload::preset(WorkloadKind::Trace);
@@ -44,10 +46,10 @@ fn servers(drives: [u8; 2], service: Service, trace: &Path) -> Scenario {
     scenario
 }
 
-/// Customers by when their service began.
+/// Customers in the order in which their service began.
 #[derive(Default)]
 struct Customers {
-    /// When each platter was asked for, and the commands to read those that are being read.
+    /// Arrival of the request for each platter, and the read commands in progress.
     arrived: BTreeMap<u32, Micros>,
     reading: BTreeMap<CommandId, usize>,
     served: Vec<Served>,
@@ -63,7 +65,7 @@ struct Served {
 impl Observer for Customers {
     fn request(&mut self, request: &Request<'_>) {
         let [shard] = request.shards else { panic!("{} shards instead of one", request.shards.len()) };
-        // In sets of one, platters of the region are those of the library.
+        // In sets of one, platter numbers of the region equal those of the library.
         assert!(self.arrived.insert(shard.platter.0, request.at).is_none(), "two requests for one platter at a time");
     }
 
@@ -77,14 +79,14 @@ impl Observer for Customers {
 
     fn command(&mut self, now: Micros, _: Library, command: &Command) {
         if let Command::Do { id, action: Action::Read { platter, .. } } = command {
-            let arrived = self.arrived.remove(&platter.0).expect("it was asked for");
+            let arrived = self.arrived.remove(&platter.0).expect("its platter was requested");
             self.reading.insert(*id, self.served.len());
             self.served.push(Served { arrived, begun: now, ended: now });
         }
     }
 }
 
-/// The waits of one replication, without those at the beginning.
+/// The waits of one replication, without its first tenth.
 fn replication(drives: [u8; 2], service: Service, load: f64, customers: u32, seed: u64) -> Vec<f64> {
     let count = usize::from(drives[0]) + usize::from(drives[1]);
     let folder = tempfile::tempdir().expect("a folder for the trace");
@@ -106,7 +108,8 @@ fn replication(drives: [u8; 2], service: Service, load: f64, customers: u32, see
     settled.iter().map(|one| (one.begun - one.arrived).seconds()).collect()
 }
 
-/// Customers are served in order of arrival, each as soon as one of the servers is free: to the microsecond, whatever the laws.
+/// Checks that customers are served in order of arrival, each as soon as a server is free, to the
+/// microsecond, for any distribution.
 fn follows_kiefer_and_wolfowitz(servers: usize, served: &[Served], seed: u64) {
     let mut free = BinaryHeap::from(vec![Reverse(Micros::ZERO); servers]);
     let mut last = Micros::ZERO;
@@ -123,14 +126,15 @@ fn mean(waits: &[f64]) -> f64 {
     waits.iter().sum::<f64>() / waits.len() as f64
 }
 
-/// Holds the figures of all replications against theory; the interval may be as wide as this part of it.
+/// Compares the figures of all replications with theory; `part` limits the relative width of the
+/// interval.
 fn agrees(what: &str, figures: &[f64], theory: f64, part: f64) {
     let interval = confidence(figures, 0.999).expect("several replications");
     assert!(interval.contains(theory), "{what}: {:?} to {:?}, but theory says {theory}: {figures:?}", interval.low(), interval.high());
-    assert!(interval.relative().is_some_and(|relative| relative < part), "{what}: {:?} says too little", interval);
+    assert!(interval.relative().is_some_and(|relative| relative < part), "{what}: {:?} is too wide", interval);
 }
 
-/// The wait that one in a thousand exceeds.
+/// The wait that one in a thousand customers exceeds.
 fn tail(waits: &[f64]) -> f64 {
     let mut waits = waits.to_vec();
     waits.sort_by(f64::total_cmp);
@@ -150,7 +154,8 @@ fn each(replications: &[Vec<f64>], figure: fn(&[f64]) -> f64) -> Vec<f64> {
 
 #[test]
 fn twenty_drives_are_m_m_20() {
-    // Erlang's C at 16 of 20: 0.256; over 20 - 16 it is the mean wait, and ln(0.256 / 0.001) / 4 the 99.9th percentile.
+    // Erlang's C at 16 of 20 is 0.256. The mean wait is C / (20 - 16), the 99.9th percentile
+    // ln(0.256 / 0.001) / 4.
     let waits = waits([10, 10], Service::Exponential(1.0), 0.8, 25_000);
     agrees("M/M/20 at 0.8: mean wait", &each(&waits, mean), 0.064_019, 0.3);
     agrees("M/M/20 at 0.8: 99.9th percentile", &each(&waits, tail), 1.386_4, 0.3);
@@ -165,7 +170,7 @@ fn one_drive_is_m_m_1() {
 }
 
 #[test]
-fn one_drive_with_reads_of_one_length_is_m_d_1() {
+fn one_drive_with_fixed_read_times_is_m_d_1() {
     // Pollaczek and Khinchine: 0.9 / (2 (1 - 0.9)).
     let waits = waits([1, 0], Service::Fixed(1.0), 0.9, 20_000);
     agrees("M/D/1 at 0.9: mean wait", &each(&waits, mean), 4.5, 0.2);

@@ -1,5 +1,6 @@
-//! Stations on the kernel against queueing theory. Each figure is the mean of independent replications with fixed seeds; it has to lie
-//! within a confidence interval of 99.9 %, and the interval has to be narrow.
+//! Compares stations on the kernel with queueing theory. Each figure is the mean of independent
+//! replications with fixed seeds. It must be within a confidence interval of 99.9 %, and the
+//! interval must be narrow.
 //!
 //! All times are in units of the mean service time.
 
@@ -10,20 +11,20 @@ use fulgurite_twin::station::{Class, Discipline, Polling, ServiceTime, Station, 
 
 const REPLICATIONS: u64 = 10;
 
-/// Student's t for 9 degrees of freedom, 99.9 % in the middle.
+/// Student's t for 9 degrees of freedom, two-sided 99.9 %.
 const STUDENT: f64 = 4.781;
 
-/// One figure for each replication.
+/// Compares figures, one per replication, with theory.
 fn agrees(what: &str, figures: &[f64], theory: f64, width: f64) {
     let count = figures.len() as f64;
     let mean = figures.iter().sum::<f64>() / count;
     let variance = figures.iter().map(|figure| (figure - mean) * (figure - mean)).sum::<f64>() / (count - 1.0);
     let half = STUDENT * (variance / count).sqrt();
     assert!((mean - theory).abs() <= half, "{what}: {mean:.6} ± {half:.6} over seeds 0..{REPLICATIONS}, but theory says {theory:.6}");
-    assert!(half <= width * theory, "{what}: ± {half:.6} says nothing about {theory:.6}");
+    assert!(half <= width * theory, "{what}: ± {half:.6} is too wide for {theory:.6}");
 }
 
-/// The figures of all replications: the first customers are left out.
+/// The figures of all replications, without the first customers.
 fn replicate<T>(customers: usize, run: impl Fn(u64, &mut dyn FnMut(Visit)), figure: impl Fn(&[Visit]) -> T) -> Vec<T> {
     let skipped = customers / 20;
     (0..REPLICATIONS)
@@ -47,14 +48,14 @@ fn mean(of: impl Fn(&Visit) -> f64, visits: &[Visit]) -> f64 {
     visits.iter().map(of).sum::<f64>() / visits.len() as f64
 }
 
-/// The wait that one in a thousand exceeds.
+/// The wait that one in a thousand customers exceeds.
 fn tail(visits: &[Visit]) -> f64 {
     let mut waits: Vec<f64> = visits.iter().map(wait).collect();
     waits.sort_by(f64::total_cmp);
     waits[waits.len() - waits.len() / 1000 - 1]
 }
 
-/// Mean and tail of the wait, as pairs by replication.
+/// Mean and tail of the wait for each replication.
 fn waits(station: &Station, customers: usize) -> (Vec<f64>, Vec<f64>) {
     let run = |seed: u64, visit: &mut dyn FnMut(Visit)| {
         station.run(seed, customers as u64, visit);
@@ -63,7 +64,7 @@ fn waits(station: &Station, customers: usize) -> (Vec<f64>, Vec<f64>) {
 }
 
 #[test]
-fn one_server_with_exponential_service() {
+fn one_server_with_exponential_service_matches_theory() {
     // M/M/1: mean rho / (1 - rho); P(W > t) = rho exp(-(1 - rho) t).
     let (means, tails) = waits(&Station::single(1, 0.8, ServiceTime::Exponential(1.0)), 200_000);
     agrees("mean wait of M/M/1 at 0.8", &means, 4.0, 0.06);
@@ -71,7 +72,7 @@ fn one_server_with_exponential_service() {
 }
 
 #[test]
-fn twenty_servers_with_exponential_service() {
+fn twenty_servers_with_exponential_service_match_theory() {
     // M/M/c: P(W > t) = C exp(-c (1 - rho) t), with Erlang's C(20, 16) = 0.256077.
     let (means, tails) = waits(&Station::single(20, 16.0, ServiceTime::Exponential(1.0)), 400_000);
     agrees("mean wait of M/M/20 at 0.8", &means, 0.064_019, 0.1);
@@ -79,14 +80,14 @@ fn twenty_servers_with_exponential_service() {
 }
 
 #[test]
-fn one_server_with_fixed_service() {
+fn one_server_with_fixed_service_matches_theory() {
     // M/D/1, Pollaczek and Khinchine: rho / (2 (1 - rho)).
     let (means, _) = waits(&Station::single(1, 0.9, ServiceTime::Fixed(1.0)), 200_000);
     agrees("mean wait of M/D/1 at 0.9", &means, 4.5, 0.08);
 }
 
 #[test]
-fn the_urgent_interrupt_the_others() {
+fn urgent_customers_interrupt_the_others() {
     // Preemptive resume: 1 / (1 - rho1), and 1 / ((1 - rho1) (1 - rho1 - rho2)).
     let service = ServiceTime::Exponential(1.0);
     let station = Station { servers: 1, classes: [0.3, 0.5].map(|arrivals_s| Class { arrivals_s, service }).to_vec() };
@@ -102,8 +103,9 @@ fn the_urgent_interrupt_the_others() {
 }
 
 #[test]
-fn decoding_with_two_kinds_of_deadlines_is_the_same_station() {
-    // One worker; the deadlines of the one kind are always before those of the other, and in each in order of arrival.
+fn decoding_with_two_kinds_of_deadlines_matches_the_priority_station() {
+    // One worker. All deadlines of the urgent kind precede those of the other; within each kind
+    // they are in order of arrival.
     let settings = Settings { policy: Policy::AtOnce, workers: [1; 24], ..Settings::default() };
     let run = |seed: u64, visit: &mut dyn FnMut(Visit)| {
         let mut service = DecodeService::new(settings.clone());
@@ -130,10 +132,11 @@ fn decoding_with_two_kinds_of_deadlines_is_the_same_station() {
 }
 
 #[test]
-fn a_server_that_goes_round_four_queues() {
-    // Symmetric polling with exponential service of mean 1 (second moment 2) and a fixed switch of r = 0.5 between neighbours, N = 4,
-    // rho = N lambda = 0.6: mean wait = N lambda 2 / (2 (1 - rho)) + r (N -+ rho) / (2 (1 - rho)), minus for exhaustive, plus for gated
-    // service. Takagi, Analysis of Polling Systems (1986); a switch that varies would add its variance / (2 r).
+fn a_server_that_polls_four_queues_matches_theory() {
+    // Symmetric polling with exponential service of mean 1 (second moment 2) and a fixed switch of
+    // r = 0.5 between neighbours, N = 4, rho = N lambda = 0.6: mean wait = N lambda 2 / (2 (1 -
+    // rho)) + r (N -+ rho) / (2 (1 - rho)), minus for exhaustive, plus for gated service. Takagi,
+    // Analysis of Polling Systems (1986); a switch that varies would add its variance / (2 r).
     for (discipline, theory) in [(Discipline::Exhaustive, 3.625), (Discipline::Gated, 4.375)] {
         let polling = Polling { queues: 4, arrivals_s: 0.15, service: ServiceTime::Exponential(1.0), switch_s: 0.5, discipline };
         let means = replicate(60_000, |seed, visit| polling.run(seed, 60_000, visit), |visits| mean(wait, visits));
@@ -152,13 +155,14 @@ fn laws_hold_in_every_run() {
             sojourns += sojourn(&visit);
             served += 1;
         });
-        assert_eq!(totals.wasted_seconds, 0.0, "seed {seed}: a server was idle while somebody waited");
+        assert_eq!(totals.wasted_seconds, 0.0, "seed {seed}: a server was idle while a customer waited");
         assert_eq!(served, totals.left);
         if station.servers > 2 {
-            // Little: customers present = rate times sojourn, but for the few who are still there.
+            // Little: customers present = rate times sojourn, except for the few still present.
             let little = totals.customer_seconds / sojourns;
             assert!((1.0..1.01).contains(&little), "seed {seed}: Little's law is off by {little}");
-            // Utilization: busy servers = rate times mean service, 2.4; four standard deviations of 50,000 services and arrivals.
+            // Utilization: busy servers = rate times mean service, 2.4; four standard deviations of
+            // 50,000 services and arrivals.
             let busy = totals.busy_seconds / totals.end.seconds();
             assert!((busy - 2.4).abs() < 0.06, "seed {seed}: {busy} servers busy");
         } else {

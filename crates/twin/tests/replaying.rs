@@ -1,9 +1,10 @@
-//! A recorded run gives the same commands again; and one in which anything was changed is caught at that line.
+//! A replayed journal gives the same commands; a falsified one is caught at the changed line.
 //!
-//! `golden/hour.journal` is an hour of two small libraries under the paper's policy, in which drives fail and platters are lacking. Whatever
-//! changes the commands that follow from the same events changes it, so it fails when a change was not meant to. When one was meant to, and
-//! the first difference is what it should be, it is recorded anew, with the reason in the commit:
-//! `cargo test -p fulgurite-twin --test replaying -- --ignored`.
+//! `golden/hour.journal` is an hour of two small libraries under the paper's policy, with drive
+//! failures and unavailable platters. Any change to the commands that follow from the same events
+//! makes the test fail. If the change is intended and the first difference is as expected, record
+//! the journal again and give the reason in the commit: `cargo test -p fulgurite-twin --test
+//! replaying -- --ignored`.
 
 mod support;
 
@@ -19,7 +20,7 @@ use fulgurite_twin::simulation::run_with;
 
 use support::{minutes, scenario};
 
-/// Two libraries that lack platters, and in each of which a drive fails.
+/// Two libraries with unavailable platters; drives fail in both.
 fn two_libraries(policy: PolicyName, shuttles: u16) -> Scenario {
     let mut scenario = scenario(policy, shuttles, 0.3);
     scenario.libraries = 2;
@@ -41,7 +42,7 @@ fn replayed(text: &[u8]) -> Result<fulgurite_twin::journal::Replayed, ReplayErro
 }
 
 #[test]
-fn a_run_with_faults_in_two_libraries_is_the_same_again_under_every_policy() {
+fn a_run_with_faults_in_two_libraries_replays_identically_under_every_policy() {
     for ((_, policy), seed) in PolicyName::ALL.into_iter().zip(1..) {
         let scenario = two_libraries(policy, 20);
         let report =
@@ -52,12 +53,13 @@ fn a_run_with_faults_in_two_libraries_is_the_same_again_under_every_policy() {
     }
 }
 
-/// A journal of all commands, with what `falsify` makes of one fact of it, and with right checks; and the line of that fact.
+/// A copy of a journal of all commands in which `falsify` changed one fact, with valid checks; also
+/// the line of that fact.
 fn falsified(text: &[u8], falsify: impl FnMut(&mut Fact) -> bool) -> (Vec<u8>, u64) {
     falsified_in(Detail::Commands, text, falsify)
 }
 
-/// The same in another detail; the line is that of the journal it is made from.
+/// [`falsified`] with another detail; the line is that of the original journal.
 fn falsified_in(detail: Detail, text: &[u8], mut falsify: impl FnMut(&mut Fact) -> bool) -> (Vec<u8>, u64) {
     let journal = JournalReader::new(text).expect("it is whole");
     let header = Header { detail, ..journal.header().clone() };
@@ -77,7 +79,7 @@ fn falsified_in(detail: Detail, text: &[u8], mut falsify: impl FnMut(&mut Fact) 
 }
 
 #[test]
-fn a_command_that_was_changed_is_caught_at_its_line_with_both_sides() {
+fn a_changed_command_is_caught_at_its_line_with_both_versions() {
     let text = record(&two_libraries(PolicyName::Partitioned, 20), 1, Detail::Commands);
     let mut moves = 0;
     let (text, at) = falsified(&text, |fact| match fact {
@@ -105,11 +107,11 @@ fn a_command_that_was_changed_is_caught_at_its_line_with_both_sides() {
 }
 
 #[test]
-fn an_event_that_was_changed_is_caught_at_the_line_of_the_first_command_that_follows_otherwise() {
+fn a_changed_event_is_caught_at_the_first_command_that_differs() {
     let scenario = two_libraries(PolicyName::Partitioned, 20);
     let text = record(&scenario, 1, Detail::Commands);
     let is_repair = |event: &Event| matches!(event, Event::Repaired { .. });
-    // A repair that never came: what the drive did next is missing.
+    // Without the repair, the next actions of the drive are missing.
     let (missing, at) = falsified(&text, |fact| match fact {
         Fact::Happened { event, .. } if is_repair(event) => {
             *event = Event::Woken;
@@ -119,7 +121,7 @@ fn an_event_that_was_changed_is_caught_at_the_line_of_the_first_command_that_fol
     });
     let ReplayError::Differs(difference) = replayed(&missing).expect_err("an event was changed") else { panic!("another error") };
     assert!(difference.line > at && difference.input.is_some_and(|(line, _)| line >= at), "line {}", difference.line);
-    // With digests, it is known between which lines.
+    // Digests locate the difference between two lines.
     let digests = Detail::Digests(NonZeroU64::new(100).expect("not 0"));
     let mut false_line = None;
     let (missing, _) = falsified_in(digests, &text, |fact| match fact {
@@ -141,7 +143,7 @@ fn an_event_that_was_changed_is_caught_at_the_line_of_the_first_command_that_fol
 }
 
 #[test]
-fn a_time_or_command_that_was_changed_in_the_file_is_damage_at_its_line() {
+fn a_time_or_command_edited_in_the_file_is_reported_as_damage_at_its_line() {
     let text = String::from_utf8(record(&two_libraries(PolicyName::Partitioned, 8), 1, Detail::Commands)).expect("it is text");
     let lines: Vec<&str> = text.lines().collect();
     for (which, from, to) in [("done S", "00", "01"), (" move ", "@", "@1"), (" done D", "D", "S"), (" by ", "+", "+1")] {
@@ -155,7 +157,7 @@ fn a_time_or_command_that_was_changed_in_the_file_is_damage_at_its_line() {
 }
 
 #[test]
-fn machines_that_are_not_there_are_refused_by_name() {
+fn unknown_machines_are_rejected_by_name() {
     let text = record(&two_libraries(PolicyName::Partitioned, 8), 1, Detail::Commands);
     let message = |change: fn(&mut Library, &mut Event) -> bool| {
         let (text, at) = falsified(&text, |fact| match fact {
@@ -178,7 +180,7 @@ fn machines_that_are_not_there_are_refused_by_name() {
 }
 
 #[test]
-fn a_scenario_that_this_program_does_not_know_is_refused() {
+fn a_scenario_with_unknown_settings_is_rejected() {
     let header = Header { program: "9.9.9".into(), detail: Detail::Commands, seed: 1, scenario: "[librery]\nshelves = 3\n".into() };
     let journal = JournalWriter::new(Vec::new(), &header).expect("memory takes everything");
     let text = journal.finish(Micros::ZERO).expect("memory takes everything");
@@ -199,7 +201,7 @@ fn the_recorded_hour_gives_the_same_commands() {
 }
 
 #[test]
-#[ignore = "records the golden hour anew: only when commands are meant to be other ones"]
+#[ignore = "records the golden hour again: only after an intended change of commands"]
 fn records_the_golden_hour() {
     let mut scenario = two_libraries(PolicyName::Partitioned, 8);
     scenario.platters = 120;

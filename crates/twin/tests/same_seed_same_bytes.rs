@@ -1,4 +1,5 @@
-//! The same scenario and seed give the same bytes: on one core or two, with and without optimization, today and tomorrow.
+//! The same scenario and seed give the same bytes with any number of threads, with and without
+//! optimization, in every build.
 
 use std::path::Path;
 
@@ -7,7 +8,8 @@ use fulgurite_twin::results::{Point, PointRuns, run_points, summary, table};
 use fulgurite_twin::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
 use fulgurite_twin::settings::{Override, Sweep};
 
-/// Half an hour of a small library, with a burst, faults, a tenth of the platters unavailable, and everything else drawn that can be.
+/// Half an hour of a small library with a burst, faults, a tenth of the platters unavailable, and
+/// every other kind of random draw.
 fn tiny(name: PolicyName) -> Scenario {
     let mut scenario = Scenario { name: "tiny".to_owned(), platters: 190, tracks: 5_000, ..Scenario::default() };
     scenario.policy.name = name;
@@ -38,17 +40,17 @@ fn csv(points: &[PointRuns]) -> String {
 }
 
 #[test]
-fn results_do_not_depend_on_how_many_cores_there_are() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let one = csv(&run(1));
     for threads in [2, 3, 7] {
-        assert!(csv(&run(threads)) == one, "{threads} threads give something else than one");
+        assert!(csv(&run(threads)) == one, "{threads} threads give other results than one");
     }
 }
 
-/// `FULGURITE_WRITE_GOLDEN=1 cargo test -p fulgurite-twin --test same_seed_same_bytes` writes it anew: after a change that is meant to
-/// change decisions or times.
+/// `FULGURITE_WRITE_GOLDEN=1 cargo test -p fulgurite-twin --test same_seed_same_bytes` regenerates
+/// the golden file, after an intended change of decisions or times.
 #[test]
-fn results_are_those_of_the_golden_file() {
+fn results_match_the_golden_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/tiny-runs.csv");
     let found = csv(&run(2));
     if std::env::var_os("FULGURITE_WRITE_GOLDEN").is_some() {
@@ -57,7 +59,7 @@ fn results_are_those_of_the_golden_file() {
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == golden,
-        "results are not those of {}; where they are meant to differ, FULGURITE_WRITE_GOLDEN=1 writes it anew:\n{found}",
+        "results differ from {}; if the change is intended, regenerate it with FULGURITE_WRITE_GOLDEN=1:\n{found}",
         path.display()
     );
 }

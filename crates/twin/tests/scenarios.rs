@@ -1,4 +1,5 @@
-//! Every scenario of the project, shortened: it reads, runs, and keeps what every run has to keep.
+//! Every scenario of the project, shortened, can be read and run, and keeps the invariants of every
+//! run.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ fn all() -> Vec<(PathBuf, Scenario)> {
     paths.into_iter().map(|path| (path.clone(), Scenario::read(&path, &[]).unwrap_or_else(|errors| panic!("{errors}")))).collect()
 }
 
-/// The same, with an hour and a half in place of a day and a half, and as much of its bursts and faults.
+/// The scenario with an hour and a half instead of 18 hours, and bursts and faults scaled to match.
 fn shortened(mut scenario: Scenario) -> Scenario {
     const BY: u64 = 12;
     let libraries = u32::from(scenario.libraries);
@@ -27,7 +28,7 @@ fn shortened(mut scenario: Scenario) -> Scenario {
     bursts.period = shorter(bursts.period);
     bursts.arrivals = bursts.arrivals.div_ceil(BY as u32);
     bursts.account_files = bursts.account_files.div_ceil(BY as u32);
-    // Accounts and arrivals both shrank, where there are both.
+    // Accounts and arrivals both shrank, so the rate must stay above that of the bursts.
     scenario.workload.rate = scenario.workload.rate.max(scenario.workload.rate_in_bursts() * 1.1);
     for fault in &mut scenario.faults {
         fault.at = shorter(fault.at);
@@ -41,7 +42,7 @@ fn shortened(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// Counts requests on their way in and out.
+/// Counts requests that arrive and end.
 #[derive(Default)]
 struct Tally {
     counted: u64,
@@ -62,7 +63,8 @@ impl Observer for Tally {
     }
 }
 
-/// The controller and the machines agree on where every platter is, and each is in one place.
+/// Checks that the controller and the machines agree on the place of every platter, and that each
+/// platter exists once.
 fn platters_are_conserved<L: MotionLog>(panel: &Panel, machines: &Mechanics<L>) {
     let mut there = 0;
     for platter in (0..panel.platter_count()).map(Platter) {
@@ -72,7 +74,7 @@ fn platters_are_conserved<L: MotionLog>(panel: &Panel, machines: &Mechanics<L>) 
             Whereabouts::Shuttle(shuttle) => truth == Truth::On(shuttle),
             Whereabouts::Unwritten => truth == Truth::Absent,
         };
-        assert!(agree, "{platter:?} is believed to be {believed:?}, and is {truth:?}");
+        assert!(agree, "{platter:?}: the controller says {believed:?}, but the machines say {truth:?}");
         there += usize::from(believed != Whereabouts::Unwritten);
     }
     assert_eq!(machines.count_platters(), there);
@@ -99,7 +101,8 @@ fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
                     panic!("{}: {meeting}", told());
                 }
             }
-            // Little's law over the whole run: the area under those present is what each of them spent.
+            // Little's law over the whole run: the integral of the requests present equals the sum
+            // of their times.
             let (present, spent) = (run.system.request_seconds_present, run.system.request_seconds_spent);
             assert!((present - spent).abs() <= 1e-6 * spent + 1e-3, "{}: {present} and {spent}", told());
             let drives = run.drives;
@@ -110,7 +113,7 @@ fn every_request_ends_platters_are_conserved_and_no_two_shuttles_meet() {
 }
 
 #[test]
-fn every_scenario_prints_as_a_file_that_reads_as_the_same() {
+fn every_printed_scenario_reads_back_the_same() {
     for (path, scenario) in all() {
         let mut again =
             Scenario::parse("again", &scenario.canonical(), &[]).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));

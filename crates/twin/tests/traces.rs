@@ -1,4 +1,4 @@
-//! A trace in a preset's place.
+//! Runs whose workload is a trace.
 
 use std::fmt::Write as _;
 
@@ -19,10 +19,10 @@ fn scenario(trace: &str) -> (tempfile::TempDir, Scenario) {
 }
 
 #[test]
-fn what_arrives_in_the_measured_interval_counts_with_all_of_its_shards() {
+fn requests_in_the_measured_interval_count_with_all_their_shards() {
     let mut trace = String::from("arrival,file,bytes,platter,track\n");
     for second in 0..900 {
-        // A file of 2.5 GB every minute, which is cut into three.
+        // A file of 2.5 GB every minute, which is split into three shards.
         let (bytes, place) = if second % 60 == 0 { (2_500_000_000_u64, ",") } else { (1_000_000, "7,4") };
         writeln!(trace, "{second},{second},{bytes},{place}").unwrap();
     }
@@ -35,14 +35,14 @@ fn what_arrives_in_the_measured_interval_counts_with_all_of_its_shards() {
 }
 
 #[test]
-fn what_is_wrong_with_a_trace_ends_the_run_with_its_line() {
+fn an_error_in_a_trace_ends_the_run_and_names_the_line() {
     let (_folder, scenario) = scenario("arrival,file,bytes,platter\n1,a,5,0\n2,b,5,160\n");
     let error = run(&scenario, 1).map(drop).unwrap_err();
     assert!(matches!(error, RunError::Trace { .. }), "{error}");
     assert!(error.to_string().contains("line 3, column platter: found \"160\", expected a whole number from 0 to 159"), "{error}");
 }
 
-/// The same rows as Parquet: whole numbers, numbers or text as they come.
+/// The same rows as Parquet.
 fn parquet(rows: &[(f64, i64, &str, Option<i64>)]) -> Vec<u8> {
     let columns = [
         Column::new("arrival", Kind::F64, "s", "When."),
@@ -82,7 +82,7 @@ fn a_parquet_file_gives_the_same_run_as_csv() {
     let rows: Vec<(f64, i64, &str, Option<i64>)> =
         rows.iter().map(|(at, bytes, file, platter)| (*at, *bytes, file.as_str(), *platter)).collect();
     std::fs::write(folder.path().join("reads.csv"), parquet(&rows)).unwrap();
-    assert!(read(&scenario) == from_csv, "what the file is called says nothing about what it is");
+    assert!(read(&scenario) == from_csv, "the format is detected by content, not by name");
     let mut bytes = parquet(&[(1.0, 5, "a", None), (0.5, 5, "b", None)]);
     std::fs::write(folder.path().join("reads.csv"), &bytes).unwrap();
     let error = run(&scenario, 1).map(drop).unwrap_err().to_string();
@@ -90,11 +90,11 @@ fn a_parquet_file_gives_the_same_run_as_csv() {
     bytes.truncate(bytes.len() - 20);
     std::fs::write(folder.path().join("reads.csv"), &bytes).unwrap();
     let error = run(&scenario, 1).map(drop).unwrap_err().to_string();
-    assert!(error.contains("reads.csv: this is no Parquet file that can be read"), "{error}");
+    assert!(error.contains("reads.csv: this is not a readable Parquet file"), "{error}");
 }
 
 #[test]
-fn what_is_wrong_behind_the_measured_interval_is_refused_too() {
+fn errors_after_the_measured_interval_are_rejected_too() {
     let rows: String = (0..2_000).fold("arrival,file,bytes\n".to_owned(), |mut rows, row| {
         writeln!(rows, "{row},a,5").unwrap();
         rows
@@ -107,15 +107,15 @@ fn what_is_wrong_behind_the_measured_interval_is_refused_too() {
 }
 
 #[test]
-fn a_trace_of_which_nothing_is_measured_is_refused() {
+fn a_trace_without_measured_reads_is_rejected() {
     let (_folder, scenario) = scenario("arrival,file,bytes\n1,a,5\n59,b,5\n660,c,5\n");
     let error = run(&scenario, 1).map(drop).unwrap_err();
     assert!(matches!(error, RunError::NothingMeasured { .. }), "{error}");
-    assert!(error.to_string().contains("no read arrives from 60.000000 s to 660.000000 s"), "{error}");
+    assert!(error.to_string().contains("no read arrives in the measured interval from 60.000000 s to 660.000000 s"), "{error}");
 }
 
 #[test]
-fn a_trace_that_is_not_there_is_told_by_its_path() {
+fn a_missing_trace_is_reported_with_its_path() {
     let (folder, scenario) = scenario("");
     std::fs::remove_file(folder.path().join("reads.csv")).unwrap();
     let error = run(&scenario, 1).map(drop).unwrap_err().to_string();

@@ -1,8 +1,9 @@
-//! Reads generated per second of one core, and rows of a trace read per second.
+//! Reads generated per second on one core, and rows of a trace parsed per second.
 //!
-//! `cargo bench -p fulgurite-workload --bench demand [-- CASE]` prints a line for each case whose name contains `CASE`: the median over 7
-//! rounds of millions of reads (shards of requests; requests are counted beside them) taken from [`Demand`] and added up, by the
-//! wall clock. A round makes its own `Demand`; the alias tables of Zipf laws are built before the clock starts.
+//! `cargo bench -p fulgurite-workload --bench demand [-- CASE]` prints a line for each case whose
+//! name contains `CASE`: the median over 7 rounds, by the wall clock. Each round takes millions of
+//! reads (shards of requests; requests are counted too) from its own [`Demand`] and adds them up.
+//! The alias tables of Zipf laws are built before the clock starts.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench measures time")]
 

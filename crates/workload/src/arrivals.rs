@@ -1,15 +1,16 @@
-//! Arrivals: when requests come.
+//! Arrival processes: when requests arrive.
 //!
 //! ```text
 //! constant   |   |   |   |   |   |   |        evenly spaced
 //! Poisson    | ||    |  | |      || |         independent of each other
-//! modulated  |           ||||||||||    |      Poisson, with a rate that is drawn anew for each hour
-//! bursts            |||||          |||||      so many in each period, at times that differ little from seed to seed
+//! modulated  |           ||||||||||    |      Poisson, with a rate that is redrawn for each hour
+//! bursts            |||||          |||||      a fixed number per period, at times that vary little between seeds
 //! ```
 //!
-//! The published load is bursty beyond measure: within a data centre the 99.9th percentile of the hourly read rate is up to 10^7 times its
-//! median (P, section 2). *Modulated* arrivals have such a ratio in the long run. Within the 12 hours of an experiment they would make
-//! every seed another experiment; *bursts* on top of a Poisson source are for that.
+//! The published load is extremely bursty: within a data centre the 99.9th percentile of the hourly
+//! read rate is up to 10^7 times its median (P, section 2). *Modulated* arrivals reach such a ratio
+//! in the long run, but within the 12 hours of an experiment they would make every seed a different
+//! experiment. For experiments, use *bursts* on top of a Poisson source.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -20,49 +21,53 @@ use crate::error::{counted, positive};
 /// The 99.9th percentile of the standard normal distribution.
 const NORMAL_P999: f64 = 3.090_232_306_167_813_5;
 
-/// When requests arrive. Rates are per second, lengths of time in [`Micros`].
+/// When requests arrive. Rates are per second, durations in [`Micros`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// Evenly spaced, the first one after one gap.
     Constant {
-        /// Arrivals a second.
+        /// Arrivals per second.
         per_second: f64,
     },
     /// A Poisson process.
     Poisson {
-        /// Arrivals a second, in the mean.
+        /// Mean arrivals per second.
         per_second: f64,
     },
-    /// A Poisson process whose rate is drawn anew for each period from a lognormal law (a Cox process).
+    /// A Poisson process whose rate is redrawn for each period from a lognormal distribution (a Cox
+    /// process).
     Modulated {
-        /// Median of the rate. The mean is e^(sigma²/2) times that, with sigma = ln(`spread`) / 3.0902.
+        /// Median of the rate. The mean is e^(sigma²/2) times that, with sigma = ln(`spread`) /
+        /// 3.0902.
         median_per_second: f64,
         /// 99.9th percentile of the rate over its median; up to 10^7 (P).
         spread: f64,
-        /// How long a rate lasts; an hour, where it is compared with the published ratio.
+        /// How long a rate lasts; one hour for comparison with the published ratio.
         period: Micros,
-        /// Correlation of the logarithms of one period's rate and the next one's, 0 to less than 1.
+        /// Correlation of the logarithms of consecutive rates, from 0 to less than 1.
         persistence: f64,
-        /// No rate is higher: what clients and network can ask for at most.
+        /// Upper limit of the rate: the most that clients and network can request.
         most_per_second: f64,
     },
-    /// In every period so many bursts, and nothing between them. A period is divided into as many slots as it has bursts, with one in
-    /// each; a burst has exactly as many arrivals as it should, uniformly spread over its length.
+    /// A fixed number of bursts in every period, and no arrivals between them. The period is
+    /// divided into as many slots as bursts, with one burst each. A burst has an exact number of
+    /// arrivals, spread uniformly over its length.
     Bursts {
-        /// After it the next bursts come.
+        /// Period after which the bursts repeat.
         period: Micros,
-        /// Bursts a period.
+        /// Bursts per period.
         count: u32,
-        /// Arrivals a burst.
+        /// Arrivals per burst.
         arrivals: u32,
-        /// How long a burst lasts.
+        /// Length of a burst.
         over: Micros,
-        /// Share of its slot's spare time by which a burst may be late: 0 is clockwork, 1 anywhere in the slot.
+        /// How late a burst may be, as a share of its slot's spare time: 0 is clockwork, 1 is
+        /// anywhere in the slot.
         jitter: f64,
     },
 }
 
-/// Draws the instants one after another.
+/// Draws the arrival times one by one.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     law: Law,
@@ -121,7 +126,8 @@ impl Process {
         Ok(Self { law, clock: Clock::default(), stream: Stream::numbered(seed, "arrivals", source) })
     }
 
-    /// The next arrival, [`Micros::NEVER`] where time ends. None is earlier than the one before.
+    /// The next arrival, or [`Micros::NEVER`] at the end of time. Never earlier than the one
+    /// before.
     #[inline]
     pub(crate) fn next(&mut self, limit: Micros) -> Micros {
         match &mut self.law {
@@ -133,7 +139,7 @@ impl Process {
     }
 }
 
-/// Whole microseconds and the rest of one, so that gaps of less than that add up without drift.
+/// Whole microseconds plus a fraction, so that shorter gaps add up without drift.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clock {
     now: Micros,
@@ -158,19 +164,20 @@ struct Modulated {
     sigma: f64,
     period: Micros,
     persistence: f64,
-    /// So that the variance of the state stays 1.
+    /// Weight of the new value that keeps the variance of the state at 1.
     fresh: f64,
     rates: Stream,
-    /// Logarithm of rate over median, in units of sigma: a first-order autoregression. None before the first period.
+    /// Logarithm of rate over median, in units of sigma: a first-order autoregression. `None`
+    /// before the first period.
     state: Option<f64>,
     per_us: f64,
-    /// End of the period.
+    /// End of the current period.
     until: Micros,
 }
 
 impl Modulated {
-    /// An exponential of mean 1 is the load until the next arrival; each period uses up as much of it as its rate and what is left of its
-    /// time come to.
+    /// Draws an exponential of mean 1 as the load until the next arrival. Each period consumes its
+    /// rate times its remaining time of that load.
     fn next(&mut self, clock: &mut Clock, stream: &mut Stream, limit: Micros) -> Micros {
         let mut load = stream.exponential(1.0);
         loop {
@@ -206,10 +213,10 @@ struct Bursts {
     arrivals: u32,
     over: Micros,
     jitter: f64,
-    /// Number of the next burst since the start.
+    /// Number of the next burst, counted from the start.
     next: u64,
     begin: Micros,
-    /// Share of the burst's length that has passed, and the arrivals still to come.
+    /// Share of the burst's length that has passed, and arrivals left in it.
     passed: f64,
     left: u32,
 }
@@ -226,7 +233,8 @@ impl Bursts {
             self.passed = 0.0;
             self.left = self.arrivals;
         }
-        // The least of n uniform draws from what is left: 1 - u^(1/n). One after another these are n draws in order.
+        // The least of n uniform draws from the rest: 1 - u^(1/n). In sequence, these are n sorted
+        // draws.
         let step = 1.0 - libm::exp(libm::log(1.0 - stream.unit()) / f64::from(self.left));
         self.passed += (1.0 - self.passed) * step;
         self.left -= 1;
@@ -254,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_gaps_are_exponential_and_counts_have_the_variance_of_their_mean() {
+    fn poisson_gaps_are_exponential_and_the_variance_of_counts_equals_their_mean() {
         let found = instants(Arrivals::Poisson { per_second: 100.0 }, 3, Micros(4_000_000_000));
         assert!(found.is_sorted());
         let (mean, variance) = moments(found.windows(2).map(|pair| (pair[1] - pair[0]).seconds()));
@@ -279,7 +287,7 @@ mod tests {
     fn a_modulated_rate_has_its_median_spread_and_persistence() {
         let arrivals =
             Arrivals::Modulated { median_per_second: 2.0, spread: 1e7, period: Micros::HOUR, persistence: 0.7, most_per_second: 1e30 };
-        let Law::Modulated(mut modulated) = Process::new(arrivals, 5, 0).unwrap().law else { unreachable!("modulated was asked for") };
+        let Law::Modulated(mut modulated) = Process::new(arrivals, 5, 0).unwrap().law else { unreachable!("the arrivals are modulated") };
         let rates: Vec<f64> = (0..400_000).map(|_| modulated.draw() * 1e6).collect();
         let mut sorted = rates.clone();
         sorted.sort_by(f64::total_cmp);
@@ -310,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_period_has_its_bursts_whatever_the_seed() {
+    fn every_period_has_its_bursts_for_any_seed() {
         let period = Micros(12 * 3_600_000_000);
         let arrivals = Arrivals::Bursts { period, count: 4, arrivals: 500, over: Micros(60_000_000), jitter: 0.5 };
         for seed in 0..20 {
@@ -320,7 +328,7 @@ mod tests {
             for (index, burst) in found.chunks(500).enumerate() {
                 let slot = Micros(index as u64 * period.0 / 4);
                 assert!(burst[0] >= slot && burst[499] - burst[0] <= Micros(60_000_000), "seed {seed}, burst {index}");
-                assert!(burst[0].since(slot).0 <= period.0 / 8, "seed {seed}, burst {index} is late by more than the jitter");
+                assert!(burst[0].since(slot).0 <= period.0 / 8, "seed {seed}, burst {index} is later than the jitter allows");
             }
         }
     }
@@ -334,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_can_not_be_are_refused() {
+    fn invalid_arrivals_are_rejected() {
         let modulated = |spread, persistence| Arrivals::Modulated {
             median_per_second: 1.0,
             spread,

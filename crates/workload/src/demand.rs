@@ -1,21 +1,21 @@
-//! Demand: a stream of reads, made from a [`Spec`] and a seed.
+//! Demand: a stream of reads, generated from a [`Spec`] and a seed.
 //!
 //! ```text
 //! source 0: arrivals --> account --> files --> size, place --.
 //! source 1: arrivals --> account --> files --> size, place ---+--> shards, in order of time
 //! ```
 //!
-//! Several sources add up: a steady one, and one of bursts with sizes of its own. Every source reads files of its own, as many as fill all
-//! platters at its mean size. The files of an *account* belong together: they were written together and are wanted together. The layout
-//! says where they lie.
+//! Several sources add up, for example a steady one and one with bursts and its own sizes. Each
+//! source reads its own files, as many as fill all platters at its mean size. The files of an
+//! *account* were written together and are read together. The layout decides where they are.
 //!
 //! ```text
 //! together    platter 17: | a0 | a1 | a2 | b0 | b1 | b2 |      one visit, neighbouring tracks
 //! scattered   platter 17: | a1 |    platter 902: | a0 |    platter 3320: | a2 |
 //! ```
 //!
-//! The same seed asks for the same files at the same instants in both layouts, and the load falls on the platters by the same law; only
-//! the files' neighbours change.
+//! With the same seed, both layouts request the same files at the same instants, and the load is
+//! distributed over the platters by the same law; only the neighbours of files differ.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -27,67 +27,67 @@ use crate::popularity::{Picker, Popularity};
 use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled, unit};
 use crate::sizes::{Quantiles, Sizes};
 
-/// What is asked of all libraries of a deployment.
+/// The load on all libraries of a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// What the files lie on.
+    /// The platters that contain the files.
     pub platters: Platters,
-    /// The largest shard, in bytes, up to a platter; [`crate::SHARD_BYTES`] where nothing speaks for another.
+    /// The largest shard, in bytes, at most a platter; [`crate::SHARD_BYTES`] by default.
     pub shard_bytes: u64,
-    /// No request arrives at this instant or later; [`Micros::NEVER`] for no end.
+    /// Requests arrive only before this instant; [`Micros::NEVER`] for no end.
     pub until: Micros,
-    /// What adds up to the load, 1 to 256 of them.
+    /// The sources that add up to the load, 1 to 256.
     pub sources: Vec<Source>,
 }
 
 /// Requests of one kind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Source {
-    /// When they come. What arrives is an account: all of its files are requested at that instant.
+    /// When accounts arrive. All files of an account are requested at that instant.
     pub arrivals: Arrivals,
-    /// How large the files are.
+    /// Sizes of the files.
     pub sizes: Sizes,
-    /// How accounts fall on the platters.
+    /// How accounts are distributed over the platters.
     pub popularity: Popularity,
-    /// Files of an account, 1 where files have nothing to do with each other.
+    /// Files per account; 1 if files are unrelated.
     pub account_files: u32,
-    /// Where the files of an account lie.
+    /// Where the files of an account are.
     pub layout: AccountLayout,
 }
 
-/// Where the files of an account lie.
+/// Where the files of an account are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountLayout {
-    /// One behind the other on one platter; they share tracks.
+    /// One after another on one platter; they share tracks.
     Together,
-    /// Each on a platter of its own drawing.
+    /// Each on its own randomly drawn platter.
     Scattered,
 }
 
 impl Source {
-    /// Files that have nothing to do with each other, on platters that are all alike.
+    /// A source of unrelated files, with all platters equally popular.
     #[must_use]
     pub fn plain(arrivals: Arrivals, sizes: Sizes) -> Self {
         Self { arrivals, sizes, popularity: Popularity::Uniform, account_files: 1, layout: AccountLayout::Together }
     }
 }
 
-/// Yields the reads in order of time; the shards of a request follow one another. It takes memory for one request, and 8 bytes a platter
-/// for each source with a Zipf law.
+/// Yields reads in order of time; the shards of a request follow one another. Memory use is one
+/// request, plus 8 bytes per platter for each source with a Zipf law.
 #[derive(Debug, Clone)]
 pub struct Demand {
     sharding: Sharding,
     until: Micros,
     sources: Vec<Running>,
-    /// What the last arrival still has to ask for.
+    /// Files of the last arrival that are still to be requested.
     account: Account,
-    /// What the last request still has to read.
+    /// Shards of the last request that are still to be read.
     shards: Shards,
     requests: u64,
     groups: u64,
 }
 
-/// A source at work.
+/// A running source.
 #[derive(Debug, Clone)]
 struct Running {
     process: Process,
@@ -110,20 +110,21 @@ struct Account {
     left: u32,
     /// The next file.
     object: u64,
-    /// Where the account begins, and the bytes of it that came before the next file.
+    /// Where the account starts, and its bytes before the next file.
     platter: u32,
     track: u32,
     skip: u64,
 }
 
-/// A file's number carries its source in the first byte, so that the sizes of one source are not another's.
+/// A file's number contains its source in the first byte, so that different sources have different
+/// files.
 const SOURCE_SHIFT: u32 = 56;
 
 impl Demand {
-    /// Ready for the first read.
+    /// Creates the stream.
     ///
     /// # Errors
-    /// [`SpecError`] says which number is out of range.
+    /// [`SpecError`] names the number that is out of range.
     pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
         if !(1..=256).contains(&spec.sources.len()) {
             return Err(SpecError::Sources { found: spec.sources.len() });
@@ -137,7 +138,7 @@ impl Demand {
         Ok(Self { sharding, until: spec.until, sources, account, shards: Shards::none(), requests: 0, groups: 0 })
     }
 
-    /// The next account: that of the source whose turn is first, and the first of those if it is several's.
+    /// The next account: from the source with the earliest arrival, the first such source in a tie.
     #[inline]
     fn arrive(&mut self) -> Option<Account> {
         let mut first = 0;
@@ -164,7 +165,7 @@ impl Demand {
             left: source.account_files,
             object: ((first as u64) << SOURCE_SHIFT) | (number * u64::from(source.account_files)),
             platter,
-            // Accounts are spread evenly over the platter in the order of their numbers.
+            // Accounts are spread evenly over the platter, in the order of their numbers.
             track: (u128::from(of_platter) * u128::from(self.sharding.tracks()) / u128::from(source.accounts_per_platter)) as u32,
             skip: 0,
         })
@@ -186,7 +187,7 @@ impl Demand {
         };
         account.left -= 1;
         account.object += 1;
-        // Only the first shard lies here.
+        // Only the first shard is here.
         account.skip = account.skip.saturating_add(self.sharding.first_shard(bytes));
         let request = self.requests;
         self.requests += 1;
@@ -220,7 +221,8 @@ impl Running {
         if largest > capacity {
             return Err(SpecError::File { largest, capacity });
         }
-        // As many files as a platter holds; at the least the one that is read, of which a shard lies there.
+        // As many files as fit on a platter; at least the one that is read, of which a shard is
+        // there.
         let fit = ((spec.platters.platter_bytes() as f64 / source.sizes.mean_bytes()) as u64).max(1);
         let accounts_per_platter = fit / u64::from(source.account_files);
         if accounts_per_platter == 0 {

@@ -1,71 +1,70 @@
-//! Why a workload can't be made from what was asked for.
+//! Errors in the numbers of a workload.
 
-/// What is wrong with the numbers of a [`Spec`](crate::Spec), [`Sizes`](crate::Sizes) or [`IngestSpec`](crate::IngestSpec).
+/// An invalid number in a [`Spec`](crate::Spec), [`Sizes`](crate::Sizes) or
+/// [`IngestSpec`](crate::IngestSpec).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// A number outside its range.
+    /// A number is out of range.
     #[error("{setting} is {found}: {expected} is expected")]
     Range {
         /// The field.
         setting: &'static str,
         /// Its value.
         found: f64,
-        /// What it should be, in words.
+        /// The allowed values, in words.
         expected: &'static str,
     },
-    /// Without a source there is no demand; the first byte of a file's number has room for 256 of them.
-    #[error("the workload has {found} sources: 1 to 256 are expected")]
+    /// Demand needs a source; the first byte of a file's number can distinguish 256 of them.
+    #[error("the workload has {found} sources: it must have 1 to 256")]
     Sources {
-        /// How many there are.
+        /// Number of sources.
         found: usize,
     },
-    /// No weighting of the size classes has this mean.
-    #[error(
-        "a mean read of {found} bytes can't be had by weighting the size classes: more than {least:.0} and less than {most:.0} is expected"
-    )]
+    /// No weighting of the size classes gives this mean.
+    #[error("no weighting of the size classes gives a mean read of {found} bytes: it must be more than {least:.0} and less than {most:.0}")]
     Mean {
-        /// The mean asked for, in bytes.
+        /// The requested mean, in bytes.
         found: f64,
         /// Mean of the smallest class, in bytes.
         least: f64,
         /// Mean of the largest class, in bytes.
         most: f64,
     },
-    /// The largest file is larger than all platters together.
-    #[error("files of up to {largest} bytes don't fit on platters that hold {capacity} bytes together")]
+    /// The largest file exceeds the capacity of all platters.
+    #[error("files of up to {largest} bytes don't fit on platters with a total capacity of {capacity} bytes")]
     File {
         /// The largest file, in bytes.
         largest: u64,
         /// Bytes of all platters.
         capacity: u64,
     },
-    /// An account's files lie on one platter.
-    #[error("an account of {files} files doesn't fit on a platter, which holds {fit} files of the mean size")]
+    /// The files of an account exceed one platter.
+    #[error("an account of {files} files doesn't fit on a platter, which has room for {fit} files of the mean size")]
     Account {
-        /// Files of an account.
+        /// Files per account.
         files: u32,
-        /// Files of mean size on a platter.
+        /// Files of the mean size per platter.
         fit: u64,
     },
-    /// Bursts of one period would overlap.
+    /// The bursts of one period would overlap.
     #[error("{count} bursts of {over_s} s don't fit into a period of {period_s} s one after another")]
     Bursts {
-        /// Bursts a period.
+        /// Bursts per period.
         count: u32,
-        /// Seconds a burst takes.
+        /// Seconds per burst.
         over_s: f64,
-        /// Seconds of the period.
+        /// Seconds per period.
         period_s: f64,
     },
 }
 
-/// `found` if it is a number above 0 that is not infinite.
+/// Returns `found` if it is positive and finite.
 pub(crate) fn positive(setting: &'static str, found: f64) -> Result<f64, SpecError> {
     let fits = found > 0.0 && found.is_finite();
     if fits { Ok(found) } else { Err(SpecError::Range { setting, found, expected: "a finite number above 0" }) }
 }
 
-/// `found` if it is 1 or more.
+/// Returns `found` if it is at least 1.
 pub(crate) fn counted(setting: &'static str, found: u64) -> Result<u64, SpecError> {
     if found > 0 { Ok(found) } else { Err(SpecError::Range { setting, found: 0.0, expected: "1 or more" }) }
 }

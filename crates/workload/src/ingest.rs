@@ -1,18 +1,21 @@
-//! Ingest: what is written, day by day, and the platters it fills.
+//! Ingest: the bytes written per day and the platters that they fill.
 //!
-//! Writes are bursty by the day and smooth by the month: the peak day has about 16 times the mean day's bytes, and beyond 30 days the peak
-//! is about 2 times the mean (P, section 2). So they are staged, and the write drives run near their mean.
+//! Writes are bursty by the day and smooth by the month: the peak day has about 16 times the mean
+//! day's bytes, but over 30 days or more the peak is only about 2 times the mean (P, section 2). So
+//! writes are staged, and the write drives run near their mean.
 //!
 //! ```text
-//! bytes of a day   |     .              |      |          lognormal, each like the day before
+//! bytes per day    |     .              |      |          lognormal, correlated with the day before
 //!                  | . . | . . .  | . . | .  . | . .
 //!                        v staging: the excess waits
-//! platters         | . . | | | | || | . | | |  | | |      never more a day than the write drives can do
+//! platters         | . . | | | | || | . | | |  | | |      limited by what the write drives can do in a day
 //! ```
 //!
-//! A day's bytes are m e^(s z - s²/2), with mean m and z standard normal; z is r times that of the day before and fresh for the rest. Two
-//! published peaks fix the two parameters. Over six months, the length of the published record, r = 0 and s = 1.39 have a median peak day
-//! of 16 times the mean, but a peak of 30 days of only 1.7 times; with r = 0.5 and s = 1.46 it is 16 and 2.0. The tests measure both.
+//! A day's bytes are m e^(s z - s²/2), with mean m and z standard normal; z is r times the previous
+//! day's z plus a fresh part. Two published peaks determine the two parameters. Over six months,
+//! the length of the published record, r = 0 and s = 1.39 have a median peak day of 16 times the
+//! mean, but a 30-day peak of only 1.7 times; with r = 0.5 and s = 1.46 they are 16 and 2.0. The
+//! tests measure both.
 
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
@@ -20,35 +23,38 @@ use fulgurite_domain::Micros;
 use crate::SpecError;
 use crate::error::{counted, positive};
 
-/// What comes in.
+/// Parameters of the ingest.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IngestSpec {
-    /// Bytes a day, in the mean.
+    /// Mean bytes per day.
     pub bytes_per_day: f64,
-    /// Standard deviation of the logarithm of a day's bytes; [`IngestSpec::SIGMA`] has the published peaks.
+    /// Standard deviation of the logarithm of a day's bytes; [`IngestSpec::SIGMA`] matches the
+    /// published peaks.
     pub sigma: f64,
-    /// Correlation of the logarithms of one day and the next, 0 to less than 1; [`IngestSpec::PERSISTENCE`] goes with that spread.
+    /// Correlation of the logarithms of consecutive days, from 0 to less than 1;
+    /// [`IngestSpec::PERSISTENCE`] goes with that deviation.
     pub persistence: f64,
     /// Bytes that fill a platter.
     pub platter_bytes: u64,
-    /// What the write drives can write a day, over the mean: above 1, else staging grows for ever.
+    /// Daily capacity of the write drives over the mean ingest. Must be above 1, or staging grows
+    /// without bound.
     pub headroom: f64,
 }
 
 impl IngestSpec {
-    /// The spread of days that has the published peaks.
+    /// The deviation that matches the published peaks.
     pub const SIGMA: f64 = 1.46;
-    /// The likeness of days that has the published peaks.
+    /// The correlation that matches the published peaks.
     pub const PERSISTENCE: f64 = 0.5;
-    /// Megabytes written for each megabyte read (P, section 2).
+    /// Megabytes written per megabyte read (P, section 2).
     pub const BYTES_PER_BYTE_READ: f64 = 47.0;
-    /// Write operations for each read operation (P, section 2).
+    /// Write operations per read operation (P, section 2).
     pub const WRITES_PER_READ: f64 = 174.0;
-    /// Headroom of the write drives: twice the mean, the published peak of 30 days over the mean, so that no day waits longer than about
-    /// a month.
+    /// Headroom of the write drives: twice the mean, which is the published 30-day peak over the
+    /// mean, so that no day's bytes wait longer than about a month.
     pub const HEADROOM: f64 = 2.0;
 
-    /// The ingest that goes with so many bytes read a day, on platters of this size.
+    /// The ingest that corresponds to this many bytes read per day, on platters of this size.
     #[must_use]
     pub fn beside_reads(bytes_read_per_day: f64, platter_bytes: u64) -> Self {
         Self {
@@ -64,18 +70,19 @@ impl IngestSpec {
 /// A day of ingest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngestDay {
-    /// Counted from 0.
+    /// Index, counted from 0.
     pub day: u64,
-    /// Bytes that came in.
+    /// Bytes that arrived.
     pub bytes: u64,
-    /// Platters that were written full.
+    /// Platters written.
     pub platters: u64,
-    /// Bytes that wait at the end of the day, those that don't fill a platter included.
+    /// Bytes staged at the end of the day, including those that don't fill a platter yet.
     pub staged_bytes: u64,
 }
 
 impl IngestDay {
-    /// When each of the day's platters leaves the write drives: evenly over the day, the last one at its end.
+    /// When each of the day's platters leaves the write drives: evenly over the day, the last one
+    /// at its end.
     pub fn finished(self) -> impl Iterator<Item = Micros> {
         const DAY: u128 = 24 * Micros::HOUR.0 as u128;
         let begin = u128::from(self.day) * DAY;
@@ -84,24 +91,24 @@ impl IngestDay {
     }
 }
 
-/// Yields day after day, without an end.
+/// Yields days endlessly.
 #[derive(Debug, Clone)]
 pub struct Ingest {
     spec: IngestSpec,
     stream: Stream,
-    /// Of the last day, in units of sigma; none before the first.
+    /// The last day's z; `None` before the first day.
     state: Option<f64>,
     day: u64,
     staged: u64,
-    /// What the write drives could have written of a platter that has begun.
+    /// Unused write capacity, in platters.
     credit: f64,
 }
 
 impl Ingest {
-    /// Ready for the first day, with nothing staged.
+    /// Starts with the first day and empty staging.
     ///
     /// # Errors
-    /// [`SpecError::Range`] names the number that is none.
+    /// [`SpecError::Range`] names the invalid number.
     pub fn new(spec: IngestSpec, seed: u64) -> Result<Self, SpecError> {
         positive("ingest.bytes_per_day", spec.bytes_per_day)?;
         counted("ingest.platter_bytes", spec.platter_bytes)?;
@@ -124,7 +131,7 @@ impl Iterator for Ingest {
     fn next(&mut self) -> Option<IngestDay> {
         let Self { spec, .. } = *self;
         let normal = self.stream.normal();
-        // So that the variance stays 1.
+        // Keeps the variance at 1.
         let fresh = (1.0 - spec.persistence * spec.persistence).sqrt();
         let state = self.state.map_or(normal, |state| spec.persistence * state + fresh * normal);
         self.state = Some(state);
@@ -134,7 +141,7 @@ impl Iterator for Ingest {
         self.credit += spec.headroom * spec.bytes_per_day / spec.platter_bytes as f64;
         let platters = (self.staged / spec.platter_bytes).min(self.credit as u64);
         self.staged -= platters * spec.platter_bytes;
-        // A drive that had nothing to write can't make up for it later; only the platter it has begun is carried over.
+        // Idle drives can't catch up later; only the platter in progress is carried over.
         self.credit = (self.credit - platters as f64).min(1.0);
         let day = self.day;
         self.day += 1;
@@ -142,7 +149,8 @@ impl Iterator for Ingest {
     }
 }
 
-/// The largest mean over `window` days in succession, over the mean of all days; none if there are fewer days, or nothing came.
+/// The largest mean over `window` consecutive days, over the mean of all days; `None` if there are
+/// fewer days, or no bytes arrived.
 #[must_use]
 pub fn peak_over_mean(bytes_by_day: &[u64], window: usize) -> Option<f64> {
     if window == 0 || bytes_by_day.len() < window {
@@ -177,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn six_months_peak_as_published() {
+    fn six_months_have_the_published_peaks() {
         let peaks = |window| {
             let of_seed = |seed| {
                 let days: Vec<u64> = Ingest::new(SPEC, seed).unwrap().take(180).map(|day| day.bytes).collect();
@@ -191,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_come_in_at_their_mean_and_none_is_lost() {
+    fn bytes_arrive_at_their_mean_rate_and_none_are_lost() {
         let mut staged = 0_u64;
         let (mut bytes, mut written) = (0_u128, 0_u128);
         for day in Ingest::new(SPEC, 6).unwrap().take(100_000) {
             bytes += u128::from(day.bytes);
             written += u128::from(day.platters) * 2_000_000_000_000;
             staged = day.staged_bytes;
-            assert!(day.platters <= 101, "twice the mean is 100 platters a day, and one that was begun");
+            assert!(day.platters <= 101, "the limit is twice the mean, 100 platters a day, plus one in progress");
         }
         assert_eq!(bytes, written + u128::from(staged));
         let mean = bytes as f64 / 1e5;
@@ -214,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_fills_a_platter_in_days_writes_one_in_days() {
+    fn a_library_that_takes_days_to_fill_a_platter_writes_one_in_days() {
         let spec = IngestSpec { bytes_per_day: 1e11, sigma: 0.0, persistence: 0.0, platter_bytes: 1_000_000_000_000, headroom: 1.5 };
         let days: Vec<u64> = Ingest::new(spec, 0).unwrap().take(40).map(|day| day.platters).collect();
         assert_eq!(days.iter().sum::<u64>(), 4);
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn platters_leave_the_write_drives_in_their_day() {
+    fn platters_leave_the_write_drives_within_their_day() {
         let day = IngestDay { day: 2, bytes: 0, platters: 3, staged_bytes: 0 };
         let hours: Vec<u64> = day.finished().map(|at| at.0 / Micros::HOUR.0).collect();
         assert_eq!(hours, [56, 64, 72]);

@@ -1,8 +1,9 @@
-//! Demand: what is asked of the libraries, and when.
+//! Workload generator: what is requested from the libraries, and when.
 //!
-//! A [`Spec`] is turned by [`Demand`] into a stream of [`Read`]s: requests for files, cut into shards, each with its instant, platter and
-//! tracks. A [`Trace`] yields the same from a log of one's own. [`Statistics`] shows how either compares with what is published.
-//! [`Ingest`] is the other direction: bytes that come in, day by day, and the platters they fill.
+//! [`Demand`] turns a [`Spec`] into a stream of [`Read`]s: requests for files, cut into shards,
+//! each with its instant, platter and tracks. A [`Trace`] yields reads from a log instead.
+//! [`Statistics`] compares either with published figures. [`Ingest`] covers writing: bytes that
+//! arrive, day by day, and the platters that they fill.
 //!
 //! ```text
 //! Interval, FullLibrary --> Spec --> Demand ---.
@@ -11,8 +12,10 @@
 //! IngestSpec --> Ingest --> IngestDay, IngestDay ...
 //! ```
 //!
-//! Nothing here opens a file or looks at a clock, and the same seed gives the same reads on every machine. `docs/workload.md` says which
-//! numbers are published and which are ours.
+//! This crate opens no files and reads no clock, and the same seed gives the same reads on every
+//! machine. `docs/workload.md` distinguishes published numbers from ours.
+
+#![forbid(unsafe_code)]
 
 mod arrivals;
 mod demand;

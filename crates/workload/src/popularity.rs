@@ -1,10 +1,10 @@
-//! Popularity: how the reads fall on the platters.
+//! Popularity: how reads are distributed over platters.
 //!
-//! A draw costs the same for any law and any number of platters: it picks one column of Walker's alias table, which holds one or two
-//! platters and the share of the first.
+//! A draw costs the same for any law and any number of platters: it picks one column of Walker's
+//! alias table. A column contains one or two platters and the share of the first.
 //!
 //! ```text
-//! shares 1/2, 1/4, 1/8, 1/8 of 4 platters; each column holds 1/4 of the chance
+//! shares 1/2, 1/4, 1/8, 1/8 of 4 platters; each column has probability 1/4
 //!
 //!        column 0    column 1    column 2    column 3
 //!       |    0    | |    1    | | 2  | 0  | | 3  | 0  |
@@ -15,27 +15,29 @@ use fulgurite_chance::Stream;
 use crate::SpecError;
 use crate::read::scaled;
 
-/// Which platters are read more than others.
+/// Which platters are read more often than others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Popularity {
-    /// All the same: what the paper assumes unless it studies skew (P, section 7.2).
+    /// All platters equally: the paper's assumption unless it studies skew (P, section 7.2).
     Uniform,
-    /// The platter of rank r (1 is the most read one) has a share proportional to r^-`exponent`. The ranks are dealt to the platters at
-    /// random, so that the hot ones are not neighbours; the same seed deals the same ranks to all sources.
+    /// The platter of rank r (1 is the most popular) has a share proportional to r^-`exponent`.
+    /// Ranks are assigned to platters at random, so that popular ones are not neighbours; the same
+    /// seed gives the same ranks to all sources.
     Zipf {
-        /// 0 is uniform, 1 the classical law.
+        /// 0 is uniform, 1 the classical Zipf law.
         exponent: f64,
     },
 }
 
-/// A law over `0..count`, ready to be drawn from.
+/// A distribution over `0..count`, ready for drawing.
 #[derive(Debug, Clone)]
 pub(crate) enum Picker {
     Uniform(u64),
     Alias(Vec<Column>),
 }
 
-/// `own` of 2^32 parts of the column belong to the platter of its index, the rest to `other`.
+/// `own` of 2^32 parts of the column belong to the platter with the column's index, the rest to
+/// `other`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     own: u32,
@@ -52,7 +54,7 @@ impl Picker {
             return Err(SpecError::Range { setting: "popularity.exponent", found: exponent, expected: "0 to 20" });
         }
         let mut shares: Vec<f64> = (1..=count).map(|rank| libm::pow(f64::from(rank), -exponent)).collect();
-        // Fisher and Yates.
+        // Fisher-Yates shuffle.
         let mut stream = Stream::new(seed, "ranks");
         for last in (1..shares.len()).rev() {
             shares.swap(last, stream.below(last as u64 + 1) as usize);
@@ -60,8 +62,8 @@ impl Picker {
         Ok(Self::Alias(alias(&shares)))
     }
 
-    /// The platter for 64 random bits: each gets its share of all values. The product's whole part is the column, its fraction the place
-    /// in it.
+    /// The platter for 64 random bits; each platter gets its share of all values. The integer part
+    /// of the product selects the column, the fraction the position in it.
     #[inline]
     pub(crate) fn at(&self, bits: u64) -> u32 {
         match self {
@@ -76,7 +78,7 @@ impl Picker {
     }
 }
 
-/// Vose's way of building the table (IEEE Trans. Software Eng. 17, 972, 1991), in linear time.
+/// Vose's construction of the table (IEEE Trans. Software Eng. 17, 972, 1991), in linear time.
 fn alias(shares: &[f64]) -> Vec<Column> {
     let count = shares.len() as f64;
     let total: f64 = shares.iter().sum();
@@ -91,7 +93,7 @@ fn alias(shares: &[f64]) -> Vec<Column> {
             poor.push(from);
         }
     }
-    // What rounding leaves over is a whole column of its own, and `other` is already its own index.
+    // Rounding may leave full columns; their `other` is already their own index.
     columns
 }
 
@@ -115,17 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn platters_are_drawn_as_often_as_zipf_says() {
+    fn platters_are_drawn_according_to_zipf() {
         for (exponent, seed) in [(0.0, 1), (0.6, 2), (1.0, 3), (1.4, 4)] {
             let picker = Picker::new(Popularity::Zipf { exponent }, 100, seed).unwrap();
-            // The ranks as they were dealt: the same swaps on the same stream.
+            // The assigned ranks: the same swaps on the same stream.
             let mut shares: Vec<f64> = (1..=100).map(|rank| libm::pow(f64::from(rank), -exponent)).collect();
             let mut stream = Stream::new(seed, "ranks");
             for last in (1..shares.len()).rev() {
                 shares.swap(last, stream.below(last as u64 + 1) as usize);
             }
             let statistic = chi_square(&picker, &shares, 1_000_000, seed);
-            // 99 degrees of freedom exceed 148.2 once in a thousand times, and are below 60 once in a thousand.
+            // With 99 degrees of freedom, 1 in 1,000 values exceeds 148.2, and 1 in 1,000 is below
+            // 60.
             assert!((60.0..148.2).contains(&statistic), "seed {seed}, exponent {exponent}: chi-square {statistic}");
         }
     }
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_columns_shares_add_up_to_the_law_exactly() {
+    fn the_shares_of_the_columns_add_up_to_the_law() {
         let shares = [0.5, 0.25, 0.125, 0.125];
         let columns = alias(&shares);
         let mut sums = [0.0; 4];
@@ -153,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_platters_are_dealt_differently_by_different_seeds() {
+    fn different_seeds_make_different_platters_popular() {
         let hottest = |seed| {
             let picker = Picker::new(Popularity::Zipf { exponent: 3.0 }, 1000, seed).unwrap();
             let mut stream = Stream::new(9, "draws");
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exponent_that_is_no_law_is_refused() {
+    fn invalid_exponents_are_rejected() {
         for exponent in [-0.1, f64::NAN, f64::INFINITY] {
             assert!(Picker::new(Popularity::Zipf { exponent }, 10, 0).is_err());
         }

@@ -1,22 +1,25 @@
-//! Presets: the paper's intervals, as workloads.
+//! Presets: the paper's measurement intervals as workloads.
 //!
-//! The paper measures three intervals of 12 hours of one data centre, and a library that is full (P, section 7). Its traces
-//! are not public. Published are their ratios: *IOPS* has about 10 times Typical's reads per byte, *Volume* 25 times its bytes in 5 times
-//! its reads. The levels are ours, chosen with the numbers that may be used for calibration: with 20 drives of 60 MB/s and no
-//! shuttles, drives spend 6 %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume), and the 99.9th percentile of completion times
-//! is 2.6 minutes, 15 to 22 minutes and 4.6 hours. `tests/calibration.rs` holds the presets against these.
+//! The paper measures three 12-hour intervals of one data centre, and a full library (P, section
+//! 7). Its traces are not public, but their ratios are: *IOPS* has about 10 times Typical's reads
+//! per byte, *Volume* 25 times its bytes in 5 times its reads. The absolute levels are ours,
+//! calibrated with the published results: with 20 drives of 60 MB/s and no shuttles, drives spend 6
+//! %, 31 % and 26 % of their time on reads (Typical, IOPS, Volume), and the 99.9th percentile of
+//! completion times is 2.6 minutes, 15 to 22 minutes and 4.6 hours. `tests/calibration.rs` checks
+//! the presets against these.
 //!
 //! ```text
-//! a visit to a platter takes 2.6 s and 0.33 s for each track; one track is enough for a read of up to 20 MB
+//! a visit to a platter takes 2.6 s plus 0.33 s per track; one track is enough for a read of up to 20 MB
 //!            reads/s x visit = drives x share     mean read
 //! Typical    0.39 x 3.1 s    = 20 x 6 %            9 MB
-//! IOPS       2.6  x 2.4 s    = 20 x 31 %         0.9 MB = 9 / 10              in bursts a platter is visited for several reads
+//! IOPS       2.6  x 2.4 s    = 20 x 31 %         0.9 MB = 9 / 10              in bursts, one visit serves several reads
 //! Volume     1.95 x 2.7 s    = 20 x 26 %          45 MB = 9 x 25 / 5          1.95 = 0.39 x 5
 //! ```
 //!
-//! Bursts make the tails. 860 reads at once keep 20 drives busy for two minutes and a half, 12,500 for twenty. But 4.6 hours, with drives at
-//! work for a quarter of the time only, can't be a queue for drives: it is a platter that one drive reads for so long. So Volume's bursts are
-//! accounts: 9,500 files of 45 MB in the mean, together on one platter, 1.74 s each.
+//! Bursts cause the tails. 860 reads at once keep 20 drives busy for two and a half minutes, 12,500
+//! for twenty minutes. But 4.6 hours, with drives busy only a quarter of the time, can't come from
+//! waiting for drives: one drive must be reading one platter for that long. So Volume's bursts are
+//! accounts: 9,500 files of 45 MB on average, together on one platter, 1.74 s each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,7 +34,7 @@ use crate::popularity::Popularity;
 use crate::read::{Platters, SHARD_BYTES};
 use crate::sizes::Sizes;
 
-/// The name of a preset.
+/// A named preset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     /// A typical interval.
@@ -40,15 +43,15 @@ pub enum Preset {
     Iops,
     /// The interval with the most bytes.
     Volume,
-    /// A library with no slot free, under a steady load.
+    /// A library without free slots, under a steady load.
     FullLibrary,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Self; 4] = [Self::Typical, Self::Iops, Self::Volume, Self::FullLibrary];
 
-    /// As it is written in a scenario.
+    /// The name used in scenarios.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,10 +62,10 @@ impl Preset {
         }
     }
 
-    /// The workload, with the preset's own numbers and no end.
+    /// The workload with the preset's own numbers and no end.
     ///
     /// # Errors
-    /// None for the numbers as they stand.
+    /// None with the built-in numbers.
     pub fn spec(self) -> Result<Spec, SpecError> {
         match self {
             Self::Typical => Interval::TYPICAL.spec(),
@@ -79,9 +82,9 @@ impl fmt::Display for Preset {
     }
 }
 
-/// A name that no preset has.
+/// An unknown preset name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no preset is named {found}: typical, iops, volume and full-library are there")]
+#[error("unknown preset {found}: use typical, iops, volume or full-library")]
 pub struct UnknownPreset {
     /// The name.
     pub found: Box<str>,
@@ -95,48 +98,50 @@ impl FromStr for Preset {
     }
 }
 
-/// An interval with bursts. Every period is like the one before, so warm-up and cool-down are simply the time around the one measured.
+/// An interval with bursts. All periods are alike, so warm-up and cool-down are simply the time
+/// around the measured one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// How long the interval is: 12 hours (P).
+    /// Length of the interval: 12 hours (P).
     pub period: Micros,
     /// Platters of an early library: "several hundred" are 10 % of them (P), so a few thousand.
     pub platters: u32,
-    /// Requests a second in the mean over a period, those of bursts included.
+    /// Mean requests per second over a period, including bursts.
     pub requests_per_second: f64,
-    /// Mean size of what is read, in bytes; see [`Sizes::Mixture`].
+    /// Mean size of a read, in bytes; see [`Sizes::Mixture`].
     pub mean_bytes: f64,
     /// The largest file, in bytes.
     pub largest_bytes: u64,
-    /// What comes in bursts.
+    /// The requests that arrive in bursts.
     pub bursts: IntervalBursts,
     /// The largest shard, in bytes.
     pub shard_bytes: u64,
-    /// How reads fall on platters: uniformly, unless skew is studied (P).
+    /// How reads are distributed over platters: uniformly, unless skew is studied (P).
     pub popularity: Popularity,
 }
 
 /// The bursts of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IntervalBursts {
-    /// Bursts a period; 0 for none.
+    /// Bursts per period; 0 for none.
     pub count: u32,
-    /// Arrivals of a burst.
+    /// Arrivals per burst.
     pub arrivals: u32,
-    /// Files requested at each of them, which lie together on one platter: 1 for files that have nothing to do with each other.
+    /// Files requested per arrival, together on one platter; 1 if files are unrelated.
     pub account_files: u32,
-    /// How long a burst lasts.
+    /// Length of a burst.
     pub over: Micros,
     /// See [`Arrivals::Bursts`].
     pub jitter: f64,
-    /// Mean size of the files, in bytes.
+    /// Mean file size, in bytes.
     pub mean_bytes: f64,
-    /// The largest of them, in bytes.
+    /// Size of the largest of these files, in bytes.
     pub largest_bytes: u64,
 }
 
 impl Interval {
-    /// A typical interval. Files of more than 20 GB would come once in some intervals and change all of their figures.
+    /// A typical interval. Files above 20 GB would occur once in some intervals and change all of
+    /// their figures.
     pub const TYPICAL: Self = Self {
         period: Micros(12 * Micros::HOUR.0),
         platters: 4_000,
@@ -164,7 +169,8 @@ impl Interval {
         ..Self::TYPICAL
     };
 
-    /// The interval with the most bytes. The files of an account are small enough to stay whole, so that they are on one platter.
+    /// The interval with the most bytes. The files of an account are small enough not to be
+    /// sharded, so they stay on one platter.
     pub const VOLUME: Self = Self {
         requests_per_second: 1.95,
         mean_bytes: 45e6,
@@ -180,7 +186,7 @@ impl Interval {
         ..Self::TYPICAL
     };
 
-    /// Requests of a period that come in bursts.
+    /// Requests per period that arrive in bursts.
     #[must_use]
     pub fn requests_in_bursts(&self) -> f64 {
         f64::from(self.bursts.count) * f64::from(self.bursts.arrivals) * f64::from(self.bursts.account_files)
@@ -189,7 +195,7 @@ impl Interval {
     /// The workload, without an end.
     ///
     /// # Errors
-    /// If the bursts alone are more than all requests, or a number is out of range.
+    /// If the bursts alone exceed all requests, or a number is out of range.
     pub fn spec(&self) -> Result<Spec, SpecError> {
         let Self { period, bursts, .. } = *self;
         positive("period", period.seconds())?;
@@ -212,19 +218,20 @@ impl Interval {
     }
 }
 
-/// A full library: Poisson arrivals of files of one size (P, section 7).
+/// A full library: Poisson arrivals, files of one size (P, section 7).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FullLibrary {
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_second: f64,
-    /// Size of a file in bytes: 100 MB (P).
+    /// File size in bytes: 100 MB (P).
     pub file_bytes: u64,
-    /// Platters: 7 racks of 10 shelves with 100 slots each, all occupied. Racks and shelves are P's, slots a proposal.
+    /// Platters: 7 racks of 10 shelves with 100 slots each, all occupied. Racks and shelves are
+    /// P's, the slots our proposal.
     pub platters: u32,
 }
 
 impl FullLibrary {
-    /// The published file size, at the published rate of a library nine ages old.
+    /// The published file size and rate of a library at age nine.
     pub const PUBLISHED: Self = Self { requests_per_second: READS_PER_SECOND_OLD, file_bytes: 100_000_000, platters: 7_000 };
 
     /// The workload, without an end.
@@ -240,12 +247,12 @@ impl FullLibrary {
     }
 }
 
-/// Mean reads a second of an early library, and of one nine ages later (P, section 7.2).
+/// Mean reads per second of an early library, and of one at age nine (P, section 7.2).
 const READS_PER_SECOND_EARLY: f64 = 0.3;
 const READS_PER_SECOND_OLD: f64 = 1.6;
 
-/// Mean reads a second of a library of an age: 0.3 at age 0 and 1.6 at age 9 are published; between and beyond them a straight line is
-/// ours.
+/// Mean reads per second of a library of a given age: 0.3 at age 0 and 1.6 at age 9 are published;
+/// the straight line through them is ours.
 #[must_use]
 pub fn reads_per_second_at_age(age: f64) -> f64 {
     READS_PER_SECOND_EARLY + (READS_PER_SECOND_OLD - READS_PER_SECOND_EARLY) / 9.0 * age
@@ -290,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_that_are_more_than_everything_are_refused() {
+    fn bursts_that_exceed_all_requests_are_rejected() {
         let interval = Interval { requests_per_second: 0.01, ..Interval::TYPICAL };
         assert!(matches!(interval.spec(), Err(SpecError::Range { .. })));
         let without = Interval { bursts: IntervalBursts { count: 0, ..Interval::TYPICAL.bursts }, ..interval };
@@ -298,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_reads_more_the_older_it_is() {
+    fn an_older_library_reads_more() {
         assert_eq!(reads_per_second_at_age(0.0), 0.3);
         assert!((reads_per_second_at_age(9.0) - 1.6).abs() < 1e-12);
     }

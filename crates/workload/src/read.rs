@@ -1,29 +1,32 @@
-//! Reads: what a library is asked for, shard by shard.
+//! Reads: requests to a library, shard by shard.
 //!
-//! A *request* is for one file. A file larger than a shard is cut into shards of equal length on different platters, so that drives read
-//! them in parallel; each shard is a [`Read`]. The reads of one request follow one another, with the same number and instant.
+//! A *request* is for one file. A file larger than a shard is cut into shards of equal length on
+//! different platters, so that drives read them in parallel; each shard is a [`Read`]. The reads of
+//! a request follow one another and share its number and instant.
 //!
 //! ```text
 //! request 7, 2.5 GB   =   read: shard 0 of 3, platter 812     (its home)
-//!                         read: shard 1 of 3, platter 3284    (a fixed step on: the golden section of all platters)
+//!                         read: shard 1 of 3, platter 3284    (one fixed step further: the golden section of all platters)
 //!                         read: shard 2 of 3, platter 1756    (the same step again)
 //! ```
 //!
-//! Nothing is kept per file: where a file lies follows from its number and the seed, so 10^9 files take no more memory than ten.
+//! No state is kept per file: the place of a file follows from its number and the seed, so 10^9
+//! files need no more memory than ten.
 
 use fulgurite_domain::Micros;
 
 use crate::SpecError;
 use crate::error::counted;
 
-/// One shard of a file is wanted.
+/// A read of one shard of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
     /// When the request arrives.
     pub at: Micros,
-    /// Number of the request, counted from 0; the shards of one file share it.
+    /// Number of the request, counted from 0; shared by the shards of one file.
     pub request: u64,
-    /// Number of the arrival, counted from 0; the requests for files of one account that come together share it.
+    /// Number of the arrival, counted from 0; shared by the requests for files of one account that
+    /// arrive together.
     pub group: u64,
     /// The file: the same number is the same file, with the same size and place.
     pub object: u64,
@@ -35,62 +38,65 @@ pub struct Read {
     pub platter: u32,
     /// The first track to be read.
     pub first_track: u32,
-    /// How many tracks hold a byte of the shard; a drive reads whole tracks.
+    /// Number of tracks that contain bytes of the shard; a drive reads whole tracks.
     pub tracks: u32,
-    /// Which shard this is, counted from 0.
+    /// Index of the shard, counted from 0.
     pub shard: u32,
-    /// How many shards the file has.
+    /// Number of shards of the file.
     pub shards: u32,
 }
 
-/// The platters that files lie on: those of all libraries together.
+/// The platters that contain the files: those of all libraries together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Platters {
-    /// How many.
+    /// Number of platters.
     pub count: u32,
-    /// Information tracks of each.
+    /// Information tracks per platter.
     pub tracks: u32,
-    /// Bytes of content in a track.
+    /// Content bytes per track.
     pub track_bytes: u64,
 }
 
 impl Platters {
-    /// So many platters of 2 TB. A sector holds upwards of 100 kB and a track 100 to 200 of them (P, sections 3 and 5): 20 MB. A platter
-    /// holds "several TB" (P), of which no more is said: 100,000 tracks are a proposal.
+    /// This many platters of 2 TB. A sector holds upwards of 100 kB and a track 100 to 200 sectors
+    /// (P, sections 3 and 5): 20 MB. A platter holds "several TB" (P), without further detail:
+    /// 100,000 tracks are our proposal.
     #[must_use]
     pub fn new(count: u32) -> Self {
         Self { count, tracks: 100_000, track_bytes: 20_000_000 }
     }
 
-    /// Bytes of one platter.
+    /// Bytes per platter.
     #[must_use]
     pub fn platter_bytes(&self) -> u64 {
         u64::from(self.tracks).saturating_mul(self.track_bytes)
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all platters.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.platter_bytes().saturating_mul(u64::from(self.count))
     }
 }
 
-/// The largest shard unless another is set, in bytes: 1 GB. At 60 MB/s it is read in 17 s, so that the 2 to 3 s of mounting and seeking a
-/// visit takes are a seventh of it; and a file of 10 GB is read by ten drives in a tenth of the time. No source has a number.
+/// The default for the largest shard, in bytes: 1 GB. At 60 MB/s it is read in 17 s, so the 2 to 3
+/// s of mounting and seeking per visit are a seventh of that; and ten drives read a file of 10 GB
+/// in a tenth of the time. No source gives a number.
 pub const SHARD_BYTES: u64 = 1_000_000_000;
 
-/// Far beyond any glass; sums of a few such lengths still fit into 64 bits.
+/// Far beyond any glass, yet sums of a few such lengths fit into 64 bits.
 const PLATTER_BYTES_MAX: u64 = 1 << 60;
 
-/// Cuts files into shards and says where each lies.
+/// Cuts files into shards and determines the place of each.
 #[derive(Debug, Clone)]
 pub(crate) struct Sharding {
     platters: Platters,
     shard_bytes: u64,
-    /// From the platter of one shard to that of the next. It has no factor in common with the number of platters, so no platter comes
-    /// twice before all have come; and it is about their golden section, so neighbours in the file are far from each other.
+    /// Distance from the platter of one shard to that of the next. It is coprime to the number of
+    /// platters, so no platter repeats before all were used; and it is about their golden section,
+    /// so neighbouring shards are far apart.
     step: u32,
-    /// For the tracks of shards behind the first.
+    /// Determines the tracks of shards after the first.
     numbers: Numbers,
 }
 
@@ -104,7 +110,7 @@ pub(crate) struct Located {
     pub(crate) bytes: u64,
     pub(crate) platter: u32,
     pub(crate) track: u32,
-    /// Bytes before it in that track and those behind it.
+    /// Bytes before the file, counted from the start of that track.
     pub(crate) skip: u64,
 }
 
@@ -124,13 +130,12 @@ impl Sharding {
             return Err(SpecError::Range { setting: "shard_bytes", found: shard_bytes as f64, expected: "1 to the bytes of a platter" });
         }
         let golden = (f64::from(platters.count) * 0.618_033_988_749_894_9) as u32;
-        let step = (golden.max(1)..)
-            .find(|step| common_factor(*step, platters.count) == 1)
-            .expect("the number after a multiple has no common factor");
+        let step = (golden.max(1)..).find(|step| common_factor(*step, platters.count) == 1).expect("a coprime step always exists");
         Ok(Self { platters, shard_bytes, step, numbers: Numbers(key) })
     }
 
-    /// The largest file that can be cut: its shards are counted in 32 bits, and no byte has to share its place.
+    /// The largest file that can be cut: shard indices have 32 bits, and the platters must have
+    /// room for all bytes.
     pub(crate) fn largest_file(&self) -> u64 {
         self.platters.capacity().min(self.shard_bytes.saturating_mul(u32::MAX.into()))
     }
@@ -179,7 +184,7 @@ impl Sharding {
             let spare = u64::from(self.platters.tracks - tracks) + 1;
             first = scaled(self.numbers.at(file.object ^ u64::from(shard) << 32), spare);
         }
-        // What would go over the end of the platter is moved down to it.
+        // A shard that would extend past the end of the platter is moved down.
         let first_track = first.min(u64::from(self.platters.tracks - tracks)) as u32;
         Some(Read {
             at: file.at,
@@ -196,7 +201,7 @@ impl Sharding {
         })
     }
 
-    /// Equal shares; the first ones take a byte more where they don't come out even.
+    /// Equal shares; if they don't divide evenly, the first ones get one byte more.
     fn shard_length(&self, bytes: u64, count: u32, shard: u32) -> u64 {
         let count = u64::from(count);
         bytes / count + u64::from(u64::from(shard) < bytes % count)
@@ -207,7 +212,7 @@ impl Sharding {
     }
 }
 
-/// The shards of a file that are still to come; [`Sharding::next`] takes them.
+/// The remaining shards of a file, consumed by [`Sharding::next`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shards {
     file: Located,
@@ -216,13 +221,13 @@ pub(crate) struct Shards {
 }
 
 impl Shards {
-    /// Of nothing.
+    /// No shards.
     pub(crate) fn none() -> Self {
         let file = Located { at: Micros::ZERO, request: 0, group: 0, object: 0, bytes: 0, platter: 0, track: 0, skip: 0 };
         Self { file, count: 0, next: 0 }
     }
 
-    /// A file that is one shard whatever its size, since its place is known.
+    /// A file in a single shard, whatever its size, because its place is known.
     pub(crate) fn whole(file: Located) -> Self {
         Self { file, count: 1, next: 0 }
     }
@@ -235,8 +240,9 @@ fn common_factor(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// Chance by number instead of by turn: the values of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), of which any can be had without
-/// those before it. A file's size and place come from here, so that they are the same whenever it is read.
+/// Random access to random numbers: the values of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014),
+/// each computed without those before it. A file's size and place come from here, so they are the
+/// same whenever it is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers(pub(crate) u64);
 
@@ -250,13 +256,13 @@ impl Numbers {
     }
 }
 
-/// Random bits as a number in 0.0..1.0, with 53 bits.
+/// Converts random bits to a number in 0.0..1.0, with 53 bits.
 #[inline]
 pub(crate) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
 }
 
-/// Random bits as a number in `0..count`.
+/// Converts random bits to a number in `0..count`.
 #[inline]
 pub(crate) fn scaled(bits: u64, count: u64) -> u64 {
     ((u128::from(bits) * u128::from(count)) >> 64) as u64
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_add_up_to_the_file_and_lie_on_different_platters() {
+    fn shards_add_up_to_the_file_and_are_on_different_platters() {
         let platters = Platters { count: 10, tracks: 100, track_bytes: 1000 };
         let sharding = Sharding::new(platters, 10_000, 4).unwrap();
         for bytes in [1, 999, 10_000, 10_001, 33_333, 99_999, 100_000] {
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_platters_has_a_step_that_comes_to_all_of_them() {
+    fn any_number_of_platters_has_a_step_that_visits_all_of_them() {
         for count in 1..500_u32 {
             let sharding = Sharding::new(Platters { count, tracks: 1, track_bytes: 1 }, 1, 0).unwrap();
             let visited: BTreeSet<u32> =
@@ -312,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_splitmix64() {
+    fn numbers_match_splitmix64() {
         // The published test vector: seed 1234567, first outputs.
         let numbers = Numbers(1_234_567);
         assert_eq!([numbers.at(1), numbers.at(2)], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);

@@ -1,7 +1,8 @@
-//! Sizes: how large the files are that are read.
+//! Sizes: the distribution of the sizes of files that are read.
 //!
-//! The published marginals (P, section 2) say how reads and bytes divide at 4 MiB, 10 MiB and 256 MiB, that sizes span ten orders of
-//! magnitude, and that the mean file is about 100 MB. So the sizes are a mixture of classes between these edges. With a mean of 100 MB:
+//! The published marginals (P, section 2) give the shares of reads and bytes at 4 MiB, 10 MiB and
+//! 256 MiB, a range of ten orders of magnitude, and a mean file of about 100 MB. So the sizes are a
+//! mixture of classes between these edges. With a mean of 100 MB:
 //!
 //! ```text
 //!          100 B     1 MiB     4 MiB    10 MiB    256 MiB     1 TB
@@ -11,13 +12,16 @@
 //! class mean | 113.3 kB| 2.69 MB | 6.87 MB | 68.2 MB | 4.47 GB |    = share of bytes / share of reads x 100 MB
 //! ```
 //!
-//! Inside a class the density is proportional to x^(p-1), between the edges: p = 0 makes all factors alike likely (log-uniform), p = 1 all
-//! lengths, p < 0 is a bounded Pareto law. The first and the third class are log-uniform; the p of the others is solved for, so that the
-//! class has its mean. Published are the edges, the sums of shares that stand on the right, the span and the mean. Ours are the split at
-//! 1 MiB (a quarter of the small reads, so that small sizes of every order occur), 1.9 % for "under 2 %", and the shape inside the classes.
+//! Inside a class, between its edges, the density is proportional to x^(p-1): p = 0 makes all
+//! factors equally likely (log-uniform), p = 1 all lengths, and p < 0 is a bounded Pareto law. The
+//! first and the third class are log-uniform; the p of the others is solved for, to give the class
+//! its mean. Published are the edges, the sums of shares on the right, the range and the mean. Ours
+//! are the split at 1 MiB (a quarter of the small reads, so that small sizes of every order occur),
+//! 1.9 % for "under 2 %", and the shape inside the classes.
 //!
-//! Other means than 100 MB reweight the classes and leave each class as it is: class i weighs w_i m_i^t, with w_i and m_i as above and the
-//! one t that gives the mean asked for. The published marginals hold only at 100 MB.
+//! Means other than 100 MB reweight the classes and leave each class unchanged: class i has weight
+//! w_i m_i^t, with w_i and m_i as above and the one t that gives the requested mean. The published
+//! marginals hold only at 100 MB.
 
 use crate::SpecError;
 use crate::error::{counted, positive};
@@ -27,17 +31,17 @@ const MIB: f64 = 1_048_576.0;
 const EDGES: [f64; CLASSES + 1] = [100.0, MIB, 4.0 * MIB, 10.0 * MIB, 256.0 * MIB, 1e12];
 /// Shares of reads. 0.147 + 0.440 = 0.587; + 0.213 = 0.8; + 0.181 + 0.019 = 1.
 const SHARES: [f64; CLASSES] = [0.147, 0.440, 0.213, 0.181, 0.019];
-/// Bytes of reads up to 4 MiB, and of those over 256 MiB, among all bytes.
+/// Share of all bytes in reads up to 4 MiB, and in those over 256 MiB.
 const SMALL_BYTES: f64 = 0.012;
 const LARGE_BYTES: f64 = 0.85;
-/// The mean at which the shares of bytes are those published.
+/// The mean at which the shares of bytes equal the published ones.
 const MEAN: f64 = 1e8;
 const CLASSES: usize = 5;
 
-/// The law of file sizes. A size is a whole number of bytes, 1 or more.
+/// Distribution of file sizes. A size is a whole number of bytes, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sizes {
-    /// All the same.
+    /// One fixed size.
     Fixed {
         /// Size in bytes.
         bytes: u64,
@@ -47,11 +51,12 @@ pub enum Sizes {
         /// Mean in bytes.
         mean_bytes: f64,
     },
-    /// The classes above.
+    /// The mixture of classes described above.
     Mixture {
-        /// Mean in bytes; 1e8 has the published marginals.
+        /// Mean in bytes; 1e8 reproduces the published marginals.
         mean_bytes: f64,
-        /// No file is larger, in bytes: 10^9 to 10^12. The law over 256 MiB is cut off here, with its p unchanged.
+        /// The largest file, in bytes: 10^9 to 10^12. The law above 256 MiB is cut off here, with
+        /// its p unchanged.
         largest_bytes: u64,
     },
 }
@@ -70,7 +75,7 @@ impl Sizes {
     }
 }
 
-/// A law of sizes, ready to be drawn from: its quantile function.
+/// A distribution of sizes, ready for drawing: its quantile function.
 #[derive(Debug, Clone)]
 pub(crate) enum Quantiles {
     Fixed(u64),
@@ -98,7 +103,7 @@ impl Quantiles {
         }
     }
 
-    /// No size is larger.
+    /// The largest size.
     pub(crate) fn largest(&self) -> u64 {
         self.at(1.0 - 1.0 / (1_u64 << 53) as f64)
     }
@@ -110,7 +115,7 @@ pub(crate) struct Mixture {
     classes: [Class; CLASSES],
 }
 
-/// One class, and where it begins and ends among all reads.
+/// One class, with its begin and end in the cumulative share of reads.
 #[derive(Debug, Clone, Copy)]
 struct Class {
     begin: f64,
@@ -156,7 +161,7 @@ fn published() -> [Power; CLASSES] {
     let class = |index: usize, p: f64| Power::new(EDGES[index], EDGES[index + 1], p);
     let solved = |index: usize, bytes: f64| Power::with_mean(EDGES[index], EDGES[index + 1], bytes / SHARES[index]);
     let (tiny, medium) = (class(0, 0.0), class(2, 0.0));
-    // `bytes` are those of a class per read of any class.
+    // `bytes` is a class's bytes per read of any class.
     let small_bytes = SMALL_BYTES * MEAN - SHARES[0] * tiny.mean();
     let large_bytes = (1.0 - SMALL_BYTES - LARGE_BYTES) * MEAN - SHARES[2] * medium.mean();
     [tiny, solved(1, small_bytes), medium, solved(3, large_bytes), solved(4, LARGE_BYTES * MEAN)]
@@ -174,9 +179,9 @@ fn dot(a: &[f64; CLASSES], b: &[f64; CLASSES]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Where a rising function takes a value.
+/// Finds where an increasing function takes a value.
 fn bisect(mut low: f64, mut high: f64, value: f64, function: impl Fn(f64) -> f64) -> f64 {
-    // Each step halves the interval, so 100 go down to neighbouring numbers.
+    // Each step halves the interval, so 100 steps reach neighbouring floating-point numbers.
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
         if function(middle) < value { low = middle } else { high = middle }
@@ -210,14 +215,16 @@ impl Power {
         Self::new(low, high, bisect(-20.0, 20.0, mean, |p| Self::new(low, high, p).mean()))
     }
 
-    /// With L = ln(high/low), x^p integrated over x^(p-1) integrated is low f(p+1) / f(p), f(q) = (e^(qL) - 1) / q and f(0) = L.
+    /// With L = ln(high/low), the ratio of the integrals of x^p and x^(p-1) is low f(p+1) / f(p),
+    /// where f(q) = (e^(qL) - 1) / q and f(0) = L.
     fn mean(&self) -> f64 {
         let logarithm = libm::log(self.high / self.low);
         let integral = |q: f64| if q == 0.0 { logarithm } else { libm::expm1(q * logarithm) / q };
         self.low * integral(self.p + 1.0) / integral(self.p)
     }
 
-    /// x^p is uniform between low^p and high^p. Rounded up, so that a size lies above its class's lower edge and up to the upper one.
+    /// x^p is uniform between low^p and high^p. Rounded up, so that a size is above the class's
+    /// lower edge and at most its upper edge.
     #[inline]
     fn at(&self, unit: f64) -> u64 {
         let exponent = if self.inverse == 0.0 { unit * self.span } else { libm::log(1.0 + unit * self.span) * self.inverse };
@@ -229,7 +236,7 @@ impl Power {
 mod tests {
     use super::*;
 
-    /// The sizes at evenly spaced quantiles: the law itself, without the noise of draws.
+    /// Sizes at evenly spaced quantiles: the distribution itself, without sampling noise.
     fn spread(sizes: Sizes, count: u32) -> Vec<u64> {
         let quantiles = Quantiles::new(sizes).unwrap();
         (0..count).map(|index| quantiles.at((f64::from(index) + 0.5) / f64::from(count))).collect()
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_means_in_the_drawing_are_those_solved_for() {
+    fn the_means_in_the_table_match_the_solution() {
         let means = published().map(|power| power.mean());
         for (mean, wanted) in means.into_iter().zip([113.3e3, 2.69e6, 6.87e6, 68.2e6, 4.47e9]) {
             close(mean, wanted, 2e-3);
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn any_mean_in_reach_is_met_and_the_shape_inside_a_class_stays() {
+    fn any_feasible_mean_is_met_without_changing_the_shape_of_a_class() {
         let median_of_large = |sizes: &[u64]| {
             let large: Vec<u64> = sizes.iter().copied().filter(|size| (256 << 20..100_000_000_000).contains(size)).collect();
             large[large.len() / 2] as f64
@@ -283,7 +290,7 @@ mod tests {
         let published = median_of_large(&spread(Sizes::PUBLISHED, 500_000));
         for mean_bytes in [5e5, 2e6, 2e7, 5e8] {
             let sizes = Sizes::Mixture { mean_bytes, largest_bytes: 1_000_000_000_000 };
-            let Ok(Quantiles::Mixture(mixture)) = Quantiles::new(sizes) else { unreachable!("a mixture was asked for") };
+            let Ok(Quantiles::Mixture(mixture)) = Quantiles::new(sizes) else { unreachable!("the sizes are a mixture") };
             let weighted = mixture.classes.iter().map(|class| (class.end - class.begin) * class.power.mean());
             close(weighted.sum(), mean_bytes, 1e-6);
             if mean_bytes > 1e7 {
@@ -303,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn exponential_sizes_have_the_moments_of_theory() {
+    fn exponential_sizes_have_the_theoretical_moments() {
         let sizes = spread(Sizes::Exponential { mean_bytes: 1e6 }, 1_000_000);
         let mean = sizes.iter().map(|size| *size as f64).sum::<f64>() / 1e6;
         close(mean, 1e6, 1e-3);
@@ -311,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_can_not_be_are_refused() {
+    fn invalid_sizes_are_rejected() {
         for sizes in [
             Sizes::Fixed { bytes: 0 },
             Sizes::Exponential { mean_bytes: 0.0 },

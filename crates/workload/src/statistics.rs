@@ -1,7 +1,7 @@
-//! Statistics: what a stream of reads is like, beside what is published.
+//! Statistics: properties of a stream of reads, compared with published figures.
 //!
-//! A workload that claims to be an archive's has to show it: every row has the figure of the stream at hand, the published one where there
-//! is one, and where that is from.
+//! A workload that claims to resemble an archive's has to prove it: every row has the figure of the
+//! stream, the published one if any, and its source.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::Read;
 
 const MIB: u64 = 1 << 20;
 
-/// Takes in reads in order of time. It takes 8 bytes for each hour in which something was read.
+/// Collects reads in order of time. Memory use is 8 bytes per hour with a read.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     reads: u64,
@@ -40,10 +40,10 @@ impl Sum {
     }
 }
 
-/// Requests by the hour.
+/// Requests per hour.
 #[derive(Debug, Clone, Default)]
 struct Hours {
-    /// Of the first and the last hour that something was read in.
+    /// The first and the last hour with a read.
     first: u64,
     last: u64,
     counts: Vec<u64>,
@@ -52,7 +52,7 @@ struct Hours {
 /// A published figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Published {
-    /// Nothing is.
+    /// No published figure.
     Nothing,
     /// This value.
     Exactly(f64),
@@ -60,7 +60,7 @@ pub enum Published {
     About(f64),
     /// Less than this.
     Below(f64),
-    /// Up to this, from case to case.
+    /// Up to this, depending on the case.
     UpTo(f64),
 }
 
@@ -82,11 +82,12 @@ impl fmt::Display for Published {
 pub struct StatisticRow {
     /// What is measured, with its unit.
     pub name: &'static str,
-    /// Of the reads taken in; none if they don't say, infinite for a ratio to nothing.
+    /// Measured on the reads collected; `None` if they don't determine it, infinite for a ratio to
+    /// zero.
     pub generated: Option<f64>,
-    /// As published.
+    /// The published figure.
     pub published: Published,
-    /// Where; empty if nowhere.
+    /// Where it was published; empty if nowhere.
     pub source: &'static str,
 }
 
@@ -97,7 +98,7 @@ impl fmt::Display for StatisticRow {
     }
 }
 
-/// Four digits, as short as they are readable.
+/// Formats a number with four digits, as short as readable.
 struct Figure(f64);
 
 impl fmt::Display for Figure {
@@ -118,7 +119,7 @@ impl fmt::Display for Figure {
 }
 
 impl Statistics {
-    /// Takes in a read. The shards of a file count as one read of its whole size.
+    /// Adds a read. The shards of a file count as one read of its whole size.
     pub fn observe(&mut self, read: &Read) {
         self.shards += 1;
         if read.shard > 0 {
@@ -143,13 +144,13 @@ impl Statistics {
         self.hours.observe(read.at);
     }
 
-    /// Requests taken in.
+    /// Requests collected.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.reads
     }
 
-    /// The figures.
+    /// All figures.
     #[must_use]
     pub fn rows(&self) -> Vec<StatisticRow> {
         use Published::{About, Below, Exactly, Nothing, UpTo};
@@ -178,7 +179,7 @@ impl Statistics {
 }
 
 impl fmt::Display for Statistics {
-    /// A table, one row a line.
+    /// A table with one row per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<44} {:>12}  {:<14} source", "figure", "here", "published")?;
         self.rows().iter().try_for_each(|row| writeln!(f, "{row}"))
@@ -202,12 +203,13 @@ impl Hours {
         self.last = hour;
     }
 
-    /// From the first to the last hour with a read, those without one included.
+    /// Hours from the first to the last one with a read, including those without.
     fn count(&self) -> u64 {
         if self.counts.is_empty() { 0 } else { self.last - self.first + 1 }
     }
 
-    /// The count that this share of all hours doesn't exceed. `sorted` lacks the hours with no read.
+    /// The count that this share of all hours doesn't exceed. `sorted` lacks the hours without
+    /// reads.
     fn quantile(&self, sorted: &[u64], share: f64) -> u64 {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let empty = self.count() - sorted.len() as u64;
@@ -215,7 +217,7 @@ impl Hours {
     }
 
     fn tail_over_median(&self) -> Option<f64> {
-        // Of fewer hours the 99.9th percentile is the maximum.
+        // With fewer hours, the 99.9th percentile would be the maximum.
         if self.count() < 1000 {
             return None;
         }
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_count_where_the_publication_has_them() {
+    fn sizes_on_an_edge_count_as_published() {
         let mut statistics = Statistics::default();
         for bytes in [4 * MIB, 4 * MIB + 1, 10 * MIB, 256 * MIB, 256 * MIB + 1] {
             statistics.observe(&read(0, bytes, 0));
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_figures() {
+    fn an_empty_stream_has_no_figures() {
         let statistics = Statistics::default();
         assert_eq!(statistics.requests(), 0);
         assert!(statistics.rows().iter().skip(1).all(|row| row.generated.is_none()));

@@ -1,9 +1,10 @@
-//! The presets' levels, held against the only figures that they may be calibrated with: what drives without shuttles do (SOSP '23,
-//! section 7: a drive loads its next platter as soon as it is free).
+//! Calibrates the presets' levels against the only figures available for that: drives without
+//! shuttles (SOSP '23, section 7: a drive loads its next platter as soon as it is free).
 //!
-//! The model here is as plain as that: 20 drives, platters in the order of their oldest request, 3 s to turn to a platter, mount and unmount it,
-//! for each read a seek of 0.65 s unless it begins where the last one ended, and whole tracks at 60 MB/s. The twin has the mechanics in full;
-//! docs/paper.md has what it says.
+//! The model is deliberately simple: 20 drives; platters in the order of their oldest request; 3 s
+//! to turn to a platter, mount and unmount it; for each read a seek of 0.65 s unless it starts
+//! where the last one ended; whole tracks at 60 MB/s. The twin models the full mechanics;
+//! docs/paper.md has its results.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -18,9 +19,9 @@ const SEEK_S: f64 = 0.65;
 const TRACK_S: f64 = 20.0 / 60.0;
 
 struct Outcome {
-    /// Share of their time that drives work without turning, within the second of three periods.
+    /// Share of time that drives work, excluding turns, in the second of three periods.
     utilization: f64,
-    /// 99.9th percentile of completion times of requests that arrive in it.
+    /// 99.9th percentile of completion times of the requests that arrive in it.
     tail_s: f64,
 }
 
@@ -47,8 +48,8 @@ fn without_shuttles(interval: &Interval, seed: u64) -> Outcome {
             }
             of_platter.push(read);
         }
-        let platter = order.pop_front().expect("a read that has arrived put its platter there");
-        let mut reads = waiting.remove(&platter).expect("a platter in the order has reads");
+        let platter = order.pop_front().expect("an arrived read has queued its platter");
+        let mut reads = waiting.remove(&platter).expect("a queued platter has reads");
         reads.sort_by_key(|read| read.first_track);
         let start_s = now as f64 / 1e6 + TURN_S;
         let mut at_s = start_s + MOUNT_AND_UNMOUNT_S;
@@ -74,7 +75,8 @@ fn without_shuttles(interval: &Interval, seed: u64) -> Outcome {
 
 #[test]
 fn presets_load_drives_without_shuttles_as_published() {
-    // Published: 6 %, 31 % and 26 % of the drives' time; tails of 2.6 minutes, 15 to 22 minutes and 4.6 hours.
+    // Published: 6 %, 31 % and 26 % of the drives' time; tails of 2.6 minutes, 15 to 22 minutes and
+    // 4.6 hours.
     for (name, interval, utilization, tail_s) in [
         ("typical", Interval::TYPICAL, 0.055..0.065, 100.0..180.0),
         ("iops", Interval::IOPS, 0.29..0.33, 900.0..1320.0),

@@ -1,4 +1,4 @@
-//! Demand as a whole: order, repetition, shards, accounts, and that sources add up.
+//! Properties of demand: order, repeatability, shards, accounts, and that sources add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn hash(reads: &[Read]) -> u64 {
 }
 
 #[test]
-fn a_seed_gives_these_reads_on_every_machine() {
+fn a_seed_gives_the_same_reads_on_every_machine() {
     let hashes = Preset::ALL.map(|preset| hash(&reads(&preset.spec().unwrap(), 42, 20_000)));
     assert_eq!(hashes, GOLDEN_PRESETS);
     let modulated =
@@ -47,14 +47,14 @@ const GOLDEN_PRESETS: [u64; 4] =
 const GOLDEN_ZIPF: u64 = 8_961_156_074_757_151_613;
 
 #[test]
-fn seeds_differ_and_repeat() {
+fn seeds_are_repeatable_and_differ() {
     let spec = Preset::Typical.spec().unwrap();
     assert_eq!(reads(&spec, 1, 1000), reads(&spec, 1, 1000));
     assert_ne!(reads(&spec, 1, 1000), reads(&spec, 2, 1000));
 }
 
 #[test]
-fn reads_come_in_order_of_time_and_requests_are_whole() {
+fn reads_come_in_order_of_time_and_requests_are_complete() {
     for preset in Preset::ALL {
         let mut spec = preset.spec().unwrap();
         spec.until = Micros(12 * Micros::HOUR.0);
@@ -69,7 +69,7 @@ fn reads_come_in_order_of_time_and_requests_are_whole() {
             assert_eq!(read.request, request, "{preset}: {read:?}");
             assert!(read.at >= at, "{preset}: {read:?}");
             if read.shard == 0 {
-                assert_eq!(left, 0, "{preset}: a request begins before the one before it is whole");
+                assert_eq!(left, 0, "{preset}: a request starts before the previous one is complete");
                 left = read.file_bytes;
             }
             left -= read.bytes;
@@ -82,7 +82,7 @@ fn reads_come_in_order_of_time_and_requests_are_whole() {
 }
 
 #[test]
-fn a_file_has_one_size_and_one_place_whenever_it_is_read() {
+fn a_file_always_has_the_same_size_and_place() {
     let small = Spec { platters: Platters { count: 10, tracks: 200, track_bytes: 20_000_000 }, ..spec(&[]) };
     for (layout, account_files) in [(AccountLayout::Together, 1), (AccountLayout::Together, 4), (AccountLayout::Scattered, 4)] {
         let sizes = Sizes::Exponential { mean_bytes: 5e7 };
@@ -93,12 +93,12 @@ fn a_file_has_one_size_and_one_place_whenever_it_is_read() {
             let found = (read.file_bytes, read.platter, read.first_track, read.tracks);
             assert_eq!(*known.entry((read.object, read.shard)).or_insert(found), found, "object {}", read.object);
         }
-        assert!(known.len() < 1000, "every file was read many times");
+        assert!(known.len() < 1000, "every file must be read many times");
     }
 }
 
 #[test]
-fn an_account_lies_together_or_scattered_and_is_asked_for_the_same_way() {
+fn both_layouts_of_an_account_get_the_same_requests() {
     let source = Source { account_files: 16, ..Source::plain(POISSON, Sizes::Fixed { bytes: 3_000_000 }) };
     let together = reads(&spec(&[source]), 5, 1600);
     let scattered = reads(&spec(&[Source { layout: AccountLayout::Scattered, ..source }]), 5, 1600);
@@ -111,7 +111,8 @@ fn an_account_lies_together_or_scattered_and_is_asked_for_the_same_way() {
     for (account, files) in together.chunks(16).enumerate() {
         assert!(files.iter().all(|read| read.group == account as u64 && read.at == files[0].at));
         assert!(files.iter().all(|read| read.platter == files[0].platter));
-        // 48 MB from the beginning of a track on: 3 tracks of 20 MB, and files that go over the end of one are in two.
+        // 48 MB from the start of a track: 3 tracks of 20 MB; files that cross a track boundary are
+        // in two.
         let tracks: BTreeSet<u32> = files.iter().flat_map(|read| read.first_track..read.first_track + read.tracks).collect();
         assert_eq!(tracks.len(), 3);
         assert!(files.windows(2).all(|pair| pair[0].first_track <= pair[1].first_track));
@@ -123,7 +124,7 @@ fn an_account_lies_together_or_scattered_and_is_asked_for_the_same_way() {
 }
 
 #[test]
-fn the_load_falls_on_the_platters_by_the_same_law_in_both_layouts() {
+fn both_layouts_distribute_the_load_over_platters_by_the_same_law() {
     for layout in [AccountLayout::Together, AccountLayout::Scattered] {
         let source = Source {
             popularity: Popularity::Zipf { exponent: 1.0 },
@@ -145,14 +146,14 @@ fn the_load_falls_on_the_platters_by_the_same_law_in_both_layouts() {
 }
 
 #[test]
-fn sources_add_up_and_read_files_of_their_own() {
+fn sources_add_up_and_each_reads_its_own_files() {
     let slow = Source::plain(Arrivals::Constant { per_second: 1.0 }, Sizes::Fixed { bytes: 1 });
     let fast = Source::plain(Arrivals::Constant { per_second: 3.0 }, Sizes::Fixed { bytes: 2 });
     let found = reads(&spec(&[slow, fast]), 0, 4000);
     assert_eq!(found.iter().filter(|read| read.bytes == 1).count(), 1000);
     let objects = |bytes| found.iter().filter(move |read| read.bytes == bytes).map(|read| read.object).collect::<BTreeSet<_>>();
     assert!(objects(1).is_disjoint(&objects(2)));
-    // A source more changes nothing of those before it.
+    // Adding a source doesn't change the ones before it.
     let alone = reads(&spec(&[slow]), 0, 1000);
     let place = |read: &Read| (read.at, read.object, read.platter, read.first_track);
     let among: Vec<_> = found.iter().filter(|read| read.bytes == 1).map(place).collect();
@@ -169,10 +170,11 @@ fn drawn_sizes_have_the_published_marginals() {
             break;
         }
     }
-    // To be seen with `-- --nocapture`; docs/workload.md shows it.
+    // Visible with `-- --nocapture`; docs/workload.md shows it.
     println!("{statistics}");
     let figure = |name: &str| statistics.rows().into_iter().find(|row| row.name == name).unwrap().generated.unwrap();
-    // Shares of reads within four standard errors; bytes hang on few large files and come closer than a tenth only in the mean.
+    // Shares of reads are within four standard errors. Bytes depend on few large files and are only
+    // on average closer than a tenth.
     assert!((figure("reads up to 4 MiB, of all reads") - 0.587).abs() < 0.0014);
     assert!((figure("reads under 10 MiB, of all reads") - 0.8).abs() < 0.0012);
     assert!((figure("reads over 256 MiB, of all reads") - 0.019).abs() < 0.0004);
@@ -190,13 +192,14 @@ fn intervals_of_different_seeds_resemble_each_other() {
     };
     let wanted = 2.6 * 43_200.0;
     for seed in 0..5 {
-        // The bursts are 40,500 in every interval; the rest is Poisson with a standard deviation of 0.24 % of all.
+        // The bursts have 40,500 requests in every interval; the rest is Poisson with a standard
+        // deviation of 0.24 % of all.
         assert!((requests(seed) / wanted - 1.0).abs() < 0.012, "seed {seed}");
     }
 }
 
 #[test]
-fn what_can_not_be_is_refused() {
+fn invalid_specs_are_rejected() {
     let plain = Source::plain(POISSON, Sizes::Fixed { bytes: 1 });
     let refused = |spec: Spec| Demand::new(&spec, 0).unwrap_err();
     assert_eq!(refused(spec(&[])), SpecError::Sources { found: 0 });

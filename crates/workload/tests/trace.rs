@@ -1,4 +1,5 @@
-//! Traces: what is taken, and what is refused with line, column, finding and expectation.
+//! Traces: valid ones are read, and invalid ones are rejected with line, column, value found and
+//! value expected.
 
 use std::io::{BufReader, Read as _};
 
@@ -25,7 +26,7 @@ fn rows_become_reads() {
 }
 
 #[test]
-fn columns_may_be_in_any_order_quoted_and_end_as_on_windows() {
+fn columns_may_be_in_any_order_or_quoted_and_lines_may_end_with_crlf() {
     let plain = parse("arrival,file,bytes\n1,a,5\n2,b,6\n").unwrap();
     assert_eq!(parse("\u{feff}bytes,arrival,file\r\n5,1,\"a\"\r\n6,2,b").unwrap(), plain);
     assert_eq!(parse("arrival,file,bytes\n1,\"x,\"\"y\"\"\",5\n").unwrap().len(), 1);
@@ -38,7 +39,7 @@ fn times_of_day_count_from_the_first_row() {
 }
 
 #[test]
-fn large_files_of_unknown_place_are_cut_and_known_ones_are_not() {
+fn large_files_are_sharded_only_if_their_place_is_unknown() {
     let found = parse("arrival,file,bytes,platter,track\n1,a,35000,,\n2,b,35000,7,\n").unwrap();
     let cut: Vec<&Read> = found.iter().filter(|read| read.request == 0).collect();
     assert_eq!(cut.len(), 4);
@@ -48,7 +49,7 @@ fn large_files_of_unknown_place_are_cut_and_known_ones_are_not() {
 }
 
 #[test]
-fn files_of_an_account_lie_on_one_platter_and_a_file_stays_where_it_is() {
+fn files_of_an_account_share_a_platter_and_a_file_keeps_its_place() {
     let text = "arrival,account,file,bytes\n1,ann,a,1\n2,ann,b,1\n3,bob,a,1\n4,ann,a,1\n";
     let found = parse(text).unwrap();
     assert_eq!(found[0].platter, found[1].platter);
@@ -59,18 +60,18 @@ fn files_of_an_account_lie_on_one_platter_and_a_file_stays_where_it_is() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_line_and_column() {
+fn errors_name_line_and_column() {
     let refused = [
         ("", "the trace is empty: a line with the names of the columns is expected, such as arrival,file,bytes"),
         ("arrival,file,bytes\n", "the trace has a header and no rows: one or more are expected"),
-        ("arrival,file\n", "line 1: no column is named bytes: it is expected"),
-        ("file,bytes\n", "line 1: no column is named arrival: it is expected"),
-        ("arrival,bytes\n", "line 1: no column is named file, and none account: one of them is expected"),
+        ("arrival,file\n", "line 1: the required column bytes is missing"),
+        ("file,bytes\n", "line 1: the required column arrival is missing"),
+        ("arrival,bytes\n", "line 1: neither a file nor an account column: one of them is required"),
         (
             "arrival,file,bytes,platters\n",
             "line 1: column platters is unknown: arrival, file, account, bytes, platter and track are expected",
         ),
-        ("arrival,file,bytes,file\n", "line 1: column file is there twice"),
+        ("arrival,file,bytes,file\n", "line 1: column file appears twice"),
         ("arrival,file,bytes\n1,a,5\n2,a\n", "line 3: found 2 fields, expected 3 as in the header"),
         ("arrival,file,bytes\n1,a,5,6\n", "line 2: found 4 fields, expected 3 as in the header"),
         ("arrival,file,bytes\n1,a,5\n\n2,a,5\n", "line 3: found 0 fields, expected 3 as in the header"),
@@ -80,7 +81,7 @@ fn what_is_wrong_is_named_with_line_and_column() {
         ),
         ("arrival,file,bytes\n1,,5\n", "line 2, column file: found \"\", expected a name"),
         ("arrival,file,bytes\n1,\"a,5\n2,b,6\n", "line 2: a quoted field does not end on its line"),
-        ("arrival,file,bytes\n1,a\r2,a,5\n", "line 2: a line end inside the line"),
+        ("arrival,file,bytes\n1,a\r2,a,5\n", "line 2: a carriage return inside the line"),
     ];
     for (text, message) in refused {
         assert_eq!(refusal(text), message, "{text:?}");
@@ -88,7 +89,7 @@ fn what_is_wrong_is_named_with_line_and_column() {
 }
 
 #[test]
-fn values_that_can_not_be_are_refused() {
+fn invalid_values_are_rejected() {
     let bytes = "expected a whole number of bytes from 1 to 5000000";
     let seconds = "expected seconds from 0 to 9e12, or an RFC 3339 time";
     for (row, column, found, expected) in [
@@ -117,7 +118,7 @@ fn values_that_can_not_be_are_refused() {
 }
 
 #[test]
-fn two_kinds_of_time_in_one_trace_are_refused() {
+fn mixed_kinds_of_time_are_rejected() {
     let message = refusal("arrival,file,bytes\n1,a,5\n2023-10-23T08:00:00Z,a,5\n");
     assert!(message.ends_with("expected seconds from 0 to 9e12, as in the first row"), "{message}");
     let message = refusal("arrival,file,bytes\n2023-10-23T08:00:00Z,a,5\n2,a,5\n");
@@ -127,7 +128,7 @@ fn two_kinds_of_time_in_one_trace_are_refused() {
 }
 
 #[test]
-fn after_an_error_nothing_follows() {
+fn reading_ends_after_an_error() {
     let mut trace = Trace::new(&b"arrival,file,bytes\n1,a,5\nx,a,5\n3,a,5\n"[..], &SETTINGS).unwrap();
     assert!(trace.next().unwrap().is_ok());
     assert!(trace.next().unwrap().is_err());
@@ -135,7 +136,7 @@ fn after_an_error_nothing_follows() {
 }
 
 #[test]
-fn a_line_without_an_end_is_refused_before_it_fills_the_memory() {
+fn an_endless_line_is_rejected_before_it_fills_memory() {
     let endless = BufReader::new("arrival,file,bytes\n1,".as_bytes().chain(std::io::repeat(b'x')));
     let mut trace = Trace::new(endless, &SETTINGS).unwrap();
     assert_eq!(trace.next().unwrap().unwrap_err().to_string(), "line 2: it is longer than 65536 bytes");
@@ -144,16 +145,16 @@ fn a_line_without_an_end_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused() {
+fn invalid_utf_8_is_rejected() {
     for row in [&b"1,\xff,5\n"[..], b"1,\xc3,\xa4\n"] {
         let text = [b"arrival,file,bytes\n", row].concat();
         let error = Trace::new(&text[..], &SETTINGS).unwrap().next().unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "line 2: found bytes that are no UTF-8: text is expected");
+        assert_eq!(error.to_string(), "line 2: invalid UTF-8: text is expected");
     }
 }
 
 #[test]
-fn rows_with_types_go_through_the_same_checks() {
+fn typed_rows_go_through_the_same_checks() {
     let header = Header::new(["arrival", "file", "bytes"].into_iter()).unwrap();
     let mut rows = TraceRows::new(header, &SETTINGS).unwrap();
     rows.take(1, &[Cell::Instant(1_000_000), Cell::Whole(17), Cell::Real(5.0)]).unwrap();

@@ -1,15 +1,17 @@
-//! Arrows: the table under `## Map` in ARCHITECTURE.md says which crate uses which, and cargo's metadata says which does.
+//! Arrows: compares cargo's metadata with the table under `## Map` in ARCHITECTURE.md, which lists
+//! the crates that each crate may use.
 //!
 //! ```text
-//! | crate     | what it is | uses           |      a row uses only rows above it, so there is no circle
-//! | `domain`  | …          | -              |
-//! | `glass`   | …          | domain, codec  |      code (also build scripts): only what `uses` names
-//! | `service` | …          | all of the above |    tests, examples, benchmarks: any row above
+//! | crate     | what it is | uses             |  a row uses only rows above it, so no cycle exists
+//! | `domain`  | …          | -                |
+//! | `glass`   | …          | domain, codec    |  code and build scripts: only the crates in `uses`
+//! | `service` | …          | all of the above |  tests, examples, benchmarks: any row above
 //! ```
 //!
-//! Tests may look at more than the code they test, for one crate is another's best oracle; but never up, because what lies above
-//! was written on the assumption that this crate works. A row whose crate isn't there yet is a plan. `xtask` needs no row: it is no
-//! part of the archive, and uses nothing of it.
+//! Tests may use more crates than the code they test, because one crate is another's best oracle.
+//! They never use rows below, because those crates assume that this one works. A row without a
+//! crate is a plan. `xtask` needs no row: it is not part of the archive, and uses none of its
+//! crates.
 
 use super::{Report, Repository};
 use crate::markdown;
@@ -23,7 +25,7 @@ const PREFIX: &str = "fulgurite";
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
     let Some(document) = repository.tree.text(DOCUMENT) else {
-        report.fault(DOCUMENT, "is missing, and with it the table of crates that cargo's metadata is compared with");
+        report.fault(DOCUMENT, "is missing: it contains the table of crates to compare with cargo's metadata");
         return report;
     };
     let Some(rows) = parse(document, &mut report) else { return report };
@@ -38,7 +40,7 @@ struct Row {
     uses: Vec<String>,
 }
 
-/// The table's rows; nothing if there is no table. Faults of the table itself are reported.
+/// The table's rows; `None` if the table is missing. Reports faults of the table itself.
 fn parse(document: &str, report: &mut Report) -> Option<Vec<Row>> {
     let mut section = markdown::lines(document)
         .skip_while(|line| !markdown::heading(line.text).is_some_and(|(level, text)| level == 2 && text == HEADING))
@@ -51,12 +53,12 @@ fn parse(document: &str, report: &mut Report) -> Option<Vec<Row>> {
         return None;
     }
     let mut rows: Vec<Row> = Vec::new();
-    // The first is the rule below the header.
+    // The first line is the separator below the header.
     for line in section.skip(1) {
         let Some(cells) = markdown::cells(line.text) else { break };
         let place = format!("{DOCUMENT}:{}", line.number);
         let [name, _, uses] = cells.as_slice() else {
-            report.fault(place, format!("this row of the map has {} cells and not {}", cells.len(), COLUMNS.len()));
+            report.fault(place, format!("this row of the map has {} cells instead of {}", cells.len(), COLUMNS.len()));
             continue;
         };
         let name = name.trim_matches('`').to_owned();
@@ -87,7 +89,7 @@ fn compare(member: &Member, rows: &[Row], report: &mut Report) {
     }
     let position = rows.iter().position(|row| row.name == name);
     if position.is_none() && member.directory != "xtask" {
-        report.fault(&manifest, format!("`{name}` has no row in {DOCUMENT}: say there what it is and what it uses"));
+        report.fault(&manifest, format!("`{name}` has no row in {DOCUMENT}: add one with its purpose and uses"));
         return;
     }
     for Arrow { to, dev } in &member.arrows {
@@ -98,9 +100,9 @@ fn compare(member: &Member, rows: &[Row], report: &mut Report) {
             continue;
         }
         let says = if *dev {
-            format!("the tests of `{name}` use `{to}`, which isn't above `{name}` in {DOCUMENT}: tests look down, never up")
+            format!("the tests of `{name}` use `{to}`, which isn't above `{name}` in {DOCUMENT}: tests use only rows above")
         } else {
-            format!("`{name}` uses `{to}`, and its row in {DOCUMENT} doesn't say so: do without, or change the map")
+            format!("`{name}` uses `{to}`, which its row in {DOCUMENT} doesn't list: drop the dependency, or change the map")
         };
         report.fault(&manifest, says);
     }
@@ -154,7 +156,7 @@ Words first.
     }
 
     #[test]
-    fn arrows_of_the_table_are_good() {
+    fn arrows_in_the_table_pass() {
         let members = vec![
             member("crates/domain", &[]),
             member("crates/glass", &[("domain", false), ("codec", false), ("glass", true)]),
@@ -172,7 +174,7 @@ Words first.
     }
 
     #[test]
-    fn tests_may_use_what_lies_above_and_nothing_else() {
+    fn tests_may_use_rows_above_and_nothing_else() {
         assert_eq!(faults(DOCUMENT_TEXT, vec![member("crates/codec", &[("domain", true)])]), [""; 0]);
         let faults = faults(DOCUMENT_TEXT, vec![member("crates/codec", &[("glass", true)])]);
         assert!(faults[0].contains("the tests of `codec` use `glass`"), "{faults:?}");
@@ -206,9 +208,9 @@ Words first.
     }
 
     #[test]
-    fn a_row_with_other_cells_or_a_second_one_is_a_fault() {
+    fn a_malformed_or_duplicate_row_is_a_fault() {
         let broken = DOCUMENT_TEXT.replace("| nouns |", "|").replace("| `planned` |", "| `codec` |");
-        assert_eq!(faults(&broken, Vec::new())[0], "ARCHITECTURE.md:11: this row of the map has 2 cells and not 3");
+        assert_eq!(faults(&broken, Vec::new())[0], "ARCHITECTURE.md:11: this row of the map has 2 cells instead of 3");
         assert!(faults(&broken, Vec::new()).contains(&"ARCHITECTURE.md:14: `codec` has a second row".to_owned()));
     }
 

@@ -1,17 +1,17 @@
-//! Leftovers: paths of one developer's machine, and notes of things still to be done. The first break elsewhere, the second are
-//! forgotten; an issue is where they are found again.
+//! Leftovers: paths of one developer's machine, and notes of unfinished work. Such paths break
+//! elsewhere, and such notes are forgotten; they belong in an issue.
 //!
-//! What is looked for is put together from halves below, for this file is looked at too.
+//! The search strings below are assembled from halves, because this file is checked too.
 
 use super::{Report, Repository};
 
-/// Folders that are somebody's, or some machine's, and nothing the archive may know.
+/// Folders of a user or a machine, which the archive must not mention.
 const MACHINE_PATHS: [&str; 5] =
     [concat!("/wo", "rk/"), concat!("/tmp", "/wt"), concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
 const UNFINISHED: [&str; 4] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("unimple", "mented!(")];
 
-/// Where one of them is right: path, what stands there, why.
+/// Allowed exceptions: path, string, reason.
 const ALLOWED: &[(&str, &str, &str)] = &[];
 
 pub(super) fn check(repository: &Repository) -> Report {
@@ -32,7 +32,7 @@ fn look(repository: &Repository, allowed: &[(&str, &str, &str)]) -> Report {
         }
     }
     for ((path, what, _), _) in allowed.iter().zip(used).filter(|(_, used)| !used) {
-        report.note(*path, format!("may contain `{what}`, and doesn't any more"));
+        report.note(*path, format!("may contain `{what}` but no longer does"));
     }
     report
 }
@@ -43,7 +43,7 @@ fn leftovers(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     paths.chain(notes)
 }
 
-/// Whether `what` is in the line after a character that is good, and doesn't go on as a longer word.
+/// True if the line contains `what` after a `good` character, and not as part of a longer word.
 fn stands_in(line: &str, what: &str, good: fn(char) -> bool) -> bool {
     line.match_indices(what).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -52,7 +52,8 @@ fn stands_in(line: &str, what: &str, good: fn(char) -> bool) -> bool {
     })
 }
 
-/// Whether an absolute path can begin after this character. In `a/b/`, `~/b/`, `$A/b/` and `{a}/b/` none does.
+/// True if an absolute path can begin after this character. Not in `a/b/`, `~/b/`, `$A/b/` or
+/// `{a}/b/`.
 fn starts_a_path(before: char) -> bool {
     !is_word(before) && !matches!(before, '.' | '-' | '~' | '}' | ')')
 }
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_that_name_elsewhere_is_none() {
+    fn a_folder_of_that_name_elsewhere_is_allowed() {
         for line in ["docs/work/plan.md", "https://example.org/work/", "../work/a", "~/work/a", "$HOME/work/a", "{root}/root/a", "a/home/b"]
         {
             assert_eq!(found(line), 0, "{line}");
@@ -87,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn work_left_undone_is_found_as_a_word() {
+    fn notes_of_unfinished_work_are_found_as_words() {
         for note in UNFINISHED {
             assert_eq!(found(&format!("// {note}: later")), 1, "{note}");
             assert_eq!(found(&format!("    {note})")), 1, "{note}");
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_holds_for_its_file_and_is_noted_when_stale() {
+    fn an_exception_applies_to_its_file_and_is_noted_when_stale() {
         let path = MACHINE_PATHS[0];
         let repository = Repository::of_files([("a.rs", path), ("b.rs", path)]);
         assert_eq!(look(&repository, &[("a.rs", path, "a test")]).lines().len(), 1);

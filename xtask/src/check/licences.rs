@@ -1,10 +1,11 @@
-//! Licences: whoever takes the archive must be able to use, change and pass on all of it, for as long as the glass lasts.
+//! Licences: users of the archive must be able to use, change and redistribute all of it, for as
+//! long as the glass lasts.
 
 use super::spdx::{Expression, Licence};
 use super::{Report, Repository};
 use crate::workspace::Package;
 
-/// The licences that ask for no more than to be named, each with why it is here.
+/// Licences that require no more than attribution, each with the reason for its entry.
 const ALLOWED: &[(&str, &str)] = &[
     ("0BSD", "asks for nothing"),
     ("Apache-2.0", "the project's own"),
@@ -21,7 +22,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("Zlib", "asks that changed versions say so"),
 ];
 
-/// Licences that one package may have and no other: package, licence, reason.
+/// Licences allowed for a single package: package, licence, reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[];
 
 pub(super) fn check(repository: &Repository) -> Report {
@@ -33,13 +34,13 @@ fn judge(packages: &[Package], exceptions: &[(&str, &str, &str)]) -> Report {
     for Package { name, version, licence } in packages {
         let place = format!("{name} {version}");
         let Some(licence) = licence else {
-            report.fault(place, "names no licence");
+            report.fault(place, "declares no licence");
             continue;
         };
         let expression = match Expression::parse(licence) {
             Ok(expression) => expression,
             Err(error) => {
-                report.fault(place, format!("its licence `{licence}` can't be read: {error}"));
+                report.fault(place, format!("can't parse its licence `{licence}`: {error}"));
                 continue;
             }
         };
@@ -53,13 +54,13 @@ fn judge(packages: &[Package], exceptions: &[(&str, &str, &str)]) -> Report {
             let refused: Vec<String> = refused.iter().map(Licence::to_string).collect();
             report.fault(
                 place,
-                format!("its licence `{licence}` asks for {}, which isn't on the list of permissive ones", refused.join(", ")),
+                format!("its licence `{licence}` requires {}, which isn't on the list of permissive licences", refused.join(", ")),
             );
         }
     }
     for (package, licence, _) in exceptions {
         if !packages.iter().any(|other| other.name == *package) {
-            report.note(*package, format!("has an exception for `{licence}`, and isn't used any more"));
+            report.note(*package, format!("has an exception for `{licence}` but is no longer used"));
         }
     }
     report
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn permissive_licences_are_good_in_every_notation() {
+    fn permissive_licences_pass_in_every_notation() {
         for licence in [
             "MIT",
             "MIT/Apache-2.0",
@@ -89,20 +90,20 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_more_is_named() {
+    fn licences_that_are_not_permissive_are_named() {
         let faults = faults(Some("ISC AND (Apache-2.0 OR ISC) AND OpenSSL AND MPL-2.0"));
-        assert!(faults[0].contains("asks for OpenSSL, MPL-2.0,"), "{faults:?}");
+        assert!(faults[0].contains("requires OpenSSL, MPL-2.0,"), "{faults:?}");
     }
 
     #[test]
-    fn copyleft_no_licence_and_no_sense_are_faults() {
+    fn copyleft_missing_and_malformed_licences_are_faults() {
         for licence in [Some("GPL-3.0-only"), Some("MIT AND GPL-2.0-only"), Some("MPL-2.0"), Some("MIT OR"), Some(""), None] {
             assert_eq!(faults(licence).len(), 1, "{licence:?}");
         }
     }
 
     #[test]
-    fn an_exception_holds_for_its_package_alone_and_is_noted_when_stale() {
+    fn an_exception_applies_to_its_package_only_and_is_noted_when_stale() {
         let package = |name: &str| Package { name: name.into(), version: "1.0.0".into(), licence: Some("MPL-2.0".into()) };
         let exceptions = [("q", "MPL-2.0", "a test")];
         assert_eq!(judge(&[package("q")], &exceptions).lines(), [""; 0]);

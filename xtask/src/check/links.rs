@@ -1,4 +1,4 @@
-//! Links: what one document says of another is there, the file and the heading in it.
+//! Links: every link between documents leads to an existing file, and to an existing heading in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(super) fn check(repository: &Repository) -> Report {
         for line in markdown::lines(text) {
             for target in markdown::link_targets(line.text).iter().filter(|target| !is_elsewhere(target)) {
                 if let Err(says) = follow(path, target, &repository.tree, &anchors) {
-                    report.fault(format!("{path}:{}", line.number), format!("the link to `{target}` leads nowhere: {says}"));
+                    report.fault(format!("{path}:{}", line.number), format!("broken link to `{target}`: {says}"));
                 }
             }
         }
@@ -22,7 +22,8 @@ pub(super) fn check(repository: &Repository) -> Report {
     report
 }
 
-/// Whether the target has a scheme: `https:`, `mailto:`. Nothing here asks the net.
+/// True if the target has a scheme such as `https:` or `mailto:`. This check makes no network
+/// requests.
 fn is_elsewhere(target: &str) -> bool {
     let scheme = target.split_once(':').map(|(scheme, _)| scheme);
     target.starts_with("//") || scheme.is_some_and(|scheme| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)))
@@ -32,7 +33,7 @@ fn follow(from: &str, target: &str, tree: &Tree, anchors: &BTreeMap<&str, BTreeS
     let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
     let path = if file.is_empty() { from.to_owned() } else { resolve(from, &decode(file)).ok_or("it leaves the repository")? };
     if !tree.has(&path) {
-        return Err(format!("there is no `{path}`"));
+        return Err(format!("`{path}` doesn't exist"));
     }
     let Some(anchor) = anchor else { return Ok(()) };
     let found = match anchors.get(path.as_str()) {
@@ -42,7 +43,8 @@ fn follow(from: &str, target: &str, tree: &Tree, anchors: &BTreeMap<&str, BTreeS
     if found { Ok(()) } else { Err(format!("`{path}` has no `#{anchor}`")) }
 }
 
-/// The path from the root of what `target` means in the document `from`; nothing if that lies outside.
+/// Resolves `target` in the document `from` to a path from the root; `None` if it leaves the
+/// repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let start = if target.starts_with('/') { "" } else { folder };
@@ -70,7 +72,8 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// `L12` and `L12-L20` point into files that aren't documents; the last line is the one that must be there.
+/// Parses `L12` and `L12-L20`, which point into files that aren't documents. The last line must
+/// exist.
 fn line_number(anchor: &str) -> Option<usize> {
     anchor.rsplit('-').next()?.strip_prefix('L')?.parse().ok()
 }
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_leads_nowhere_is_named_with_its_line() {
+    fn a_broken_link_is_named_with_its_line() {
         for link in [
             "three.md",
             "README.md",
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_code_are_examples() {
+    fn links_in_code_are_ignored() {
         let repository = Repository::of_files([("a.md", "`[a](b.md)`\n```\n[a](b.md)\n```\n")]);
         assert_eq!(check(&repository).lines(), [""; 0]);
     }

@@ -1,4 +1,5 @@
-//! The quick checks: each looks at the files and at cargo's metadata, and finds what breaks a rule of the house.
+//! The quick checks. Each reads the files and cargo's metadata, and reports violations of a house
+//! rule.
 
 use std::error::Error;
 use std::fmt;
@@ -13,22 +14,24 @@ mod leftovers;
 mod licences;
 mod links;
 mod names;
+mod prose;
 mod sizes;
 mod spdx;
 mod toolchain;
+mod unsafe_code;
 
-/// What a check looks at.
+/// The input of a check.
 #[derive(Debug, Default)]
 pub(crate) struct Repository {
     tree: Tree,
     workspace: Workspace,
 }
 
-/// What a check found.
+/// The findings of a check.
 #[derive(Debug, Default)]
 struct Report {
     faults: Vec<Finding>,
-    /// Worth knowing, and no reason to fail.
+    /// Worth knowing, but no reason to fail.
     notes: Vec<Finding>,
 }
 
@@ -63,12 +66,14 @@ struct Check {
 
 const CHECKS: &[Check] = &[
     Check { name: "arrows", rule: "a crate uses only what its row in ARCHITECTURE.md says", run: arrows::check },
-    Check { name: "names", rule: "no module is named for being a heap of things", run: names::check },
+    Check { name: "names", rule: "no module has a catch-all name such as `util`", run: names::check },
     Check { name: "licences", rule: "every dependency's licence is permissive", run: licences::check },
-    Check { name: "sizes", rule: "no file too large for git, or too long to read", run: sizes::check },
-    Check { name: "links", rule: "links between the documents lead somewhere", run: links::check },
-    Check { name: "toolchain", rule: "the pinned toolchain is the one the crates ask for", run: toolchain::check },
-    Check { name: "leftovers", rule: "no path of somebody's machine, nothing left to be done", run: leftovers::check },
+    Check { name: "sizes", rule: "no file is too large for git or too long to read", run: sizes::check },
+    Check { name: "links", rule: "links between documents have valid targets", run: links::check },
+    Check { name: "toolchain", rule: "the pinned toolchain is the one that the crates require", run: toolchain::check },
+    Check { name: "prose", rule: "comments and documents wrap at 100 columns, in plain English", run: prose::check },
+    Check { name: "unsafe", rule: "a crate without unsafe code forbids it", run: unsafe_code::check },
+    Check { name: "leftovers", rule: "no paths of a particular machine, no unfinished work", run: leftovers::check },
 ];
 
 pub(crate) fn names() -> Vec<&'static str> {
@@ -81,7 +86,8 @@ pub(crate) fn list() {
     }
 }
 
-/// Runs the checks named in `only`, or all if none is; prints what they find. Each counts as one that passed or failed.
+/// Runs the checks named in `only`, or all if it is empty, and prints their findings. Each check
+/// counts as passed or failed.
 pub(crate) fn run(root: &Path, only: &[String]) -> Result<Tally, Box<dyn Error>> {
     let repository = Repository { tree: Tree::read(root)?, workspace: Workspace::read(root)? };
     let mut tally = Tally::default();

@@ -1,4 +1,5 @@
-//! Names: a module is called for what is in it. One called for being a heap collects everything that nobody thought about.
+//! Names: a module is named for its content. Modules with catch-all names collect code that belongs
+//! elsewhere.
 
 use super::{Report, Repository};
 
@@ -7,7 +8,8 @@ const HEAPS: [&str; 9] = ["common", "util", "utils", "helper", "helpers", "types
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
     for (path, text) in repository.tree.texts() {
-        // The crate's own directory and all in its sources; the folders of tests and benches are cargo's to name.
+        // Check the crate's directory and everything in its sources; cargo names the folders of
+        // tests and benches.
         let Some((of_crate, inside)) = path.strip_prefix("crates/").unwrap_or(path).split_once('/') else { continue };
         if !path.starts_with("crates/") && of_crate != "xtask" {
             continue;
@@ -16,13 +18,13 @@ pub(super) fn check(repository: &Repository) -> Report {
         for part in [of_crate].into_iter().chain(in_sources) {
             let name = part.strip_suffix(".rs").unwrap_or(part);
             if HEAPS.contains(&name) {
-                report.fault(path, format!("`{name}` says nothing of what is in it"));
+                report.fault(path, format!("the name `{name}` doesn't describe the content"));
             }
         }
         if path.ends_with(".rs") {
             for (index, name) in text.lines().enumerate().filter_map(|(index, line)| Some((index, inline_module(line)?))) {
                 if HEAPS.contains(&name) {
-                    report.fault(format!("{path}:{}", index + 1), format!("`mod {name}` says nothing of what is in it"));
+                    report.fault(format!("{path}:{}", index + 1), format!("the name `mod {name}` doesn't describe the content"));
                 }
             }
         }
@@ -30,7 +32,8 @@ pub(super) fn check(repository: &Repository) -> Report {
     report
 }
 
-/// The name in `mod name {` or `pub(crate) mod name {`; a module with a file of its own is found by its path.
+/// The name in `mod name {` or `pub(crate) mod name {`; a module with its own file is found by its
+/// path.
 fn inline_module(line: &str) -> Option<&str> {
     let (before, after) = line.trim().strip_suffix('{')?.split_once("mod ")?;
     (before.is_empty() || before.starts_with("pub")).then(|| after.trim())
@@ -41,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_heap_is_found_as_file_folder_crate_or_inline_module() {
+    fn a_catch_all_name_is_found_as_file_folder_crate_or_inline_module() {
         let repository = Repository::of_files([
             ("crates/codec/src/util.rs", ""),
             ("crates/codec/src/types/mod.rs", ""),
@@ -63,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_inside_another_or_outside_the_sources_is_no_heap() {
+    fn a_catch_all_word_inside_another_or_outside_the_sources_passes() {
         let repository = Repository::of_files([
             ("crates/codec/src/utility_bills.rs", "fn common() {\n}\n// a mod types {\n"),
             ("crates/codec/tests/common/mod.rs", ""),

@@ -1,4 +1,4 @@
-//! Sizes: no file too large for git, and no source too long to read in one go.
+//! Sizes: no file is too large for git, and no source too long to read in one go.
 
 use super::{Report, Repository};
 use crate::tree::LARGEST_FILE_BYTES;
@@ -6,27 +6,27 @@ use crate::tree::LARGEST_FILE_BYTES;
 const LONGEST_SOURCE_LINES: usize = 1_000;
 const NOTED_SOURCE_LINES: usize = 900;
 
-/// Sources that may be longer, with why.
+/// Sources that may be longer, with the reason.
 const LONG_SOURCES: &[(&str, &str)] = &[("tools/read_platter.py", "the second reader is one file on purpose")];
 
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
     for (path, file) in repository.tree.files() {
         if file.bytes > LARGEST_FILE_BYTES {
-            report.fault(path, format!("{} bytes are more than the {LARGEST_FILE_BYTES} that a file in git may have", file.bytes));
+            report.fault(path, format!("{} bytes exceed the limit of {LARGEST_FILE_BYTES} for a file in git", file.bytes));
         }
     }
     for (path, text) in repository.tree.texts().filter(|(path, _)| is_source(path) && !is_test(path)) {
         let lines = text.lines().count();
         match LONG_SOURCES.iter().find(|(long, _)| *long == path) {
             Some((_, reason)) if lines <= LONGEST_SOURCE_LINES => {
-                report.note(path, format!("has {lines} lines and needs no exception any more ({reason})"));
+                report.note(path, format!("has {lines} lines and no longer needs an exception ({reason})"));
             }
             Some(_) => {}
             None if lines > LONGEST_SOURCE_LINES => {
-                report.fault(path, format!("{lines} lines are more than {LONGEST_SOURCE_LINES}: find the two files in it"));
+                report.fault(path, format!("{lines} lines exceed the limit of {LONGEST_SOURCE_LINES}: split the file"));
             }
-            None if lines > NOTED_SOURCE_LINES => report.note(path, format!("{lines} lines, soon more than {LONGEST_SOURCE_LINES}")),
+            None if lines > NOTED_SOURCE_LINES => report.note(path, format!("{lines} lines, close to the limit of {LONGEST_SOURCE_LINES}")),
             None => {}
         }
     }
@@ -37,7 +37,7 @@ fn is_source(path: &str) -> bool {
     [".rs", ".py", ".ts", ".tsx"].iter().any(|suffix| path.ends_with(suffix))
 }
 
-/// Long lists of cases read well.
+/// Tests have no limit, because long lists of cases read well.
 fn is_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -56,11 +56,11 @@ mod tests {
     fn a_file_of_more_than_two_megabytes_is_a_fault() {
         let large = "x".repeat(2_000_001);
         let report = check(&Repository::of_files([("docs/a.png", &large), ("docs/b.png", &large[1..])]));
-        assert_eq!(report.lines(), ["docs/a.png: 2000001 bytes are more than the 2000000 that a file in git may have"]);
+        assert_eq!(report.lines(), ["docs/a.png: 2000001 bytes exceed the limit of 2000000 for a file in git"]);
     }
 
     #[test]
-    fn a_long_source_is_a_fault_in_every_language_and_a_long_test_is_none() {
+    fn a_long_source_is_a_fault_in_every_language_but_a_long_test_is_not() {
         let long = "\n".repeat(1_001);
         let repository = Repository::of_files([
             ("crates/a/src/lib.rs", &long),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_is_noted_once_it_is_not_needed() {
+    fn an_exception_that_is_no_longer_needed_is_noted() {
         let long = "\n".repeat(5_000);
         let report = check(&Repository::of_files([("tools/read_platter.py", &long)]));
         assert_eq!((report.faults.len(), report.notes.len()), (0, 0));

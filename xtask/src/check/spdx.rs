@@ -1,7 +1,7 @@
-//! Licence expressions of SPDX, as packages write them: `(MIT OR Apache-2.0) AND Unicode-3.0`.
+//! SPDX licence expressions, as packages declare them: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 //!
 //! ```text
-//! any     = all { "OR" all }            also "/", which was the sign for it before there was a standard
+//! any     = all { "OR" all }            also "/", its notation before the standard
 //! all     = term { "AND" term }
 //! term    = "(" any ")" | id [ "WITH" id ]
 //! ```
@@ -17,7 +17,7 @@ pub(super) enum Expression<'a> {
     Any(Vec<Expression<'a>>),
 }
 
-/// One licence, perhaps with an exception that eases it.
+/// One licence, optionally with an exception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Licence<'a> {
     id: &'a str,
@@ -31,7 +31,7 @@ impl fmt::Display for Licence<'_> {
     }
 }
 
-/// Text that is no expression.
+/// Why a text isn't a valid expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SpdxError<'a> {
     Unexpected { found: &'a str },
@@ -41,8 +41,8 @@ pub(super) enum SpdxError<'a> {
 impl fmt::Display for SpdxError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unexpected { found } => write!(f, "`{found}` makes no sense where it stands"),
-            Self::EndsTooSoon => write!(f, "it ends too soon"),
+            Self::Unexpected { found } => write!(f, "unexpected `{found}`"),
+            Self::EndsTooSoon => write!(f, "unexpected end"),
         }
     }
 }
@@ -80,7 +80,7 @@ impl<'a> Expression<'a> {
         Ok(Self::One(Licence { id, with }))
     }
 
-    /// The licences that stand in the way; none if those that are `allowed` are enough to use the package.
+    /// The licences that prevent using the package; empty if the `allowed` ones suffice.
     pub(super) fn refused(&self, allowed: &dyn Fn(&Licence<'_>) -> bool) -> Vec<Licence<'a>> {
         match self {
             Self::One(licence) if allowed(licence) => Vec::new(),
@@ -94,14 +94,14 @@ impl<'a> Expression<'a> {
     }
 }
 
-/// What is left of the text.
+/// The rest of the text.
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
     fn peek(&self) -> Option<&'a str> {
         let text = self.0.trim_start();
         let end = text.find(|c: char| c.is_whitespace() || "()/".contains(c)).unwrap_or(text.len());
-        // Of these three each is a word by itself.
+        // Each of these three characters is a word.
         text.get(..end.max(1)).filter(|word| !word.is_empty())
     }
 
@@ -156,20 +156,20 @@ mod tests {
     }
 
     #[test]
-    fn an_old_slash_is_a_choice() {
+    fn a_slash_means_or() {
         assert_eq!(Expression::parse("X/A"), Expression::parse("X OR A"));
         assert_eq!(Expression::parse("X / A"), Expression::parse("X OR A"));
     }
 
     #[test]
-    fn a_licence_with_an_exception_is_one_of_its_own() {
+    fn a_licence_with_an_exception_is_a_different_licence() {
         assert_eq!(refused("C WITH eased"), [""; 0]);
         assert_eq!(refused("C"), ["C"]);
         assert_eq!(refused("A WITH eased"), ["A WITH eased"]);
     }
 
     #[test]
-    fn broken_expressions_say_where() {
+    fn errors_name_the_unexpected_word() {
         assert_eq!(Expression::parse("A OR"), Err(SpdxError::EndsTooSoon));
         assert_eq!(Expression::parse(""), Err(SpdxError::EndsTooSoon));
         assert_eq!(Expression::parse("(A"), Err(SpdxError::EndsTooSoon));

@@ -1,4 +1,5 @@
-//! The toolchain: what rustup fetches is what the crates say they need, so that the promise in `rust-version` is the one that is tested.
+//! Toolchain: rustup installs the version that the crates declare, so that the tests cover the
+//! promise in `rust-version`.
 
 use super::{Report, Repository};
 
@@ -7,29 +8,29 @@ const FILE: &str = "rust-toolchain.toml";
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
     let Some(text) = repository.tree.text(FILE) else {
-        report.fault(FILE, "is missing, so that every machine compiles with another toolchain");
+        report.fault(FILE, "is missing, so every machine may compile with another toolchain");
         return report;
     };
     let Some(channel) = channel(text) else {
-        report.fault(FILE, "names no `channel` under `[toolchain]`");
+        report.fault(FILE, "has no `channel` under `[toolchain]`");
         return report;
     };
     let Some(pinned) = version(channel) else {
-        report.fault(FILE, format!("the channel `{channel}` is no version, so that it is another toolchain every day"));
+        report.fault(FILE, format!("the channel `{channel}` is not a version, so the toolchain changes over time"));
         return report;
     };
     for member in &repository.workspace.members {
         let says = match member.rust_version.as_deref() {
-            None => "names no `rust-version`: `rust-version.workspace = true`".to_owned(),
+            None => "has no `rust-version`: add `rust-version.workspace = true`".to_owned(),
             Some(asked) if version(asked) == Some(pinned) => continue,
-            Some(asked) => format!("`rust-version` is {asked}, and {FILE} pins {channel}: make them one"),
+            Some(asked) => format!("`rust-version` is {asked}, but {FILE} pins {channel}: make them the same"),
         };
         report.fault(format!("{}/Cargo.toml", member.directory), says);
     }
     report
 }
 
-/// The value of `channel = "…"` in the table `[toolchain]`: all of TOML that is needed here.
+/// The value of `channel = "…"` in the table `[toolchain]`: the only TOML needed here.
 fn channel(text: &str) -> Option<&str> {
     let table = text.lines().skip_while(|line| line.trim() != "[toolchain]").skip(1).take_while(|line| !line.starts_with('['));
     let value = table.filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "channel")?.1;
@@ -57,14 +58,14 @@ mod tests {
     }
 
     #[test]
-    fn one_version_in_both_places_is_good() {
+    fn the_same_version_in_both_places_passes() {
         let toolchain = "# pinned\n[toolchain]\nprofile = \"minimal\"\nchannel = \"1.95.0\" # see Cargo.toml\n";
         assert_eq!(faults(toolchain, Some("1.95")), [""; 0]);
         assert_eq!(faults(toolchain, Some("1.95.0")), [""; 0]);
     }
 
     #[test]
-    fn two_versions_are_a_fault_and_so_is_none() {
+    fn a_different_or_missing_version_is_a_fault() {
         let toolchain = "[toolchain]\nchannel = \"1.95.0\"\n";
         for rust_version in [Some("1.94"), Some("1.95.1"), Some("1.9"), None] {
             assert_eq!(faults(toolchain, rust_version).len(), 1, "{rust_version:?}");
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_toolchain_that_moves_is_a_fault() {
+    fn a_toolchain_without_a_fixed_version_is_a_fault() {
         for toolchain in ["[toolchain]\nchannel = \"stable\"\n", "channel = \"1.95.0\"\n", "[toolchain]\n[other]\nchannel = \"1.95.0\"\n"] {
             assert_eq!(faults(toolchain, Some("1.95")).len(), 1, "{toolchain}");
         }

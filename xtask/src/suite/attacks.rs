@@ -1,4 +1,5 @@
-//! The attacks on the S3 service: hostile clients beside an honest one, against the release build.
+//! The attacks on the S3 service: hostile clients together with an honest one, against the release
+//! build.
 
 use super::s3::{self, Built};
 use super::{Outcome, Session};
@@ -9,7 +10,7 @@ const REQUIREMENTS: &str = "tests/attacks/requirements.txt";
 pub(super) fn tests(session: &Session) -> Outcome {
     let tested = || {
         let built = Built::find(session)?;
-        // What they need is what the tests of the service need, unless they say otherwise.
+        // Without their own requirements, the attacks share the environment of the service's tests.
         let own = session.root.join(REQUIREMENTS).is_file();
         let (venv, requirements) = if own { ("xtask-attacks-venv", REQUIREMENTS) } else { ("xtask-s3-venv", s3::REQUIREMENTS) };
         let python = s3::environment(session, &built.target.join(venv), requirements)?;

@@ -1,4 +1,4 @@
-//! The steps that cargo carries out.
+//! The steps that run cargo.
 
 use std::env;
 use std::fs;
@@ -18,19 +18,20 @@ pub(super) fn clippy(session: &Session) -> Outcome {
     with_component("clippy", "clippy", session, &["--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])
 }
 
-/// The other steps have all features, and what is built for use has none.
+/// The other steps enable all features, but the released program has none.
 pub(super) fn plain(session: &Session) -> Outcome {
     program::judge(cargo(session, &["check", "--locked"]))
 }
 
-/// The fuzz targets are a workspace of their own, which only a nightly compiler can link, but any can check. Their lock file isn't kept;
-/// it begins as a copy of ours, so that what the other steps have checked serves here too.
+/// The fuzz targets are a separate workspace. Only a nightly compiler can link them, but any can
+/// check them. Their lock file isn't in git; it starts as a copy of ours, so that this step reuses
+/// the dependencies that the others checked.
 pub(super) fn fuzz(session: &Session) -> Outcome {
     let lock = session.root.join("fuzz/Cargo.lock");
     if !lock.exists()
         && let Err(error) = fs::copy(session.root.join("Cargo.lock"), &lock)
     {
-        let why = format!("{} can't be made: {error}", lock.display());
+        let why = format!("can't create {}: {error}", lock.display());
         return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why });
     }
     let target = match Workspace::read_members(&session.root) {
@@ -42,18 +43,20 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
     with_component("clippy", "clippy", session, &arguments)
 }
 
-/// One invocation for all unit, integration and doc tests, and all features, so that nothing is compiled twice. It goes on after the
-/// first test that fails: a run in CI should tell all of them.
+/// A single invocation runs all unit, integration and doc tests with all features, so that nothing
+/// is compiled twice. It continues after a failed test, because a run in CI should report all
+/// failures.
 pub(super) fn tests(session: &Session) -> Outcome {
     let mut command = cargo(session, &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"]);
-    // Without it the tests that run the second reader look for a Python themselves, and say what they lack.
+    // Without it, the tests that run the second reader search for Python themselves, and say what
+    // is missing.
     if let Ok(python) = python::interpreter(session) {
         command.env(python::VARIABLE, python);
     }
     program::judge_tests(command, Channel::Output, Tally::read_cargo_test)
 }
 
-/// The program as users get it, for the steps that test it from outside.
+/// The release build, for the steps that test the program from outside.
 pub(super) fn release(session: &Session) -> Outcome {
     program::judge(cargo(session, &["build", "--release", "--locked", "--package", "fulgurite"]))
 }
@@ -71,7 +74,7 @@ fn cargo(session: &Session, arguments: &[&str]) -> Command {
     command
 }
 
-/// rust-toolchain.toml has rustup bring its components; without rustup they may be missing.
+/// With rustup, rust-toolchain.toml installs the components; without rustup they may be missing.
 fn with_component(component: &'static str, subcommand: &str, session: &Session, arguments: &[&str]) -> Outcome {
     let probe = cargo(session, &[subcommand, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !probe.is_ok_and(|status| status.success()) {

@@ -1,8 +1,9 @@
-//! Everything the project checks, step after step, up to the first that fails.
+//! The test suite: all steps in order, up to the first that fails.
 //!
-//! A step that can't run on this machine is skipped, with its reason. Where `CI` is set nobody reads reasons, so there it fails.
-//! All cargo steps share one target directory. Dependencies are checked once for clippy and rustdoc, built once with the dev profile for the
-//! tests, and once with the release profile for the program that the steps behind `release` test from outside.
+//! A step that can't run on this machine is skipped with a reason. If `CI` is set it fails instead,
+//! because reasons in a log go unread. All cargo steps share one target directory. Dependencies are
+//! checked once for clippy and rustdoc, built once with the dev profile for the tests, and once
+//! with the release profile for the program that the steps after `release` test from outside.
 
 use std::env;
 use std::fmt;
@@ -21,11 +22,11 @@ mod python;
 mod readme;
 mod s3;
 
-/// Where the steps run, and how strict.
+/// Where the steps run, and how strictly.
 #[derive(Debug)]
 pub(crate) struct Session {
     root: PathBuf,
-    /// Nothing may be skipped.
+    /// If true, nothing may be skipped.
     ci: bool,
 }
 
@@ -46,7 +47,7 @@ struct Step {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "check", what: "what can be told without compiling: `cargo xtask check`", run: quick_checks },
+    Step { name: "check", what: "checks that need no compilation: `cargo xtask check`", run: quick_checks },
     Step { name: "fmt", what: "cargo fmt --all --check", run: cargo::fmt },
     Step { name: "clippy", what: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings", run: cargo::clippy },
     Step { name: "plain", what: "cargo check --locked: the command line as it is built, without features", run: cargo::plain },
@@ -59,13 +60,13 @@ const STEPS: &[Step] = &[
         what: "cargo build --release --locked --package fulgurite: the program for the steps below",
         run: cargo::release,
     },
-    Step { name: "readme", what: "the commands of the README's five minutes, as they are written", run: readme::tests },
+    Step { name: "readme", what: "the commands of the README's section \"Five minutes\", as written", run: readme::tests },
     Step { name: "s3", what: "python3 -m pytest tests/s3", run: s3::tests },
-    Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients beside an honest one", run: attacks::tests },
-    Step { name: "clients", what: "python3 -m pytest tests/clients: the clients that people have", run: clients::tests },
+    Step { name: "attacks", what: "python3 -m pytest tests/attacks: hostile clients together with an honest one", run: attacks::tests },
+    Step { name: "clients", what: "python3 -m pytest tests/clients: common S3 clients", run: clients::tests },
 ];
 
-/// How a step ended, and what it counted.
+/// The outcome of a step, with its counts.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Passed(Tally),
@@ -76,21 +77,21 @@ enum Outcome {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
-    /// The program said so; what it said stands above.
+    /// The program failed; its output is above.
     Exit(ExitStatus),
-    /// Checks have findings; they stand above.
+    /// Checks have findings, printed above.
     Findings,
-    /// What the step works on can't be read.
+    /// An input of the step can't be read.
     Unreadable { why: String },
-    /// Green, and nothing was tested.
+    /// The program succeeded, but no test ran.
     NoTestRan,
-    /// Skipping isn't allowed here.
+    /// A step was skipped in CI.
     Skipped(Lack),
-    /// Tests skipped themselves, which isn't allowed here.
+    /// Tests skipped themselves in CI.
     SkippedTests,
 }
 
-/// What this machine lacks.
+/// What is missing on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Lack {
     Component { name: &'static str },
@@ -105,11 +106,11 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exit(status) => write!(f, "{status}"),
-            Self::Findings => write!(f, "the findings stand above"),
+            Self::Findings => write!(f, "see the findings above"),
             Self::Unreadable { why } => f.write_str(why),
             Self::NoTestRan => write!(f, "no test ran"),
             Self::Skipped(lack) => write!(f, "{lack}; in CI nothing is skipped"),
-            Self::SkippedTests => write!(f, "tests were skipped; in CI none is"),
+            Self::SkippedTests => write!(f, "tests were skipped, which in CI is a failure"),
         }
     }
 }
@@ -118,9 +119,9 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Component { name } => write!(f, "the toolchain has no {name}: rustup component add {name}"),
-            Self::Program { name, why } => write!(f, "{name} can't be started: {why}"),
-            Self::Python => write!(f, "there is no Python of version 3.11 or later on the path"),
-            Self::Venv { why } => write!(f, "Python can't make a virtual environment ({why}); Debian has that in python3-venv"),
+            Self::Program { name, why } => write!(f, "can't start {name}: {why}"),
+            Self::Python => write!(f, "no Python 3.11 or later on the path"),
+            Self::Venv { why } => write!(f, "Python can't create a virtual environment ({why}); on Debian, install python3-venv"),
             Self::Package { name } => write!(f, "pip can't install the package `{name}`"),
             Self::Requirements { path } => write!(f, "pip can't install what {path} lists"),
         }
@@ -128,7 +129,7 @@ impl fmt::Display for Lack {
 }
 
 impl Outcome {
-    /// What is skipped is a failure where `ci` is set.
+    /// Turns a skipped step into a failure if `ci` is set.
     fn settle(self, ci: bool) -> Self {
         match self {
             Self::Skipped(lack) if ci => Self::Failed(Tally::FAILED, Failure::Skipped(lack)),
@@ -154,7 +155,8 @@ pub(crate) fn list() {
     }
 }
 
-/// Runs the steps named in `only`, or all if none is, and says whether they passed. The last line counts tests and checks.
+/// Runs the steps named in `only`, or all if it is empty. Returns true if they passed. The last
+/// line printed counts tests and checks.
 pub(crate) fn run(session: &Session, only: &[String]) -> bool {
     let steps: Vec<&Step> = STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|wanted| wanted == step.name)).collect();
     let ended = run_steps(&steps, session);
@@ -178,10 +180,10 @@ fn run_steps(steps: &[&Step], session: &Session) -> Vec<(Outcome, Duration)> {
     ended
 }
 
-/// The table below all output, and the closing line.
+/// The table after all output, and the closing line.
 struct Summary<'a> {
     steps: &'a [&'a Step],
-    /// One for each step up to the first that failed.
+    /// One entry per step, up to the first that failed.
     ended: &'a [(Outcome, Duration)],
 }
 
@@ -238,13 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_sums_all_steps() {
+    fn the_last_line_is_the_sum_of_all_steps() {
         let summary = summary(&[&PASSES, &SKIPS, &PASSES], false);
         assert_eq!(summary.lines().last(), Some("6 passed, 0 failed, 3 skipped"));
     }
 
     #[test]
-    fn nothing_runs_after_the_first_failure_and_it_is_named() {
+    fn nothing_runs_after_the_first_failure_which_is_named() {
         let summary = summary(&[&PASSES, &FAILS, &PASSES], false);
         assert_eq!(summary.lines().last(), Some("5 passed, 1 failed, 1 skipped"));
         assert!(summary.contains("good     not run") && summary.contains("step `bad` failed"), "{summary}");
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn ci_is_whatever_is_set_and_not_false() {
+    fn ci_is_any_value_except_empty_0_and_false() {
         assert!(is_ci(Some("true")) && is_ci(Some("1")));
         assert!(!is_ci(None) && !is_ci(Some("")) && !is_ci(Some("false")) && !is_ci(Some("0")));
     }

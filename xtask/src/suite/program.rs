@@ -1,4 +1,4 @@
-//! Running a program whose output is seen as it comes, and read for what it counts.
+//! Runs a program, passes its output through, and parses test counts from it.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use super::{Failure, Lack, Outcome};
 use crate::tally::Tally;
 
-/// Where a program says what it counted.
+/// The stream on which a program prints its counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Channel {
     Output,
@@ -22,7 +22,8 @@ pub(super) fn judge(mut command: Command) -> Outcome {
     }
 }
 
-/// Runs a program that runs tests, and judges it by its exit status and by what it counted on `channel`, line by line.
+/// Runs a program that runs tests, and judges it by its exit status and by the counts in the lines
+/// of `channel`.
 pub(super) fn judge_tests(command: Command, channel: Channel, read: fn(&mut Tally, &str)) -> Outcome {
     match channel {
         Channel::Output => judge_tests_onto(command, channel, read, io::stdout()),
@@ -42,7 +43,7 @@ fn verdict(status: ExitStatus, mut tally: Tally) -> Outcome {
     if status.success() && tally.failed == 0 {
         return if tally.is_empty() { Outcome::Failed(Tally::FAILED, Failure::NoTestRan) } else { Outcome::Passed(tally) };
     }
-    // A test program that doesn't compile, or dies, counts no failed test and is one.
+    // A test program that doesn't compile, or crashes, prints no failed test but counts as one.
     tally.failed = tally.failed.max(1);
     Outcome::Failed(tally, Failure::Exit(status))
 }
@@ -51,10 +52,11 @@ fn lacking(command: &Command, error: &io::Error) -> Outcome {
     Outcome::Skipped(Lack::Program { name: command.get_program().to_string_lossy().into_owned(), why: error.to_string() })
 }
 
-/// Runs the program to its end. What it writes to `channel` goes to `screen` unchanged, and to `observe` by line.
+/// Runs the program to its end. Copies `channel` unchanged to `screen`, and line by line to
+/// `observe`.
 ///
-/// The screen isn't flushed in between: standard output, which goes out by line, then never tears a line that cargo's own words
-/// on the error channel would fall into.
+/// The screen isn't flushed in between: standard output is line-buffered, so cargo's own messages
+/// on standard error never land in the middle of a line.
 fn pass_through(command: &mut Command, channel: Channel, screen: impl Write, observe: impl FnMut(&str)) -> io::Result<ExitStatus> {
     match channel {
         Channel::Output => command.stdout(Stdio::piped()),
@@ -106,7 +108,7 @@ mod tests {
     fn shell(script: &str) -> Outcome {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        // Not onto the real screen: whoever counts closing lines there would count these.
+        // Not to the real screen: a parser of closing lines there would count these.
         judge_tests_onto(command, Channel::Output, Tally::read_cargo_test, io::sink())
     }
 
@@ -128,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_isnt_there_is_skipped_by_name() {
-        let Outcome::Skipped(lack) = judge(Command::new("no-such-program-anywhere")) else { panic!("it is there") };
+    fn the_reason_for_skipping_a_missing_program_names_it() {
+        let Outcome::Skipped(lack) = judge(Command::new("no-such-program-anywhere")) else { panic!("the program exists") };
         assert!(lack.to_string().contains("no-such-program-anywhere"), "{lack}");
     }
 }

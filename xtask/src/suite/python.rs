@@ -1,11 +1,13 @@
-//! The tests of the second reader. It is Python so that it shares nothing with the archive, and its tests need `cryptography`.
+//! The tests of the second reader. The reader is written in Python so that it shares no code with
+//! the archive. Its tests need the package `cryptography`.
 //!
 //! ```text
-//! a Python of 3.11 or later: $FULGURITE_PYTHON, or on the path -- has the package -----------------------------> run
-//!                                                              \- has not -> target/xtask-venv -- pip install -> run
+//! Python 3.11 or later: $FULGURITE_PYTHON, or on the path
+//!     -- has the package -----------------------------------> run
+//!     -- lacks it -> target/xtask-venv -- pip install ------> run
 //! ```
 //!
-//! Tests of the archive that run the second reader get the same Python, in `FULGURITE_PYTHON`.
+//! Tests of the archive that run the second reader use the same Python, from `FULGURITE_PYTHON`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -17,14 +19,14 @@ use super::{Failure, Lack, Outcome, Session};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 
-/// The plain name first: it is what somebody chose for this machine.
+/// The plain name comes first, because it is the machine's chosen default.
 const INTERPRETERS: [&str; 6] = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python"];
 const IS_RECENT: &str = "import sys; sys.exit(sys.version_info < (3, 11))";
 const PACKAGE: &str = "cryptography";
-/// AES-GCM and key wrap have been where the tests import them from since long before.
+/// Older releases already have AES-GCM and key wrap where the tests import them from.
 const REQUIREMENT: &str = "cryptography>=42";
 
-/// Names the interpreter, to xtask and to the tests of the archive.
+/// Names the interpreter for xtask and for the tests of the archive.
 pub(super) const VARIABLE: &str = "FULGURITE_PYTHON";
 
 pub(super) fn tests(session: &Session) -> Outcome {
@@ -34,11 +36,11 @@ pub(super) fn tests(session: &Session) -> Outcome {
     };
     let mut command = Command::new(python);
     command.args(["-m", "unittest", "discover", "-s", "tools"]).current_dir(&session.root);
-    // `unittest` counts on the error channel.
+    // `unittest` prints its counts to standard error.
     strict(program::judge_tests(command, Channel::Error, Tally::read_unittest), session.ci)
 }
 
-/// A Python that is recent and has the package; otherwise what is to be said of a step that needs one.
+/// A recent Python with the package; otherwise the outcome of a step that needs one.
 pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
     let system = recent().map_err(Outcome::Skipped)?;
     if has_package(&system) {
@@ -49,14 +51,14 @@ pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
     environment(&system, &workspace.target_directory.join("xtask-venv")).map_err(Outcome::Skipped)
 }
 
-/// A Python that is recent.
+/// A Python that is recent enough.
 pub(super) fn recent() -> Result<PathBuf, Lack> {
     let named = env::var_os(VARIABLE).map(PathBuf::from);
     let mut candidates = named.into_iter().chain(INTERPRETERS.map(PathBuf::from));
     candidates.find(|python| succeeds(python, &["-c", IS_RECENT])).ok_or(Lack::Python)
 }
 
-/// A Python test that skips itself does so for something that is missing, and in CI nothing may be.
+/// A Python test skips itself if something is missing, which in CI is a failure.
 pub(super) fn strict(outcome: Outcome, ci: bool) -> Outcome {
     match outcome {
         Outcome::Passed(tally) if ci && tally.skipped > 0 => {
@@ -66,13 +68,14 @@ pub(super) fn strict(outcome: Outcome, ci: bool) -> Outcome {
     }
 }
 
-/// The interpreter of the virtual environment in `folder`, which is made and filled as far as it isn't yet.
+/// The interpreter of the virtual environment in `folder`. Creates the environment and installs the
+/// package if needed.
 fn environment(system: &Path, folder: &Path) -> Result<PathBuf, Lack> {
     let python = inside(folder);
     if has_package(&python) {
         return Ok(python);
     }
-    println!("the package `{PACKAGE}` is missing here; it goes into {}", folder.display());
+    println!("the package `{PACKAGE}` is missing; installing it into {}", folder.display());
     make(system, folder)?;
     if install(&python, &[REQUIREMENT.as_ref()]) && has_package(&python) { Ok(python) } else { Err(Lack::Package { name: PACKAGE }) }
 }
@@ -82,7 +85,7 @@ pub(super) fn inside(folder: &Path) -> PathBuf {
     if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") }
 }
 
-/// Makes an empty virtual environment in `folder`, in place of what may be there.
+/// Creates an empty virtual environment in `folder`, replacing its content.
 pub(super) fn make(system: &Path, folder: &Path) -> Result<(), Lack> {
     let mut venv = Command::new(system);
     venv.args(["-m", "venv", "--clear"]).arg(folder);
@@ -92,7 +95,7 @@ pub(super) fn make(system: &Path, folder: &Path) -> Result<(), Lack> {
     }
 }
 
-/// Whether pip has installed what the arguments name.
+/// Installs the given requirements with pip. Returns true on success.
 pub(super) fn install(python: &Path, what: &[&OsStr]) -> bool {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]).args(what).stdin(Stdio::null());
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_python_that_isnt_there_has_no_package() {
+    fn a_missing_python_has_no_package() {
         assert!(!has_package(Path::new("no-such-python-anywhere")));
     }
 }

@@ -1,10 +1,11 @@
-//! The README's five minutes, run as they are written.
+//! Runs the commands of the README's section "Five minutes" as written.
 //!
 //! ```text
-//! README.md, "## Five minutes": blocks of `sh` -- a line each, with the exit status that its comment promises --> bash, in an empty folder
+//! README.md, "## Five minutes": `sh` blocks
+//!     -- line by line, with the exit status that the comment promises --> bash, in an empty folder
 //! ```
 //!
-//! The one line that isn't run is the installation: the release build takes its place on the path.
+//! The only line that isn't run is the installation: the release build is put on the path instead.
 
 use std::env;
 use std::fs;
@@ -17,7 +18,7 @@ use crate::tally::Tally;
 
 const SECTION: &str = "## Five minutes";
 const INSTALLATION: &str = "cargo install ";
-/// What a comment says of a command that isn't expected to exit with 0.
+/// Marks a comment that promises an exit status other than 0.
 const PROMISE: &str = "exit status ";
 
 pub(super) fn tests(session: &Session) -> Outcome {
@@ -34,7 +35,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
         let path = env::var_os("PATH").unwrap_or_default();
         let programs = built.program.parent().into_iter().map(Into::into).chain(env::split_paths(&path));
         let path = env::join_paths(programs).map_err(|error| unreadable(error.to_string()))?;
-        // Its `mktemp -d` makes the folder that the commands run in.
+        // The script's `mktemp -d` creates the folder that the commands run in.
         command.arg(&file).current_dir(&session.root).env("PATH", path).env("TMPDIR", &folder);
         let outcome = program::judge_tests(command, Channel::Output, Tally::read_cargo_test);
         if matches!(outcome, Outcome::Passed(_)) {
@@ -45,7 +46,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
     tested().unwrap_or_else(|outcome| outcome)
 }
 
-/// A line of the README, and the exit status that it promises.
+/// A line of the README, with the exit status that it promises.
 #[derive(Debug, PartialEq, Eq)]
 struct Promised<'a> {
     line: &'a str,
@@ -70,7 +71,7 @@ fn commands(readme: &str) -> Result<Vec<Promised<'_>>, String> {
     match (commands.len(), installations) {
         (0, _) => Err(format!("README.md has no commands under `{SECTION}`")),
         (_, 1) => Ok(commands),
-        _ => Err(format!("README.md installs the program {installations} times under `{SECTION}`, not once")),
+        _ => Err(format!("README.md installs the program {installations} times under `{SECTION}` instead of once")),
     }
 }
 
@@ -80,13 +81,14 @@ fn promised(line: &str) -> Result<Promised<'_>, String> {
         None => 0,
         Some((_, rest)) => {
             let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or("");
-            digits.parse().map_err(|_| format!("README.md promises an exit status that is no number: {line}"))?
+            digits.parse().map_err(|_| format!("README.md promises an invalid exit status: {line}"))?
         }
     };
     Ok(Promised { line, status })
 }
 
-/// Runs each line in one shell, as it is when they are pasted, and counts those that end as promised.
+/// A script that runs all lines in one shell, as if they were pasted, and counts those that exit as
+/// promised.
 fn script(commands: &[Promised<'_>]) -> String {
     let mut script = String::from("passed=0 failed=0\n");
     for Promised { line, status } in commands {
@@ -96,7 +98,7 @@ fn script(commands: &[Promised<'_>]) -> String {
              if [ $status -eq {status} ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo \"it ended with $status instead of {status}\"; fi\n"
         );
     }
-    // In the words that the tally reads.
+    // In the format that the tally parses.
     script += "if [ $failed -eq 0 ]; then verdict=ok; else verdict=FAILED; fi\n\
                echo \"test result: $verdict. $passed passed; $failed failed\"\n[ $failed -eq 0 ]\n";
     script
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readme_without_commands_or_without_installation_is_refused() {
+    fn a_readme_without_commands_or_without_installation_is_an_error() {
         assert!(super::commands("# Title\n").unwrap_err().contains("no commands"));
         assert!(super::commands("## Five minutes\n```sh\nls\n```\n").unwrap_err().contains("0 times"));
         assert!(super::commands("## Five minutes\n```sh\nls # exit status one\n```\n").is_err());
@@ -126,7 +128,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_command_that_ends_otherwise_than_promised_is_counted() {
+    fn a_command_with_another_status_than_promised_counts_as_failed() {
         let run = |lines: &[(&'static str, u8)]| {
             let commands: Vec<Promised<'_>> = lines.iter().map(|&(line, status)| Promised { line, status }).collect();
             let output = Command::new("bash").args(["-c", &script(&commands)]).output().unwrap();

@@ -1,8 +1,10 @@
-//! The tests of the S3 service. They are Python because what they test is what today's clients see, and boto3 is one of them.
+//! The tests of the S3 service. They are written in Python to test what clients see: boto3 is one
+//! of the common clients.
 //!
 //! ```text
-//! a Python of 3.11 or later -> target/xtask-s3-venv -- pip install -r tests/s3/requirements.txt -> pytest, against target/release/fulgurite
-//!                                    \- as it was made for the same requirements, it is used again -/
+//! Python 3.11 or later -> target/xtask-s3-venv
+//!     -- pip install -r tests/s3/requirements.txt, unless already done for the same file
+//!     -> pytest, against target/release/fulgurite
 //! ```
 
 use std::env::consts::EXE_SUFFIX;
@@ -28,7 +30,7 @@ pub(super) fn tests(session: &Session) -> Outcome {
     tested().unwrap_or_else(|outcome| outcome)
 }
 
-/// What the step `release` has built: the program as users get it.
+/// The result of the step `release`: the program as released.
 pub(super) struct Built {
     /// The target directory.
     pub(super) target: PathBuf,
@@ -41,7 +43,7 @@ impl Built {
         let target = workspace.target_directory;
         let program = target.join(format!("release/fulgurite{EXE_SUFFIX}"));
         if !program.is_file() {
-            return Err(unreadable(format!("{} isn't built; the step `release` does that", program.display())));
+            return Err(unreadable(format!("{} doesn't exist; the step `release` builds it", program.display())));
         }
         Ok(Self { target, program })
     }
@@ -51,10 +53,10 @@ impl Built {
 pub(super) fn run(session: &Session, built: &Built, python: &Path, folder: &str, set: impl FnOnce(&mut Command)) -> Outcome {
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "--color=no", folder]).current_dir(&session.root);
-    // Archives beside the build, and not where other runs of pytest tidy up.
+    // Archives go next to the build, because other runs of pytest clean up the default folder.
     command.arg("--basetemp").arg(built.target.join("xtask-pytest"));
     command.env("FULGURITE_BIN", &built.program).env("PYTHONDONTWRITEBYTECODE", "1");
-    // What somebody has set for a server elsewhere, or for pytest, is not meant for this run.
+    // Ignore settings for another server or for other runs of pytest.
     command.env_remove("S3_ENDPOINT").env_remove("PYTEST_ADDOPTS");
     set(&mut command);
     python::strict(program::judge_tests(command, Channel::Output, Tally::read_pytest), session.ci)
@@ -64,20 +66,21 @@ pub(super) fn unreadable(why: String) -> Outcome {
     Outcome::Failed(Tally::FAILED, Failure::Unreadable { why })
 }
 
-/// The interpreter of the virtual environment in `folder`, with what the file `requirements` of the repository lists.
+/// The interpreter of the virtual environment in `folder`, with what the file `requirements` of the
+/// repository lists.
 pub(super) fn environment(session: &Session, folder: &Path, requirements: &'static str) -> Result<PathBuf, Outcome> {
     let path = session.root.join(requirements);
-    let listed = fs::read_to_string(&path).map_err(|error| unreadable(format!("{requirements} can't be read: {error}")))?;
+    let listed = fs::read_to_string(&path).map_err(|error| unreadable(format!("can't read {requirements}: {error}")))?;
     python::recent().and_then(|system| filled(&system, folder, &path, requirements, &listed)).map_err(Outcome::Skipped)
 }
 
-/// The environment is made anew unless it was made for what is `listed`.
+/// Creates the environment again, unless it was made for the requirements `listed`.
 fn filled(system: &Path, folder: &Path, path: &Path, requirements: &'static str, listed: &str) -> Result<PathBuf, Lack> {
     let python = python::inside(folder);
     if python.is_file() && was_made_for(folder, listed) {
         return Ok(python);
     }
-    println!("the packages of {requirements} go into {}", folder.display());
+    println!("installing the packages of {requirements} into {}", folder.display());
     python::make(system, folder)?;
     if !python::install(&python, &["-r".as_ref(), path.as_ref()]) {
         return Err(Lack::Requirements { path: requirements });
@@ -88,14 +91,14 @@ fn filled(system: &Path, folder: &Path, path: &Path, requirements: &'static str,
 
 const MADE_FOR: &str = "made-for.txt";
 
-/// Whether what is in `folder` was made for this, to its end.
+/// True if the content of `folder` was completed for `wanted`.
 pub(super) fn was_made_for(folder: &Path, wanted: &str) -> bool {
     fs::read_to_string(folder.join(MADE_FOR)).is_ok_and(|found| found == wanted)
 }
 
-/// Written last, so that what was interrupted isn't taken for whole.
+/// Written last, so that an interrupted installation isn't taken for complete.
 pub(super) fn note_made_for(folder: &Path, wanted: &str) {
-    // If it can't be written, the next run makes it all once more.
+    // If the note can't be written, the next run starts over.
     let _ = fs::write(folder.join(MADE_FOR), wanted);
 }
 
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_environment_for_other_requirements_is_made_anew() {
+    fn an_environment_for_other_requirements_is_created_again() {
         let folder = std::env::temp_dir().join(format!("xtask-s3-{}", std::process::id()));
         let python = python::inside(&folder);
         fs::create_dir_all(python.parent().unwrap()).unwrap();
@@ -112,7 +115,7 @@ mod tests {
         note_made_for(&folder, "boto3==1");
         let (system, path) = (Path::new("no-such-python-anywhere"), Path::new(REQUIREMENTS));
         assert_eq!(filled(system, &folder, path, REQUIREMENTS, "boto3==1"), Ok(python));
-        // Making it takes a Python, and there is none of that name.
+        // Creating it fails, because no Python of that name exists.
         assert!(filled(system, &folder, path, REQUIREMENTS, "boto3==2").is_err());
         fs::remove_dir_all(folder).unwrap();
     }

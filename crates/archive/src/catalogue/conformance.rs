@@ -1,6 +1,7 @@
-//! What any engine has to do: one function a property, and [`conformance!`] that makes a test of each.
+//! The conformance suite for catalogues: one function for each property, and [`conformance!`],
+//! which turns each into a test.
 //!
-//! A property gets a [`Place`]: somewhere a catalogue can be opened, closed and opened again.
+//! Each property gets a [`Place`], where a catalogue can be opened, closed and opened again.
 
 mod adopting;
 mod listing;
@@ -13,13 +14,13 @@ use super::*;
 
 pub(crate) use {adopting::*, listing::*, sets::*, versions::*};
 
-/// Where one catalogue is kept.
+/// The place of one catalogue.
 pub(crate) trait Place {
-    /// Opens the catalogue, which is new and empty the first time.
+    /// Opens the catalogue. The first call creates it.
     fn open(&self) -> Box<dyn Catalogue>;
 }
 
-/// Makes a test of each property. `$place` makes a new [`Place`].
+/// Generates a test for each property. `$place` creates a new [`Place`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::catalogue::conformance::conformance! { $place;
@@ -83,7 +84,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// The version with this number, all of it made from `seed`, in one segment.
+/// The version with this number, derived from `seed`, staged in one segment.
 pub(crate) fn version(name: impl AsRef<[u8]>, number: u64, seed: u64, bytes: u64) -> NewVersion {
     let mut data = Vec::new();
     let mut at = 0;
@@ -120,7 +121,7 @@ pub(crate) fn marker(name: impl AsRef<[u8]>, number: u64, seed: u64) -> NewVersi
     marker
 }
 
-/// None, one, or many and long ones: two of three versions have some.
+/// No attributes, one, or many long ones: two of three versions have some.
 fn attributes(seed: u64) -> Attributes {
     let mut attributes = Attributes::default();
     match seed % 3 {
@@ -164,14 +165,14 @@ pub(crate) fn only(catalogue: &mut dyn Catalogue, name: impl AsRef<[u8]>) -> Ver
     row
 }
 
-/// Completes a new set that brings these extents.
+/// Writes a new set with these extents and completes it.
 pub(crate) fn complete(catalogue: &mut dyn Catalogue, seed: u8, extents: &[(VersionKey, Extent)]) {
     catalogue.begin_set(&set(seed, 3)).expect("begun");
     let mut extents = extents.iter().map(|&(version, extent)| ArchivedExtent { version, extent });
     catalogue.complete_set(SetId([seed; 16]), &mut extents, 77).expect("completed");
 }
 
-/// All rows of a listing, `page` at a time.
+/// All rows of a listing, read in pages of `page` rows.
 fn listed(catalogue: &mut dyn Catalogue, prefix: &[u8], versions: Versions, page: usize) -> Vec<VersionRow> {
     pages(page, |after| catalogue.list(prefix, versions, after, page).expect("listed"))
 }
@@ -210,7 +211,7 @@ const ODD_NAMES: [&[u8]; 14] = [
     b"\xff\xff",
 ];
 
-/// Three versions of each odd name, every third of which is archived.
+/// Puts three versions of each odd name, and archives every third.
 fn put_odd_names(catalogue: &mut dyn Catalogue) {
     let mut put = Vec::new();
     for (i, name) in ODD_NAMES.iter().rev().enumerate() {

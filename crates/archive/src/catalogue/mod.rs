@@ -1,15 +1,17 @@
-//! The catalogue: which versions there are, where their bytes lie, and what state each platter is in.
+//! The catalogue: the index of all versions, their locations and the state of each platter.
 //!
-//! It is an index, not a treasure: all of it can be rebuilt from platters and staging (I4). But it decides what is acknowledged: a put is
-//! done when its [`Catalogue::commit_put`] is, and a staged copy may go when its [`Catalogue::complete_set`] says so (I1). So
-//! every method that changes something is one transaction, on stable storage when it returns.
+//! The catalogue is only an index: it can be rebuilt from platters and staging (I4). But it decides
+//! what is acknowledged. A put is done when [`Catalogue::commit_put`] returns, and a staged copy
+//! may be released once [`Catalogue::complete_set`] returns (I1). So every method that changes
+//! something is one transaction, on stable storage when it returns.
 //!
 //! ```text
 //! put:    staged --------------------------------------------.
 //! flush:  begin_set -> platters written and verified -> complete_set -> archived
 //! ```
 //!
-//! [`SqliteCatalogue`] is the embedded engine. `conformance` is the suite that any engine has to pass.
+//! [`SqliteCatalogue`] is the embedded engine. `conformance` is the test suite that every engine
+//! has to pass.
 
 #[cfg(test)]
 mod conformance;
@@ -25,11 +27,11 @@ pub use sqlite::SqliteCatalogue;
 pub(crate) use sqlite::fault::is_damage;
 pub(crate) use sqlite::{most_kib, set_cache};
 
-/// The attribute that marks a version as the null version of its name: S3 has one that isn't found by an identifier, but by being it. The only
-/// attribute that the archive knows of.
+/// The attribute that marks a version as the null version of its name. S3 addresses that version as
+/// `null` instead of by an identifier. It is the only attribute that the archive interprets.
 pub const NULL: &str = "null";
 
-/// How the catalogue counts versions. Short, and meaningless outside of this catalogue.
+/// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionKey(pub i64);
 
@@ -51,7 +53,7 @@ pub struct StagedPlace {
 pub struct StagedData {
     /// Where they start in the stored bytes of the object.
     pub stored_offset: u64,
-    /// Where they lie.
+    /// Location in staging.
     pub place: StagedPlace,
 }
 
@@ -60,68 +62,71 @@ pub struct StagedData {
 pub struct NewVersion {
     /// Its identifier.
     pub id: VersionId,
-    /// What is known of it. `record.version` is the number its writer gave it, see [`Catalogue::latest_number`].
+    /// Its record. `record.version` is the number that the writer assigned, see
+    /// [`Catalogue::latest_number`].
     pub record: ObjectRecord,
     /// Whether its bytes are encrypted under a key of its own.
     pub sealed: bool,
     /// Length of its stored bytes.
     pub stored_bytes: u64,
-    /// Where its record lies in staging.
+    /// Location of its record in staging.
     pub record_place: StagedPlace,
-    /// Where its stored bytes lie in staging, in order, without gaps.
+    /// Locations of its stored bytes in staging, in order and without gaps.
     pub data: Vec<StagedData>,
 }
 
-/// What one transaction changes for those who put and remove.
+/// The changes of one transaction that puts and removes versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Change {
     /// Staged versions, acknowledged from here on.
     pub staged: Vec<NewVersion>,
-    /// Versions to be forgotten. One that isn't there is passed over.
+    /// Versions to forget. Unknown keys are ignored.
     pub forgotten: Vec<VersionKey>,
     /// The tombstones that were staged for them.
     pub tombstones: Vec<StagedTombstone>,
-    /// Where what is acknowledged with this change, or before, ends in the segments that were written to.
+    /// The acknowledged length of each segment written to, this change included.
     pub ends: Vec<SegmentEnd>,
 }
 
-/// Where what is acknowledged of a segment ends.
+/// The acknowledged length of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentEnd {
     /// Number of the segment.
     pub segment: u64,
-    /// Bytes from its front on. What follows was not acknowledged when this was recorded.
+    /// Length of the acknowledged part, from the start of the file. Bytes after it were not
+    /// acknowledged when this was recorded.
     pub bytes: u64,
 }
 
 impl Change {
-    /// Whether it changes nothing.
+    /// True if the change is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Versions that come or go.
+    /// Number of versions added or removed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.staged.len() + self.tombstones.len()
     }
 }
 
-/// A version as the catalogue has it.
+/// A row of the catalogue: one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRow {
-    /// The catalogue's key of it.
+    /// The catalogue's key for it.
     pub key: VersionKey,
     /// Its identifier.
     pub id: VersionId,
-    /// What is known of it.
+    /// Its record.
     pub record: ObjectRecord,
     /// Whether its bytes are encrypted.
     pub sealed: bool,
     /// Length of its stored bytes.
     pub stored_bytes: u64,
-    /// Whether all of it is on verified platters of complete sets. Otherwise all of it is in staging.
+    /// True if all of its bytes are on verified platters of complete sets. Otherwise all of them
+    /// are in staging.
     pub archived: bool,
 }
 
@@ -140,7 +145,7 @@ pub struct Extent {
     pub bytes: u64,
 }
 
-/// A tombstone waiting in staging to be put on a platter.
+/// A tombstone in staging, waiting to be written to a platter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StagedTombstone {
     /// The version that was deleted.
@@ -149,14 +154,14 @@ pub struct StagedTombstone {
     pub segment: u64,
 }
 
-/// What a set is, before and after it is written.
+/// The properties of a set, fixed before it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetDescription {
     /// Its identifier.
     pub id: SetId,
     /// Information and redundancy platters.
     pub shape: SetShape,
-    /// The division of its platters.
+    /// The geometry of its platters.
     pub geometry: Geometry,
     /// When it was begun, seconds since 1970.
     pub written: u64,
@@ -164,10 +169,10 @@ pub struct SetDescription {
     pub platters: Vec<PlatterPlace>,
 }
 
-/// Store of a platter that a rebuild found nowhere.
+/// Store name of a platter that a rebuild did not find.
 pub const NOWHERE: &str = "?";
 
-/// Which platter, on which store.
+/// A platter and the store that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatterPlace {
     /// The platter.
@@ -176,30 +181,30 @@ pub struct PlatterPlace {
     pub store: String,
 }
 
-/// Whether a set can be relied upon.
+/// Whether a set is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SetState {
-    /// Begun, and not complete: its contents are still staged.
+    /// Begun but not complete: its content is still staged.
     Writing,
-    /// All platters were written and verified; staged copies may have gone.
+    /// All platters were written and verified; the staged copies may have been released.
     Complete,
 }
 
-/// A set as the catalogue has it.
+/// A row of the catalogue: one set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetRow {
-    /// What it is.
+    /// Its properties.
     pub description: SetDescription,
     /// Whether it is complete.
     pub state: SetState,
 }
 
-/// What was found when a platter was last read in full.
+/// Result of the last full read of a platter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
     /// When, seconds since 1970; `None` if never.
     pub verified: Option<u64>,
-    /// Whether the platter was there at all.
+    /// True if the platter was missing.
     pub missing: bool,
     /// Sectors that were lost.
     pub lost_sectors: u64,
@@ -207,10 +212,10 @@ pub struct Health {
     pub lost_tracks: u32,
 }
 
-/// A platter as the catalogue has it.
+/// A row of the catalogue: one platter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlatterRow {
-    /// Which, and on which store.
+    /// The platter and its store.
     pub place: PlatterPlace,
     /// Its set.
     pub set: SetId,
@@ -218,16 +223,16 @@ pub struct PlatterRow {
     pub position: u16,
     /// State of its set.
     pub state: SetState,
-    /// What was found when it was last read in full.
+    /// Result of the last full read.
     pub health: Health,
 }
 
-/// Part of a version that went onto a platter of a set.
+/// A part of a version that was written to a platter of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchivedExtent {
     /// The version.
     pub version: VersionKey,
-    /// Where the part lies now.
+    /// Where the part is now.
     pub extent: Extent,
 }
 
@@ -238,13 +243,13 @@ pub enum FoundVersion {
     Archived {
         /// Its identifier.
         id: VersionId,
-        /// What its record says.
+        /// Its record.
         record: ObjectRecord,
         /// Whether its bytes are encrypted.
         sealed: bool,
         /// Length of its stored bytes.
         stored_bytes: u64,
-        /// Where they lie.
+        /// Their locations.
         extents: Vec<Extent>,
     },
     /// It is in staging.
@@ -265,39 +270,42 @@ impl FoundVersion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlisted {
-    /// Its key is not in the key store, and no tombstone says that it was removed.
+    /// The key store has no key for it, and no tombstone records its removal.
     NoKey,
-    /// Its record can't be opened, although there is a key.
+    /// Its key exists, but its record can't be opened.
     UnreadableRecord,
     /// Only some of its bytes were found.
     Incomplete,
-    /// An earlier catalogue knew it, and none of its bytes were found.
+    /// An earlier catalogue listed it, and none of its bytes were found.
     Gone,
-    /// Not one version: the file table of a platter can't be read, so what is on that platter is unknown. The identifier is the
-    /// platter's.
+    /// Not a version: the file table of a platter can't be read, so the content of that platter is
+    /// unknown. The identifier is the platter's.
     UnreadableTable,
-    /// Not one version: a store or another place could not be looked into, so what is there may be unknown. The name is the store's.
+    /// Not a version: a rebuild could not read a store or another place, so its content may be
+    /// unknown. The name is the store's.
     UnseenStore,
-    /// What was found of it can't be read, and the rest may be where nobody could look.
+    /// The parts that were found can't be read, and the rest may be in a place that was not
+    /// searched.
     OutOfSight,
 }
 
-/// A version that exists but can't be listed. It is never taken for removed, and what is left of it in staging is kept.
+/// A version that exists but can't be listed. It is never treated as removed, and its staged bytes
+/// are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnlistedVersion {
     /// Its identifier.
     pub id: VersionId,
-    /// What is wrong with it.
+    /// Why it can't be listed.
     pub why: Unlisted,
-    /// Length of its stored bytes, as far as it is known.
+    /// Length of its stored bytes, as far as known.
     pub stored_bytes: u64,
-    /// Name and number, where they are known.
+    /// Name and version number, if known.
     pub known_as: Option<(ObjectName, u64)>,
-    /// Staging segments that hold some of it.
+    /// Staging segments that hold parts of it.
     pub segments: Vec<u64>,
 }
 
-/// How much is staged.
+/// Totals of the staged content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StagedTotals {
     /// Versions.
@@ -310,47 +318,48 @@ pub struct StagedTotals {
     pub oldest_ms: Option<u64>,
 }
 
-/// How much there is.
+/// Totals of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Names, those whose newest version is a deletion marker too.
+    /// Names, including those whose newest version is a deletion marker.
     pub objects: u64,
     /// Versions, staged and archived.
     pub versions: u64,
-    /// Bytes of content of all versions.
+    /// Content bytes of all versions.
     pub content_bytes: u64,
     /// What is staged.
     pub staged: StagedTotals,
 }
 
-/// Which versions a listing wants.
+/// Which versions a listing returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Versions {
-    /// The newest of each name, but no name whose newest is a deletion marker.
+    /// The newest version of each name, skipping names whose newest version is a deletion marker.
     Newest,
-    /// All, deletion markers too, newest first within a name.
+    /// All versions, deletion markers included, newest first within a name.
     All,
 }
 
-/// Where a page of a listing goes on: behind this row.
+/// Cursor of a listing: the next page starts after this position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct After {
-    /// Name of the last row of the page before.
+    /// Name of the last row of the previous page.
     pub name: ObjectName,
     /// Its version number.
     pub version: u64,
-    /// Its identifier. Two versions may have one number, when a rebuild brings one back whose tombstone was lost.
+    /// Its identifier. Two versions can share a number if a rebuild brings back a version whose
+    /// tombstone was lost.
     pub id: VersionId,
 }
 
 impl After {
-    /// Behind this row.
+    /// The position after this row.
     #[must_use]
     pub fn row(row: &VersionRow) -> Self {
         Self { name: row.record.name.clone(), version: row.record.version, id: row.id }
     }
 
-    /// Behind all names that start with these bytes; none if nothing can be behind them.
+    /// The position after all names with this prefix, or `None` if no name can follow them.
     #[must_use]
     pub fn prefix(prefix: &[u8]) -> Option<Self> {
         let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
@@ -359,7 +368,7 @@ impl After {
         Some(Self::before(ObjectName(end)))
     }
 
-    /// Before all versions of a name, and behind the names before it.
+    /// The position before all versions of a name, and after all smaller names.
     #[must_use]
     pub fn before(name: ObjectName) -> Self {
         // Higher than the number of any version.
@@ -373,63 +382,66 @@ pub enum CatalogueError {
     /// The engine failed: disk full, I/O error, locked.
     #[error("the catalogue could not {action}: {source}")]
     Engine {
-        /// What was to be done.
+        /// The operation that failed.
         action: &'static str,
-        /// What the engine says.
+        /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The catalogue's file is damaged, or isn't one.
-    #[error("the catalogue is damaged ({found}); `fulgurite catalogue rebuild` makes it anew from platters and staging")]
+    /// The file is damaged, or is not a catalogue.
+    #[error("the catalogue is damaged ({found}); `fulgurite catalogue rebuild` recreates it from platters and staging")]
     Damaged {
-        /// What was found.
+        /// What is damaged.
         found: String,
     },
-    /// Made by a newer program.
-    #[error("the catalogue has schema {found}, this program knows up to {known}; use a newer fulgurite")]
+    /// A newer program wrote the schema.
+    #[error("the catalogue has schema {found}, but this program supports only schemas up to {known}; use a newer fulgurite")]
     Newer {
         /// Schema version of the file.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// The catalogue is of another archive.
-    #[error("the catalogue belongs to archive {found}, the settings to archive {expected}")]
+    /// The catalogue belongs to another archive.
+    #[error("the catalogue belongs to archive {found}, but the settings to archive {expected}")]
     OtherArchive {
         /// Archive in the catalogue.
         found: ArchiveId,
         /// Archive in the settings.
         expected: ArchiveId,
     },
-    /// The set was completed or abandoned before, or never begun.
+    /// The set was already completed or abandoned, or never begun.
     #[error("set {set} is not being written")]
     SetNotWriting {
         /// The set.
         set: SetId,
     },
-    /// No set of the catalogue (or not the one that was completed) has the platter.
+    /// The catalogue has no such platter, or the completed set does not contain it.
     #[error("platter {platter} is not in the catalogue")]
     UnknownPlatter {
         /// The platter.
         platter: PlatterId,
     },
-    /// The places given for a version are not all of it, or more.
-    #[error("version {id} is not covered by the places given for its bytes")]
+    /// The locations given for a version don't add up to its stored bytes.
+    #[error("the locations given for version {id} do not add up to its stored bytes")]
     Uncovered {
         /// The version.
         id: VersionId,
     },
 }
 
-/// What an engine does. Methods that change something are one transaction each, durable when they return.
+/// A catalogue engine. Each method that changes something is one transaction, durable when it
+/// returns.
 pub trait Catalogue: Send {
-    /// The highest version number of a name, deletion markers and unlisted versions included; `None` for a name without versions.
+    /// The highest version number of a name, including deletion markers and unlisted versions.
+    /// `None` if the name has no versions.
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError>;
-    /// Records staged versions: from here on they are acknowledged.
+    /// Records staged versions, which acknowledges them.
     fn commit_put(&mut self, versions: &[NewVersion]) -> Result<(), CatalogueError>;
-    /// Records staged versions and forgets others, all of it or nothing. Unlike after [`commit_delete`](Self::commit_delete), names that are forgotten
-    /// may stand in the engine's log until [`clear_log`](Self::clear_log).
+    /// Records staged versions and forgets others, atomically. Unlike after
+    /// [`commit_delete`](Self::commit_delete), forgotten names may remain in the engine's log until
+    /// [`clear_log`](Self::clear_log).
     fn commit(&mut self, change: &Change) -> Result<(), CatalogueError>;
-    /// Clears what the log still has of names that are forgotten, unless somebody is just reading from it.
+    /// Clears forgotten names from the log, unless another connection is reading from it.
     fn clear_log(&mut self) -> Result<(), CatalogueError>;
     /// Forgets versions and records the tombstones that were staged for them.
     fn commit_delete(&mut self, versions: &[VersionKey], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
@@ -438,44 +450,50 @@ pub trait Catalogue: Send {
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
     /// The version of a name with this identifier.
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError>;
-    /// Whether there is a version with this identifier, listed or not, or its tombstone is staged.
+    /// True if a version with this identifier exists, listed or not, or if its tombstone is staged.
     fn knows(&mut self, id: VersionId) -> Result<bool, CatalogueError>;
-    /// The null version of a name: the newest whose attribute [`NULL`] is there, without bytes. It is found at once, however many versions the name has.
+    /// The null version of a name: the newest with an empty [`NULL`] attribute. The lookup takes
+    /// the same time however many versions the name has.
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError>;
-    /// The versions of a name, deletion markers too, newest first.
+    /// The versions of a name, deletion markers included, newest first.
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError>;
-    /// Up to `limit` rows whose names start with `prefix`, after `after`, in the order of all listings: byte order of names, newest version
-    /// of a name first. Fewer than `limit` only if there are no more.
+    /// Up to `limit` rows whose names start with `prefix`, after the cursor `after`, in listing
+    /// order: names in byte order, the newest version of a name first. Returns fewer than `limit`
+    /// rows only at the end.
     fn list(&mut self, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
-    /// The extents of a version, in order of the object's bytes. Those of an archived version are all of it, each byte once. A staged
-    /// version has those of its parts that complete sets have already, which may overlap.
+    /// The extents of a version, in order of the object's bytes. Those of an archived version cover
+    /// each byte exactly once. A staged version has only the extents that complete sets already
+    /// hold, and these may overlap.
     fn extents(&mut self, version: VersionKey) -> Result<Vec<Extent>, CatalogueError>;
-    /// Where a staged version's record and stored bytes are, the latter in order.
+    /// Locations of a staged version's record and of its stored bytes, the latter in order.
     fn staged(&mut self, version: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, CatalogueError>;
-    /// Versions with an extent on one of these platters, in the order of all listings: up to `limit` after `after`. Pages without `after` sort
-    /// anew, those with it go on in what was sorted.
+    /// Versions with an extent on one of these platters, in listing order: up to `limit` after
+    /// `after`. A call without `after` sorts the result; calls with it page through what was
+    /// sorted.
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
 
-    /// How much is staged.
+    /// Totals of the staged content.
     fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError>;
-    /// How much there is.
+    /// Totals of the archive.
     fn totals(&mut self) -> Result<Totals, CatalogueError>;
-    /// Staged versions in the order of all listings, up to `limit` after `after`.
+    /// Staged versions in listing order, up to `limit` after `after`.
     fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError>;
     /// Tombstones that are not on a platter yet.
     fn staged_tombstones(&mut self) -> Result<Vec<StagedTombstone>, CatalogueError>;
-    /// Segments that still hold something that is staged, ascending.
+    /// Segments that still hold staged content, ascending.
     fn segments_in_use(&mut self) -> Result<Vec<u64>, CatalogueError>;
-    /// Where what is acknowledged ends in segments, ascending. A segment that an older program wrote has none.
+    /// The acknowledged lengths of segments, ascending. Segments written by an older program have
+    /// none.
     fn segment_ends(&mut self) -> Result<Vec<SegmentEnd>, CatalogueError>;
-    /// Records where what is acknowledged ends in segments.
+    /// Records the acknowledged lengths of segments.
     fn record_segment_ends(&mut self, ends: &[SegmentEnd]) -> Result<(), CatalogueError>;
 
     /// Records segments that are about to be released.
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError>;
-    /// Up to `limit` ranges of released segments that don't end before `from`, ascending.
+    /// Up to `limit` ranges of released segments that end at or after `from`, ascending.
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError>;
-    /// Which of these segments are old copies of released ones: none that is `used`.
+    /// Those of `there` that are old copies of released segments. Segments in `used` are never
+    /// among them.
     fn old_segments(&mut self, there: &[u64], used: &[u64]) -> Result<Vec<u64>, CatalogueError> {
         let mut old = Vec::new();
         for segment in there.iter().filter(|segment| used.binary_search(segment).is_err()) {
@@ -485,63 +503,77 @@ pub trait Catalogue: Send {
         }
         Ok(old)
     }
-    /// The highest number of a released segment.
+    /// The highest number of any released segment.
     fn last_released(&mut self) -> Result<Option<u64>, CatalogueError>;
 
     /// Records that a set is about to be written.
     fn begin_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
-    /// Records that all platters of a set were found good at `verified` (seconds since 1970), and where these extents lie on them.
+    /// Records that all platters of a set passed verification at `verified` (seconds since 1970),
+    /// and the extents on them.
     ///
-    /// A version is archived, and not staged any more, when the extents recorded for it, by this set and earlier ones, are all of its
-    /// stored bytes; until then all of it stays staged. One without stored bytes needs an extent of no bytes. A version that was deleted
-    /// meanwhile, or archived by another set, is passed over.
+    /// A version becomes archived, and leaves staging, once the extents recorded by this set and
+    /// earlier ones cover all of its stored bytes. Until then all of it stays staged. A version
+    /// without stored bytes needs one extent of zero bytes. Versions that were deleted in the
+    /// meantime, or archived by another set, are skipped.
     fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError>;
-    /// Records that these tombstones are on platters of complete sets, and not staged any more.
+    /// Records that these tombstones are on platters of a complete set and no longer staged.
     ///
-    /// Only when the segments that their versions were staged in are gone for good. Until then a segment that comes back after a crash must
-    /// find its tombstones here.
-    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError>;
-    /// Forgets a set in state [`SetState::Writing`]. What was to go on it is still staged.
+    /// Call this only once the segments that held their versions are gone for good. If a crash
+    /// brings such a segment back, its tombstones must still be recorded here.
+    fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError>;
+    /// Records tombstones that a rebuild found on platters, with the set of each.
+    fn adopt_archived_tombstones(&mut self, tombstones: &[(VersionId, SetId)]) -> Result<(), CatalogueError>;
+    /// Returns up to `limit` tombstones on platters with their sets, in order of identifier, after
+    /// `after`.
+    fn archived_tombstones(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, SetId)>, CatalogueError>;
+    /// Returns the highest identifier of a version, listed, unlisted or removed. Identifiers begin
+    /// with their time.
+    fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError>;
+    /// Forgets a set in state [`SetState::Writing`]. Its content is still staged.
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError>;
-    /// Forgets a complete set, and leaves its platters out from then on. `false` if a version is on it, or no such set is there: then
-    /// nothing changes.
+    /// Forgets a complete set, and leaves its platters out of later rebuilds. Returns `false` and
+    /// changes nothing if a version is on the set, or if there is no such set.
     fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError>;
-    /// All sets, in order of writing.
+    /// All sets, in the order in which they were written.
     fn sets(&mut self) -> Result<Vec<SetRow>, CatalogueError>;
     /// The set of a platter.
     fn set_of(&mut self, platter: PlatterId) -> Result<Option<SetRow>, CatalogueError>;
     /// All platters, in order of set and position.
     fn platters(&mut self) -> Result<Vec<PlatterRow>, CatalogueError>;
-    /// Records what was found on a platter.
+    /// Records the result of reading a platter.
     fn record_health(&mut self, platter: PlatterId, health: Health) -> Result<(), CatalogueError>;
-    /// Records that a platter is on another store now.
+    /// Records that a platter moved to another store.
     fn move_platter(&mut self, platter: PlatterId, store: &str) -> Result<(), CatalogueError>;
 
-    /// For a rebuild: records a set that was found complete or restorable.
+    /// For a rebuild: records a set that is complete or restorable.
     fn adopt_set(&mut self, set: &SetDescription) -> Result<(), CatalogueError>;
-    /// For a rebuild: records versions that were found, the sets of archived ones being there. A version that is there already is passed over,
-    /// staged or archived. Extents may overlap, as they do when a part was written again.
+    /// For a rebuild: records the versions found. The sets of archived versions must be recorded
+    /// first. Versions already known, staged or archived, are skipped. Extents may overlap, as they
+    /// do when a part was written twice.
     fn adopt_versions(&mut self, versions: &[FoundVersion]) -> Result<(), CatalogueError>;
-    /// For a rebuild: records tombstones that were found in staging.
+    /// For a rebuild: records tombstones found in staging.
     fn adopt_tombstones(&mut self, tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
 
-    /// For a rebuild: records versions that exist but can't be listed. Their segments are in use from then on.
+    /// For a rebuild: records versions that exist but can't be listed. Their segments count as in
+    /// use.
     fn adopt_unlisted(&mut self, versions: &[UnlistedVersion]) -> Result<(), CatalogueError>;
     /// Up to `limit` unlisted versions in order of identifier, after `after`.
     fn unlisted(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<UnlistedVersion>, CatalogueError>;
     /// Number of unlisted versions.
     fn unlisted_count(&mut self) -> Result<u64, CatalogueError>;
-    /// Forgets unlisted versions, because they are listed now or because they are removed; then tombstones were staged for them.
+    /// Forgets unlisted versions, because they are now listed or because they were removed. For
+    /// removed ones, `tombstones` holds their staged tombstones.
     fn forget_unlisted(&mut self, versions: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), CatalogueError>;
-    /// For a rebuild: records platters of sets that were never finished and that nothing needs.
+    /// For a rebuild: records platters of unfinished sets that no version needs.
     fn leave_out(&mut self, platters: &[PlatterId]) -> Result<(), CatalogueError>;
-    /// Whether a rebuild left the platter out.
+    /// True if the platter was left out, by a rebuild or by [`forget_set`](Self::forget_set).
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError>;
-    /// Notes that the folder of staging has its mark. From then on, a folder without one isn't it.
+    /// Records that the staging folder carries its mark. From then on, a folder without a mark is
+    /// not accepted as staging.
     fn note_staging_mark(&mut self) -> Result<(), CatalogueError>;
-    /// Whether that was noted.
+    /// True if the staging folder was recorded as marked.
     fn is_staging_marked(&mut self) -> Result<bool, CatalogueError>;
 
-    /// Looks for damage inside the catalogue itself.
+    /// Checks the catalogue itself for damage.
     fn check(&mut self) -> Result<(), CatalogueError>;
 }

@@ -1,11 +1,13 @@
-//! The embedded engine: one SQLite file.
+//! The embedded catalogue engine: one SQLite file.
 //!
-//! A write-ahead log lets other processes read while one writes. Each change is one transaction, synced before it returns. Everything is found
-//! through a key or an index; nothing but [`Catalogue::check`] reads a table from end to end.
+//! A write-ahead log lets other processes read while one writes. Each change is one transaction,
+//! synced before it returns. Every lookup uses a key or an index; only [`Catalogue::check`] scans
+//! whole tables.
 //!
-//! A deletion clears the names it deletes (`secure_delete`), and empties the log, unless another process is just reading from it; then the
-//! next checkpoint does. Where SQLite had moved a row before, to split a page, pieces of a name may stay in a gap until the page is written
-//! anew. A name that must leave no trace at all is one for `catalogue rebuild`.
+//! A deletion overwrites the deleted names (`secure_delete`) and empties the log. If another
+//! process is reading at that moment, the next checkpoint empties it. If SQLite had moved a row
+//! earlier to split a page, fragments of a name may remain in a gap until the page is rewritten. To
+//! remove every trace of a name, run `catalogue rebuild`.
 
 mod adopt;
 mod check;
@@ -40,28 +42,29 @@ use super::{
 };
 use crate::pool::{self, Cache};
 
-/// The catalogue in a file of its own.
+/// A catalogue in a SQLite file.
 #[derive(Debug)]
 pub struct SqliteCatalogue {
     connection: Connection,
-    // What `listing::gather_versions_on` has gathered last.
+    // The platters that `listing::gather_versions_on` gathered last.
     gathered: Option<Vec<PlatterId>>,
 }
 
-/// The most that connections to a catalogue take, KiB, if up to `reading` threads read at once.
+/// Upper bound on the memory of all connections to a catalogue, KiB, if up to `reading` threads
+/// read at once.
 pub(crate) const fn most_kib(reading: u64) -> u64 {
     pool::most_kib(schema::MAIN_KIB, schema::READER_KIB, schema::BESIDE_KIB, reading)
 }
 
 impl SqliteCatalogue {
-    /// Makes a new, empty catalogue.
+    /// Creates an empty catalogue.
     ///
     /// # Errors
-    /// [`CatalogueError::Engine`] if there is a file already, or it can't be written.
+    /// [`CatalogueError::Engine`] if the file exists or can't be written.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         let action = "create its file";
         let told = |error: std::io::Error| CatalogueError::Engine { action, source: Box::new(error) };
-        // Names of sealed objects stand in it.
+        // Only the owner may read it: it contains the names of sealed objects.
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(told)?;
         let mut connection = Self::connect(path, true).map_err(|fault| fault.told(action))?;
         schema::create(&mut connection, archive).map_err(|fault| fault.told(action))?;
@@ -74,7 +77,8 @@ impl SqliteCatalogue {
     /// Opens a catalogue for reading and writing.
     ///
     /// # Errors
-    /// [`CatalogueError::Damaged`], [`CatalogueError::Newer`], [`CatalogueError::OtherArchive`], or [`CatalogueError::Engine`] if there is none.
+    /// [`CatalogueError::Damaged`], [`CatalogueError::Newer`], [`CatalogueError::OtherArchive`], or
+    /// [`CatalogueError::Engine`] if the file does not exist.
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, CatalogueError> {
         Self::admit(path, archive, true)
     }
@@ -87,7 +91,7 @@ impl SqliteCatalogue {
         Self::admit(path, archive, false)
     }
 
-    /// The most that the connection keeps of its file, KiB.
+    /// The connection's cache limit, KiB.
     #[cfg(test)]
     pub(crate) fn cache_kib(&self) -> u64 {
         let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
@@ -95,7 +99,7 @@ impl SqliteCatalogue {
         size.unsigned_abs()
     }
 
-    /// The same, as one of many.
+    /// Like [`open_read_only`](Self::open_read_only), but with the cache size of a pooled reader.
     pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, CatalogueError> {
         let reader = Self::admit(path, archive, false)?;
         let set = schema::set_cache(&reader.connection, cache.kib(schema::READER_KIB));
@@ -103,7 +107,8 @@ impl SqliteCatalogue {
         Ok(reader)
     }
 
-    /// Opens a catalogue for reading, without writing anything. No process may change it while it is open.
+    /// Opens a catalogue for reading without writing anything. No process may change it while it is
+    /// open.
     ///
     /// # Errors
     /// As [`SqliteCatalogue::open`].
@@ -138,12 +143,12 @@ impl SqliteCatalogue {
         self.transaction(TransactionBehavior::Immediate, work).map_err(|fault| fault.told(action))
     }
 
-    /// Runs one transaction that only reads, so that all it reads is of one instant.
+    /// Runs a read-only transaction, so that all statements see the same snapshot.
     fn read<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
         self.transaction(TransactionBehavior::Deferred, work).map_err(|fault| fault.told(action))
     }
 
-    /// Runs what reads by one statement, which is of one instant by itself.
+    /// Runs a single reading statement, which sees one snapshot without a transaction.
     fn look<T>(&mut self, action: &'static str, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, CatalogueError> {
         work(&self.connection).map_err(|fault| fault.told(action))
     }
@@ -155,7 +160,8 @@ impl SqliteCatalogue {
         Ok(result)
     }
 
-    /// Brings everything from the log into the file and empties the log, if nobody is reading from it.
+    /// Checkpoints the log into the file and truncates it, unless another connection is reading
+    /// from it.
     fn empty_log(&mut self) -> Result<(), Fault> {
         self.connection.busy_timeout(Duration::ZERO)?;
         let result = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -166,7 +172,7 @@ impl SqliteCatalogue {
 
 impl Catalogue for SqliteCatalogue {
     fn latest_number(&mut self, name: &ObjectName) -> Result<Option<u64>, CatalogueError> {
-        self.look("look a name up", |connection| {
+        self.look("look up a name", |connection| {
             listing::latest_number(connection, name)?.map(|number| row::uint(number, "the number of a version")).transpose()
         })
     }
@@ -189,19 +195,19 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn newest(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
-        self.look("look a name up", |connection| listing::newest_of(connection, name))
+        self.look("look up a name", |connection| listing::newest_of(connection, name))
     }
 
     fn version(&mut self, name: &ObjectName, id: VersionId) -> Result<Option<VersionRow>, CatalogueError> {
-        self.look("look a version up", |connection| listing::version(connection, name, id))
+        self.look("look up a version", |connection| listing::version(connection, name, id))
     }
 
     fn knows(&mut self, id: VersionId) -> Result<bool, CatalogueError> {
-        self.look("look a version up", |connection| listing::knows(connection, id))
+        self.look("look up a version", |connection| listing::knows(connection, id))
     }
 
     fn null_version(&mut self, name: &ObjectName) -> Result<Option<VersionRow>, CatalogueError> {
-        self.look("look a null version up", |connection| listing::null_version(connection, name))
+        self.look("look up a null version", |connection| listing::null_version(connection, name))
     }
 
     fn versions_of(&mut self, name: &ObjectName) -> Result<Vec<VersionRow>, CatalogueError> {
@@ -223,7 +229,7 @@ impl Catalogue for SqliteCatalogue {
     fn versions_on(&mut self, platters: &[PlatterId], after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
         let gathered = after.is_some() && self.gathered.as_deref() == Some(platters);
         self.gathered = None;
-        let page = self.read("list what is on a platter", |connection| {
+        let page = self.read("list the versions on a platter", |connection| {
             if !gathered {
                 listing::gather_versions_on(connection, platters)?;
             }
@@ -234,11 +240,11 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn staged_totals(&mut self) -> Result<StagedTotals, CatalogueError> {
-        self.read("count what is staged", |connection| counters::Counters::read(connection)?.staged_totals(connection))
+        self.read("count staged versions", |connection| counters::Counters::read(connection)?.staged_totals(connection))
     }
 
     fn totals(&mut self) -> Result<Totals, CatalogueError> {
-        self.read("count what there is", |connection| counters::Counters::read(connection)?.totals(connection))
+        self.read("compute its totals", |connection| counters::Counters::read(connection)?.totals(connection))
     }
 
     fn staged_versions(&mut self, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, CatalogueError> {
@@ -264,7 +270,7 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn note_released(&mut self, segments: &[RangeInclusive<u64>]) -> Result<(), CatalogueError> {
-        self.change("note released segments", |connection| segments.iter().try_for_each(|range| released::note(connection, range)))
+        self.change("record released segments", |connection| segments.iter().try_for_each(|range| released::note(connection, range)))
     }
 
     fn released(&mut self, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, CatalogueError> {
@@ -283,8 +289,20 @@ impl Catalogue for SqliteCatalogue {
         self.change("record that a set is complete", |connection| sets::complete(connection, set, extents, verified))
     }
 
-    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {
-        self.change("forget tombstones", |connection| put::forget_tombstones(connection, tombstones))
+    fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError> {
+        self.change("archive tombstones", |connection| put::archive_tombstones(connection, tombstones, set))
+    }
+
+    fn adopt_archived_tombstones(&mut self, tombstones: &[(VersionId, SetId)]) -> Result<(), CatalogueError> {
+        self.change("adopt archived tombstones", |connection| put::adopt_archived_tombstones(connection, tombstones))
+    }
+
+    fn archived_tombstones(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, SetId)>, CatalogueError> {
+        self.look("list archived tombstones", |connection| put::archived_tombstones(connection, after, limit))
+    }
+
+    fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError> {
+        self.look("find the newest version", listing::newest_id)
     }
 
     fn abandon_set(&mut self, set: SetId) -> Result<(), CatalogueError> {
@@ -350,18 +368,18 @@ impl Catalogue for SqliteCatalogue {
     }
 
     fn is_left_out(&mut self, platter: PlatterId) -> Result<bool, CatalogueError> {
-        self.look("look a platter up", |connection| unlisted::is_left_out(connection, platter))
+        self.look("look up a platter", |connection| unlisted::is_left_out(connection, platter))
     }
 
     fn note_staging_mark(&mut self) -> Result<(), CatalogueError> {
-        self.change("note the mark of staging", |connection| {
+        self.change("record the mark of staging", |connection| {
             connection.execute("INSERT INTO staging_mark (one) VALUES (1) ON CONFLICT DO NOTHING", [])?;
             Ok(())
         })
     }
 
     fn is_staging_marked(&mut self) -> Result<bool, CatalogueError> {
-        self.look("look the mark of staging up", |connection| {
+        self.look("look up the mark of staging", |connection| {
             Ok(connection.query_row("SELECT EXISTS (SELECT 1 FROM staging_mark)", [], |row| row.get(0))?)
         })
     }

@@ -1,5 +1,5 @@
-//! Flushing set after set. The last of a set, reading back what protects it, needs a disk that is read; the first of the next one that is written. So they
-//! go on at once.
+//! The flusher: writes set after set. The last step of a set reads back its redundancy, and needs a
+//! disk to read from; the first step of the next set needs one to write to. So the two overlap.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,12 +16,12 @@ use crate::packing::Placed;
 use crate::staging::StagingError;
 use crate::watch::{Unwatched, Watcher};
 
-/// A set whose platters are all written, and which is not complete yet.
+/// A set whose platters are written, but which is not yet complete.
 pub(super) struct WrittenSet<'a> {
     pub(super) job: SetJob<'a>,
     /// The header of its first platter.
     pub(super) header: Header,
-    /// All tombstones that were staged when it was planned. The first of them are on the set.
+    /// All tombstones staged when the set was planned. The first of them are on the set.
     pub(super) staged_tombstones: Vec<StagedTombstone>,
 }
 
@@ -30,7 +30,7 @@ impl WrittenSet<'_> {
         self.job.plan.platters.iter().flat_map(|platter| &platter.shards)
     }
 
-    /// What is on it of each version, and on sets before it.
+    /// The part of each version that is on this set and earlier ones.
     fn held(&self) -> HashMap<VersionKey, Held> {
         let mut held: HashMap<VersionKey, Held> = HashMap::new();
         for shard in self.shards() {
@@ -42,10 +42,11 @@ impl WrittenSet<'_> {
         held
     }
 
-    /// Reads the rest of it back, makes it complete, and releases what was staged of it.
+    /// Reads back the rest of the set, completes it, and releases its staged copies.
     ///
     /// # Errors
-    /// What failed. If the set can't be trusted it is given up, and everything on it stays staged.
+    /// Whatever failed. If verification failed, the set is given up, and everything on it stays
+    /// staged.
     fn finish(self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let Self { job, header, staged_tombstones } = &self;
         let archive = job.archive;
@@ -68,7 +69,7 @@ impl WrittenSet<'_> {
         });
         archive.catalogue().complete_set(job.set.id, &mut extents, now_s())?;
         archive.release_segments()?;
-        archive.forget_tombstones(staged_tombstones, job.tombstones.len())?;
+        archive.archive_tombstones(staged_tombstones, job.tombstones.len(), job.set.id)?;
         let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
         Ok(FlushReport {
             sets: 1,
@@ -81,22 +82,23 @@ impl WrittenSet<'_> {
     }
 }
 
-/// A set that is being finished.
+/// A set that a thread is finishing.
 struct Finishing<'scope> {
     thread: ScopedJoinHandle<'scope, Result<FlushReport, ArchiveError>>,
     held: HashMap<VersionKey, Held>,
     stored_bytes: u64,
     bytes_to_read: u64,
-    /// Bytes that were read, until the thread ends.
+    /// Bytes read, until the thread ends.
     progress: Receiver<u64>,
 }
 
-/// Hands on what is read of a set that is being finished, to be shown when nothing else is.
+/// Passes on the read progress of a set that is being finished. It is shown when there is no other
+/// progress.
 struct Progress(Sender<u64>);
 
 impl Watcher for Progress {
     fn done(&self, _objects: u64, bytes: u64) {
-        // Where nobody waits for it any more, nobody wants to know.
+        // If the receiver is gone, the progress is no longer needed.
         let _ = self.0.send(bytes);
     }
 }
@@ -105,7 +107,7 @@ impl Watcher for Progress {
 pub(super) struct Flusher<'scope, 'env> {
     archive: &'env Archive,
     scope: &'scope Scope<'scope, 'env>,
-    /// Versions whose staged bytes can't be read; each was reported.
+    /// Versions whose staged bytes can't be read. Each was reported.
     unreadable: HashSet<VersionKey>,
     finishing: Option<Finishing<'scope>>,
     report: FlushReport,
@@ -116,9 +118,9 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Self { archive, scope, unreadable: HashSet::new(), finishing: None, report: FlushReport::default() }
     }
 
-    /// Writes everything that is staged, and says what was done from the beginning.
+    /// Writes everything that is staged, and reports all that this flusher did.
     pub(super) fn flush(mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
-        // What was found before was found without a watcher.
+        // Versions found unreadable so far were reported without a watcher.
         self.unreadable.clear();
         while self.next(watcher)? {
             if watcher.is_stopped() {
@@ -130,7 +132,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Ok(self.report)
     }
 
-    /// Writes sets as long as there is enough for full ones, unwatched.
+    /// Writes sets while enough is staged for full ones, without a watcher.
     pub(super) fn write_full_sets(&mut self) -> Result<(), ArchiveError> {
         loop {
             if self.finishing.as_ref().is_some_and(|finishing| finishing.thread.is_finished()) {
@@ -144,15 +146,17 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         }
     }
 
-    /// Writes everything that is staged and can be read, unwatched, and waits until it is released.
+    /// Writes everything that is staged and readable, without a watcher, and waits until it is
+    /// released.
     pub(super) fn write_everything(&mut self) -> Result<(), ArchiveError> {
         while self.next(&Unwatched)? {}
         Ok(())
     }
 
-    /// Writes one set more, and begins to finish it. False if nothing is staged that can be; then all sets are complete.
+    /// Writes one more set, and starts to finish it. Returns `false` if nothing readable is staged;
+    /// then all sets are complete.
     pub(super) fn next(&mut self, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
-        // Tombstones of a set that isn't complete would go onto the next one too.
+        // Otherwise the tombstones of the unfinished set would go onto the next one, too.
         if self.finishing.is_some() && !self.archive.catalogue().staged_tombstones()?.is_empty() {
             self.settle(watcher)?;
         }
@@ -160,7 +164,8 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             Ok(Some(written)) => written,
             Ok(None) => {
                 if self.finishing.is_some() {
-                    // To free it takes long, and will be due when the segments go; now it costs no time.
+                    // Freeing the cache is slow, and would happen when the segments are released.
+                    // Now it costs no time, because the last set is still being finished.
                     self.archive.staging().forget_cached();
                 }
                 self.settle(watcher)?;
@@ -171,7 +176,8 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 return Err(error);
             }
         };
-        // It may go on with objects that the set before begins. So in this order, or not at all.
+        // The new set may continue objects that the previous set begins. So it is valid only after
+        // that one is complete.
         if let Err(error) = self.settle(watcher) {
             written.job.abandon();
             return Err(error);
@@ -185,7 +191,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
         Ok(true)
     }
 
-    /// Writes a set. Versions whose staged bytes are damaged are reported and passed over.
+    /// Writes a set. Versions with damaged staged bytes are reported and skipped.
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         loop {
             let nothing = HashMap::new();
@@ -194,18 +200,19 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
                 Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
                 result => return result,
             };
-            // What is being finished may be released any moment, and be taken for unreadable then.
+            // Staged bytes of the set being finished may be released at any moment, and would then
+            // look unreadable.
             self.settle(watcher)?;
             let before = self.unreadable.len();
             self.archive.find_unreadable(&mut self.unreadable, watcher)?;
             if self.unreadable.len() == before {
-                // It can be read now.
+                // Everything is readable again, so report the original error.
                 return Err(error);
             }
         }
     }
 
-    /// Waits for the set that is being finished, and says what was done from the beginning.
+    /// Waits for the set that is being finished, and reports all that this flusher did.
     pub(super) fn settle(&mut self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         let Some(finishing) = self.finishing.take() else { return Ok(self.report) };
         if !finishing.thread.is_finished() {

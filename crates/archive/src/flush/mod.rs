@@ -1,16 +1,20 @@
-//! Flushing: what is staged is written to platters, verified, and only then released.
+//! Flushing: writes staged objects to platters, verifies them, and only then releases the staged
+//! copies.
 //!
 //! ```text
-//! 1. information platters are written, one after another, from staging
-//! 2. they are read back, track by track in step; what was read is compared with what was staged, and the redundancy
-//!    platters are computed from it and written
-//! 3. what step 2 had no use for is read back too: redundancy platters, group redundancy tracks, headers
-//! 4. one catalogue transaction makes the set complete and its versions archived; then segments go (I1)
+//! 1. write the information platters from staging, one after another
+//! 2. read them back, track by track in step; compare with what was staged;
+//!    compute and write the redundancy platters
+//! 3. read back the rest: redundancy platters, group redundancy tracks, headers
+//! 4. one catalogue transaction completes the set and archives its versions;
+//!    then segments are released (I1)
 //! ```
 //!
-//! Steps 3 and 4 of a set go on while the next is at its steps 1 and 2. It is not completed before them.
+//! Steps 3 and 4 of a set overlap with steps 1 and 2 of the next one, which is never completed
+//! before it.
 //!
-//! So redundancy protects what the medium holds, not what we believe we wrote, and each platter is read once.
+//! So redundancy protects what the medium actually holds, not what the writer believes it wrote,
+//! and each platter is read only once.
 
 mod flusher;
 mod verifying;
@@ -33,30 +37,31 @@ use crate::chance::random;
 use crate::clock::now_s;
 use crate::ingest::{Flushing, PutOutcome, PutReport, RECORD_BYTES, Skip, Source};
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry, plan_set};
+use crate::rebuild::lost_platters;
 use crate::store::PlatterStore;
 use crate::watch::{Trouble, Watcher};
 
-/// Tracks in flight between reading and coding.
+/// Tracks buffered between reading and coding.
 const TRACKS_AHEAD: usize = 2;
-/// Rows asked of the catalogue at once.
+/// Rows read from the catalogue at once.
 const PAGE: usize = 1_000;
-/// Memory that one staged version takes while a set is planned and written, with its name, places and plan.
+/// Memory per staged version while a set is planned and written: its name, locations and plan.
 const ITEM_MEMORY_BYTES: u64 = 512;
 
-/// What a flush did.
+/// Result of a flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct FlushReport {
     /// Sets written.
     pub sets: u64,
     /// Platters written.
     pub platters: u64,
-    /// Versions that are archived now.
+    /// Versions that became archived.
     pub versions: u64,
-    /// Stored bytes put on platters.
+    /// Stored bytes written to platters.
     pub stored_bytes: u64,
-    /// Bytes of all platter files written.
+    /// Size of all platter files written.
     pub platter_bytes: u64,
-    /// Versions whose staged bytes can't be read, and which therefore stay staged; each was reported.
+    /// Versions that stay staged because their staged bytes can't be read. Each was reported.
     pub unreadable: u64,
 }
 
@@ -71,12 +76,12 @@ impl FlushReport {
     }
 }
 
-/// How much of a staged version is on platters, or on its way there.
+/// The part of a staged version that is on platters or on its way there.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// Stored bytes from its start on.
+    /// Length of the part, from the start of the stored bytes.
     end: u64,
-    /// Shards they are cut into.
+    /// Number of its shards.
     shards: u32,
 }
 
@@ -87,28 +92,29 @@ struct Staged {
     data: Vec<StagedData>,
 }
 
-/// What a flusher has to do while a put goes on.
+/// A task of the flusher while a put is running.
 enum Due {
-    /// Write full sets, if there are any.
+    /// Write full sets, if any.
     FullSets,
-    /// Write everything, and tell.
+    /// Write everything, then reply.
     Everything(SyncSender<()>),
 }
 
 impl Archive {
-    /// Writes everything that is staged to platters, set by set.
+    /// Writes all staged objects to platters, set by set.
     ///
     /// # Errors
-    /// What failed; sets that were complete before stay, and everything else stays staged.
+    /// Whatever failed. Sets completed before are kept, and everything else stays staged.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
         std::thread::scope(|scope| Flusher::new(self, scope).flush(watcher))
     }
 
-    /// [`put`](Self::put) and [`flush`](Self::flush) at once, see
+    /// Runs [`put`](Self::put) and [`flush`](Self::flush) concurrently, see
     /// [`put_changed_and_flush`](Self::put_changed_and_flush).
     ///
     /// # Errors
-    /// [`ArchiveError`] if putting fails. If flushing does, what was put stays staged, and the report says why.
+    /// [`ArchiveError`] if the put fails. If the flush fails, the objects stay staged, and the
+    /// inner result says why.
     pub fn put_and_flush(
         &self,
         sources: impl Iterator<Item = Source> + Send,
@@ -118,12 +124,12 @@ impl Archive {
         put.failure.map_or(Ok((put.report, flushed)), Err)
     }
 
-    /// [`put_changed`](Self::put_changed) and [`flush`](Self::flush) at once: whenever a full set
-    /// is staged, it is written while more comes in. So staging should have room for three sets.
-    /// Where it has less, the put pauses whenever it is full, and all that is staged is written: so
-    /// any number of objects goes through it, as long as each has room by itself.
+    /// Runs [`put_changed`](Self::put_changed) and [`flush`](Self::flush) concurrently: whenever a
+    /// full set is staged, it is written while more objects arrive. So staging should have room for
+    /// three sets. With less room, the put pauses whenever staging is full, and everything staged
+    /// is written. So any number of objects can be put, as long as each one fits staging by itself.
     ///
-    /// Where the put fails, what was staged stays so.
+    /// If the put fails, the objects staged so far stay staged.
     pub fn put_changed_and_flush(
         &self,
         sources: impl Iterator<Item = Source> + Send,
@@ -138,7 +144,7 @@ impl Archive {
                     Due::FullSets => flusher.write_full_sets(),
                     Due::Everything(reply) => {
                         flusher.write_everything()?;
-                        // The put waits for it.
+                        // The put waits for this reply.
                         let _ = reply.send(());
                         Ok(())
                     }
@@ -146,7 +152,8 @@ impl Archive {
                 (flusher, flushed)
             });
             let put = {
-                // A commit that finds the flusher busy is seen with the next, or in the end.
+                // If the flusher is busy, it sees this commit together with the next one, or at the
+                // end.
                 let committed = || drop(due_in.try_send(Due::FullSets));
                 let flush = || {
                     let (reply, replied) = sync_channel(1);
@@ -165,11 +172,11 @@ impl Archive {
         })
     }
 
-    /// Writes one set of what is staged; `None` if nothing is. A version whose staged bytes are damaged is reported and stays staged, so that it
-    /// doesn't keep all others from being archived.
+    /// Writes one set of staged objects. `None` if nothing is staged. Versions with damaged staged
+    /// bytes are reported and stay staged, so that they don't keep others from being archived.
     ///
     /// # Errors
-    /// What failed; everything stays staged then.
+    /// Whatever failed; then everything stays staged.
     pub fn flush_set(&self, watcher: &dyn Watcher) -> Result<Option<FlushReport>, ArchiveError> {
         std::thread::scope(|scope| {
             let mut flusher = Flusher::new(self, scope);
@@ -179,7 +186,8 @@ impl Archive {
         })
     }
 
-    /// Looks for staged versions that can't be read, and reports them. Versions that are known already are passed over.
+    /// Finds and reports staged versions that can't be read. Versions already in `unreadable` are
+    /// skipped.
     fn find_unreadable(&self, unreadable: &mut HashSet<VersionKey>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut payload = Vec::new();
         let mut after = None;
@@ -201,8 +209,8 @@ impl Archive {
         }
     }
 
-    /// Plans and writes one set of what is staged, but for what can't be read and what a set holds that is not complete yet. What is left to do with it
-    /// is [`WrittenSet::finish`].
+    /// Plans and writes one set of staged versions, skipping unreadable ones and those on the set
+    /// that is still being finished. [`WrittenSet::finish`] does the rest.
     fn write_set<'a>(
         &'a self,
         unreadable: &HashSet<VersionKey>,
@@ -215,12 +223,12 @@ impl Archive {
             return Ok(None);
         }
         let staged_tombstones = self.catalogue().staged_tombstones()?;
-        // Those that find no room go onto a set after this.
+        // Tombstones that don't fit go onto a later set.
         let now = staged_tombstones.len().min(bounds.most_tombstones());
         let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
         let plan = plan_set(&items, now, bounds);
-        // A removal may have been cut short behind the catalogue's part of it. When its tombstone is on a platter, nobody remembers that any more: so
-        // what is left of it is done first.
+        // A removal may have been interrupted after its catalogue transaction. Once its tombstone
+        // is on a platter, nothing records that any more, so complete the removal first.
         self.finish_removals(&tombstones)?;
         let stores = self.choose_stores(&plan)?;
         let set = SetDescription {
@@ -234,7 +242,7 @@ impl Archive {
         let mut job = SetJob { archive: self, set, plan, items, staged, tombstones, stores };
         match job.write(watcher) {
             Ok(header) => {
-                // The next set needs the memory.
+                // Free the memory for the next set.
                 job.staged = Vec::new();
                 Ok(Some(WrittenSet { job, header, staged_tombstones }))
             }
@@ -245,10 +253,10 @@ impl Archive {
         }
     }
 
-    /// Takes tombstones out of staging that are on platters now, which the first `written` of them are, as far as no segment is left that their versions
-    /// may be staged in. The others go onto the next set again.
-    fn forget_tombstones(&self, tombstones: &[StagedTombstone], written: usize) -> Result<(), ArchiveError> {
-        // Such segments hold nothing but tombstones, and come after what they remove.
+    /// Forgets staged tombstones that are now on platters: the first `written` ones, except those
+    /// whose versions may still be in a remaining segment. The rest go onto the next set again.
+    fn archive_tombstones(&self, tombstones: &[StagedTombstone], written: usize, set: SetId) -> Result<(), ArchiveError> {
+        // The segments of tombstones may contain nothing else, and are newer than what they remove.
         let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
         let oldest = self.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
         let done = tombstones[..written].iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
@@ -256,24 +264,37 @@ impl Archive {
         if done.is_empty() {
             return Ok(());
         }
-        self.catalogue().forget_tombstones(&done)?;
+        self.catalogue().archive_tombstones(&done, set)?;
         self.release_segments()
     }
 
-    /// Removes segments that hold nothing staged any more.
+    /// Segments that must stay: those in use, and old copies of released ones while a set is
+    /// damaged beyond repair. A rebuild takes from them what the set has lost.
+    fn segments_to_keep(&self) -> Result<Vec<u64>, ArchiveError> {
+        let mut keep = self.catalogue().segments_in_use()?;
+        let there = self.staging().segments()?;
+        let old = self.catalogue().old_segments(&there, &keep)?;
+        if !old.is_empty() && !lost_platters(&mut **self.catalogue())?.is_empty() {
+            keep.extend(old);
+            keep.sort_unstable();
+        }
+        Ok(keep)
+    }
+
+    /// Removes segments that hold nothing staged.
     pub(crate) fn release_segments(&self) -> Result<(), ArchiveError> {
         let note = |released: &[u64]| {
             let released: Vec<_> = released.iter().map(|&segment| segment..=segment).collect();
             Ok(self.catalogue().note_released(&released)?)
         };
-        self.staging().release(|| Ok(self.catalogue().segments_in_use()?), note)
+        self.staging().release(|| self.segments_to_keep(), note)
     }
 
-    /// What a set may be, by settings and memory.
+    /// The limits of a set, from settings and memory.
     pub(crate) fn bounds(&self) -> Bounds {
         let shape = self.settings().shape();
         let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
-        // The larger the sectors the better for disks, but the codes keep thousands of them in memory.
+        // Larger sectors suit disks better, but the codes keep thousands of them in memory.
         while sector_bytes_max > 1_024
             && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, self.threads()) > self.memory_bytes() * 3 / 4
         {
@@ -282,7 +303,7 @@ impl Archive {
         Bounds { shape, platter_bytes: self.settings().set.platter_mib << 20, sector_bytes_max }
     }
 
-    /// Staged versions in order of their names, until there is enough for a set.
+    /// Collects staged versions in the order of their names, until they fill a set.
     fn gather(
         &self,
         capacity: u64,
@@ -292,7 +313,7 @@ impl Archive {
         let (mut items, mut staged) = (Vec::new(), Vec::new());
         let mut bytes = 0;
         let mut after = None;
-        // Two sets may be under way.
+        // An eighth of the memory, because two sets may be in progress.
         let most_items = (self.memory_bytes() / 8 / ITEM_MEMORY_BYTES) as usize;
         while bytes < capacity && items.len() < most_items {
             let mut catalogue = self.catalogue();
@@ -300,7 +321,7 @@ impl Archive {
             let Some(last) = page.last() else { break };
             after = Some(After::row(last));
             for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
-                // Part of a large object may be on platters of earlier sets.
+                // A part of a large object may be on platters of earlier sets.
                 let done = match held.get(&row.key) {
                     Some(held) if held.end == row.stored_bytes => continue,
                     Some(held) => *held,
@@ -330,7 +351,7 @@ impl Archive {
         Ok((items, staged))
     }
 
-    /// A store for each platter of a set: those with the most room.
+    /// Chooses a store for each platter of a set: those with the most free space.
     fn choose_stores(&self, plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
         let needed = plan.geometry.file_bytes();
         let mut troubles = Vec::new();
@@ -339,7 +360,7 @@ impl Archive {
             match (store.check(), store.free_bytes()) {
                 (Err(error), _) => troubles.push(error.to_string()),
                 (Ok(()), Some(free)) if free < needed => {
-                    troubles.push(format!("store {} ({}) has {free} bytes free and a platter takes {needed}", store.name(), store.place()));
+                    troubles.push(format!("store {} ({}) has {free} bytes free, a platter needs {needed}", store.name(), store.place()));
                 }
                 (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
             }
@@ -347,14 +368,14 @@ impl Archive {
         if usable.len() < usize::from(plan.shape.platters()) {
             return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), why: troubles.join("; ") });
         }
-        // A stable sort: stores with equal room are taken in the order of the settings.
+        // The sort is stable: stores with equal free space keep the order of the settings.
         usable.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
         Ok(usable.into_iter().take(plan.shape.platters().into()).map(|(_, store)| store).collect())
     }
 }
 
-/// Memory that flushing takes at most: the larger of writing one information platter, and of encoding the set while writing all
-/// redundancy platters; and reading the rest of the set before back meanwhile.
+/// Peak memory of a flush: the larger of writing one information platter, and encoding the set
+/// while writing all redundancy platters; plus reading back the rest of the previous set.
 fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u64 {
     let tracks = Track::memory_bytes(geometry);
     let sectors = usize::from(geometry.track_information);
@@ -366,6 +387,6 @@ fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u6
     let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
     let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
     let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
-    // The set before may still be read back meanwhile.
+    // The previous set may still be read back.
     information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
 }

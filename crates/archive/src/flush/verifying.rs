@@ -1,4 +1,5 @@
-//! Reading back what was just written: nothing of it may be lost or differ. The redundancy platters are computed on the way.
+//! Verification: reads back what was just written, and accepts no lost or changed bytes. Computes
+//! the redundancy platters on the way.
 
 use std::io;
 use std::sync::Mutex;
@@ -19,16 +20,18 @@ use crate::store::{PlatterSink, StoreError};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
-/// Tracks that each reader has in hand: one is read while another is checked and coded.
+/// Tracks of each reader: one is read while the other is checked and coded.
 pub(super) const TRACKS_EACH: usize = 2;
 
-/// Threads that read back at once, platters of their own each: a disk is busy while another's tracks are checked, and so are several disks at once.
+/// Number of reading threads, each with its own platters. One thread's disk is busy while another
+/// thread checks its tracks, and several disks work at once.
 pub(super) fn readers(threads: usize, shape: SetShape) -> usize {
     threads.max(2).min(shape.information.into())
 }
 
 impl SetJob<'_> {
-    /// Reads the information platters back in step, compares them with what was staged, and writes the redundancy platters.
+    /// Reads the information platters in step, compares them with what was staged, and writes the
+    /// redundancy platters.
     pub(super) fn verify_and_protect(
         &self,
         open: &OpenSet,
@@ -80,7 +83,8 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads the information tracks of some platters in step, and hands on those that are what was staged.
+    /// Reads the information tracks of some platters in step, and passes on those that match what
+    /// was staged.
     fn read_information<P: Iterator<Item = u16>>(
         &self,
         open: &OpenSet,
@@ -98,7 +102,8 @@ impl SetJob<'_> {
         let mut checks: Vec<(u16, ContentCheck<'_>)> = positions().map(check).collect();
         for index in (0..geometry.information_tracks).map(TrackIndex) {
             for (position, check) in &mut checks {
-                // Nobody takes tracks any more: another platter is bad, or writing failed, and says why.
+                // The receiver is gone: another platter is bad or writing failed, and that error is
+                // reported.
                 let Ok(mut track) = empty.recv() else { return Ok(()) };
                 self.read_back(open, *position, geometry.physical(index), &mut track)?;
                 check.feed(&track).map_err(|what| self.wrong(*position, what))?;
@@ -113,7 +118,8 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Computes the redundancy platters from what the readers hand on, and writes them. Ends early, without an error, where a reader does.
+    /// Computes the redundancy platters from the readers' tracks, and writes them. Ends early
+    /// without an error if a reader does.
     fn protect(
         &self,
         lanes: &[(Receiver<Track>, SyncSender<Track>)],
@@ -150,16 +156,18 @@ impl SetJob<'_> {
         Ok(())
     }
 
-    /// Reads what [`verify_and_protect`](Self::verify_and_protect) did not, of all platters.
+    /// Reads the parts of all platters that [`verify_and_protect`](Self::verify_and_protect) did
+    /// not read.
     pub(super) fn verify_rest(&self, open: &OpenSet, header: &Header, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let platters = self.set.shape.platters();
-        // Those of which most is left come first, so that none is alone at the end.
+        // Redundancy platters have the most left to read. They come first, so that none is read
+        // alone at the end.
         let positions = Mutex::new((0..platters).rev());
         let read = || {
             loop {
                 let Some(position) = positions.lock().expect("no panic holds this lock").next() else { return Ok(()) };
                 if let Err(error) = self.verify_rest_of(open, position, header, watcher) {
-                    // The set is given up: nobody need read on.
+                    // The set is given up, so the other readers can stop.
                     positions.lock().expect("no panic holds this lock").by_ref().for_each(drop);
                     return Err(error);
                 }
@@ -191,10 +199,8 @@ impl SetJob<'_> {
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
         let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
-        let file = store
-            .open(place.platter)
-            .map_err(store_error)?
-            .ok_or_else(|| self.wrong(position, "it is not on its store any more".into()))?;
+        let file =
+            store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, "it is no longer on its store".into()))?;
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
@@ -205,13 +211,13 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, format!("the header at byte {offset} is not what was written; check that disk")));
+                return Err(self.wrong(position, format!("the header at byte {offset} differs from what was written; check that disk")));
             }
         }
         Ok(())
     }
 
-    /// Reads a track of a platter that was just written. Nothing may be lost of it.
+    /// Reads a track of a platter that was just written. No sector may be lost.
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::There(loaded) => &loaded.drive,
@@ -220,15 +226,16 @@ impl SetJob<'_> {
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),
-            lost => Err(self.wrong(position, format!("{lost} of the sectors of track {} read back wrong; check that disk", physical.0))),
+            lost => Err(self.wrong(position, format!("{lost} sectors of track {} read back wrong; check that disk", physical.0))),
         }
     }
 }
 
-/// Compares the content that a platter gives back with what was staged, piece by piece: shards and table one after another.
+/// Compares the content read from a platter with what was staged, piece by piece: the shards, then
+/// the table.
 struct ContentCheck<'a> {
     pieces: Box<dyn Iterator<Item = (u64, u64)> + Send + 'a>,
-    /// Bytes left of the current piece, and its checksum as expected.
+    /// Bytes left of the current piece, and its expected checksum.
     current: Option<(u64, u64)>,
     crc: Crc64,
 }

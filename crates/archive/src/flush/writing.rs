@@ -1,4 +1,4 @@
-//! Writing one set: information platters from staging, then what protects them.
+//! Writes one set: information platters from staging, then the redundancy platters.
 
 use std::io;
 use std::sync::Arc;
@@ -16,23 +16,24 @@ use crate::packing::{Item, Placed, SetPlan};
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::Watcher;
 
-/// One set being written.
+/// A set that is being written.
 pub(super) struct SetJob<'a> {
     pub(super) archive: &'a Archive,
     pub(super) set: SetDescription,
     pub(super) plan: SetPlan,
     pub(super) items: Vec<Item>,
     pub(super) staged: Vec<Staged>,
-    /// Those that go onto the set.
+    /// Tombstones that go onto the set.
     pub(super) tombstones: Vec<VersionId>,
     pub(super) stores: Vec<Arc<dyn PlatterStore>>,
 }
 
 impl SetJob<'_> {
-    /// Writes all platters, and verifies the content of information platters on the way. Gives the header of the first.
+    /// Writes all platters, and verifies the content of information platters on the way. Returns
+    /// the header of the first platter.
     ///
     /// # Errors
-    /// What failed. Platters may be left then.
+    /// Whatever failed. Then platters may be left over.
     pub(super) fn write(&self, watcher: &dyn Watcher) -> Result<Header, ArchiveError> {
         let crcs = self.shard_crcs()?;
         let header = self.header(&crcs)?;
@@ -47,7 +48,8 @@ impl SetJob<'_> {
         Ok(header)
     }
 
-    /// Gives the set up: all of it is staged still. What can't be removed now is removed by the next opening.
+    /// Gives the set up; all of its content is still staged. Platters that can't be removed now are
+    /// removed when the archive is opened next.
     pub(super) fn abandon(&self) {
         let removed = self.set.platters.iter().zip(&self.stores).all(|(place, store)| store.remove(place.platter).is_ok());
         if removed {
@@ -55,7 +57,7 @@ impl SetJob<'_> {
         }
     }
 
-    /// CRC-64 of every shard, by platter, from those of the staged records it is made of.
+    /// CRC-64 of every shard, by platter, combined from those of its staged records.
     fn shard_crcs(&self) -> Result<Vec<Vec<u64>>, ArchiveError> {
         let crc = |shard: &Placed| {
             let records = records_of(&self.staged[shard.item].data, shard.object_offset, shard.bytes);
@@ -64,7 +66,7 @@ impl SetJob<'_> {
         Ok(self.plan.platters.iter().map(|platter| platter.shards.iter().map(crc).collect()).collect())
     }
 
-    /// The header of the first platter; the others' follow from it.
+    /// The header of the first platter. The headers of the others follow from it.
     fn header(&self, crcs: &[Vec<u64>]) -> Result<Header, ArchiveError> {
         let mut members: Vec<Member> = self
             .set
@@ -91,7 +93,7 @@ impl SetJob<'_> {
         })
     }
 
-    /// Writes the file table of an information platter. Tombstones go onto the first.
+    /// Writes the file table of an information platter. Tombstones go onto the first platter.
     fn write_table(&self, position: usize, crcs: &[u64], sink: &mut dyn io::Write) -> Result<fulgurite_format::TableEnd, ArchiveError> {
         let shards = &self.plan.platters[position].shards;
         let tombstones: &[VersionId] = if position == 0 { &self.tombstones } else { &[] };
@@ -134,7 +136,7 @@ impl SetJob<'_> {
             let (filled_in, filled) = sync_channel::<Track>(TRACKS_AHEAD);
             let (empty_in, empty) = sync_channel::<Track>(TRACKS_AHEAD + 2);
             for _ in 0..TRACKS_AHEAD + 1 {
-                empty_in.send(Track::new(geometry)).expect("the other end is held here");
+                empty_in.send(Track::new(geometry)).expect("the receiver is still in scope");
             }
             let filler = scope.spawn(move || {
                 let mut content = TrackFiller { geometry, filled: filled_in, empty, track: None, at: 0 };
@@ -152,7 +154,8 @@ impl SetJob<'_> {
             }
             drop(empty_in);
             let filled = filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            // If writing failed, filling did for want of a taker, and writing is the reason.
+            // If writing failed, the filler failed only because nothing received its tracks. The
+            // write error is the cause.
             written?;
             filled
         })?;
@@ -186,14 +189,14 @@ impl SetJob<'_> {
     }
 }
 
-/// The staged records that make up a shard: packing cuts between them only.
+/// The staged records of a shard. Packing cuts only between records.
 fn records_of(data: &[StagedData], object_offset: u64, bytes: u64) -> &[StagedData] {
     let start = data.partition_point(|record| record.stored_offset < object_offset);
     let end = data.partition_point(|record| record.stored_offset < object_offset + bytes);
     &data[start..end]
 }
 
-/// Takes the content of a platter as it comes, and hands on full tracks.
+/// Collects the content of a platter and passes on full tracks.
 struct TrackFiller {
     geometry: Geometry,
     filled: std::sync::mpsc::SyncSender<Track>,
@@ -207,7 +210,7 @@ impl TrackFiller {
         io::Error::new(io::ErrorKind::BrokenPipe, "the write drive stopped")
     }
 
-    /// Fills up with zeros to the last track.
+    /// Pads with zeros to the last track.
     fn finish(mut self) -> io::Result<()> {
         while self.at < self.geometry.content_bytes() {
             let mut track = match self.track.take() {

@@ -1,12 +1,12 @@
-//! The committer: what makes a batch acknowledged.
+//! The committer: acknowledges batches.
 
 use super::writer::Batch;
 use crate::archive::{Archive, ArchiveError};
 use crate::staging::Writing;
 
 impl Archive {
-    /// Syncs the segments of a batch, and commits it to the catalogue. Afterwards it survives whatever comes (I7). Its keys were
-    /// stored before its records were written.
+    /// Syncs the segments of a batch, and commits it to the catalogue. Then it survives any crash
+    /// (I7). Its keys were stored before its records were written.
     pub(super) fn commit_batch(&self, batch: &mut Batch, writing: &Writing<'_>) -> Result<(), ArchiveError> {
         if let Some(unsynced) = batch.unsynced.take() {
             unsynced.sync()?;

@@ -1,4 +1,4 @@
-//! Putting files: workers read them, one writer stages them, and the whole put reports what came of it.
+//! Putting files: workers read them, one writer stages them, and the whole put returns one report.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -18,29 +18,29 @@ use crate::archive::{Archive, ArchiveError};
 use crate::staging::Writing;
 use crate::watch::Watcher;
 
-/// Pieces waiting for the writer. The large ones among them are a record each, so this bounds memory (I9).
+/// Pieces queued for the writer. Large ones are one record each, so this bounds memory (I9).
 const QUEUE: usize = 64;
 
-/// Something to be put.
+/// An input of a put.
 pub enum Source {
     /// A file, symbolic link or directory of the file system.
     Path {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// The name it gets.
+        /// The object name.
         name: ObjectName,
     },
     /// A stream.
     Stream {
         /// Its bytes.
         reader: Box<dyn Read + Send>,
-        /// The name it gets.
+        /// The object name.
         name: ObjectName,
     },
 }
 
 impl Source {
-    /// The name it gets.
+    /// The object name.
     #[must_use]
     pub fn name(&self) -> &ObjectName {
         match self {
@@ -49,64 +49,65 @@ impl Source {
     }
 }
 
-/// What came of a put.
+/// Counts of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PutReport {
-    /// Versions that are acknowledged.
+    /// Acknowledged versions.
     pub objects: u64,
-    /// Their content.
+    /// Their content bytes.
     pub bytes: u64,
-    /// Sources that were skipped, since the newest version of their name is the same.
+    /// Sources skipped because the newest version of their name is the same.
     pub unchanged: u64,
     /// Sources that could not be read, or were too large.
     pub failed: u64,
-    /// Files that changed during each attempt to read them, and were not stored.
+    /// Files that changed during every attempt to read them, and were not stored.
     pub changed: u64,
 }
 
-/// How a put ended.
+/// Result of a put.
 #[derive(Debug, Default)]
 pub struct PutOutcome {
-    /// What was done, also where the put failed.
+    /// Counts, also of a failed put.
     pub report: PutReport,
-    /// Why it ended before everything was stored.
+    /// Why the put stopped before everything was stored.
     pub failure: Option<ArchiveError>,
-    /// Names that were not stored because of that, in no order: up to [`NAMES`](Self::NAMES) of
-    /// them.
+    /// Names that were therefore not stored, in no particular order, up to [`NAMES`](Self::NAMES)
+    /// of them.
     pub unstored: Vec<ObjectName>,
 }
 
 impl PutOutcome {
-    /// Most names that are told of a put that failed.
+    /// Limit on the names listed for a failed put.
     pub const NAMES: usize = 100_000;
 }
 
-/// What a put that flushes wants to be told, and asks for.
+/// Callbacks of a put that flushes.
 pub(crate) struct Flushing<'a> {
     /// Called after each commit.
     pub(crate) committed: &'a (dyn Fn() + Sync),
-    /// Writes all that is staged to platters, and says whether it could.
+    /// Writes everything staged to platters. Returns `false` on failure.
     pub(crate) flush: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Archive {
-    /// Puts everything in `sources`. What can't be read is reported to `watcher` and counted, and the rest goes on.
+    /// Puts all `sources`. Unreadable sources are reported to `watcher` and counted, and the put
+    /// continues.
     ///
     /// # Errors
-    /// [`ArchiveError`] if staging, keys or catalogue fail, or staging is full. What was
-    /// acknowledged before then is safe.
+    /// [`ArchiveError`] if staging, keys or catalogue fail, or staging is full. Objects
+    /// acknowledged before are safe.
     pub fn put(&self, sources: impl Iterator<Item = Source> + Send, watcher: &dyn Watcher) -> Result<PutReport, ArchiveError> {
         let outcome = self.put_changed(sources, Skip::Nothing, watcher);
         outcome.failure.map_or(Ok(outcome.report), Err)
     }
 
-    /// Puts everything in `sources` but what `skip` says, and tells what was stored also where it
-    /// fails.
+    /// Puts all `sources` except those that `skip` excludes, and reports what was stored even on
+    /// failure.
     pub fn put_changed(&self, sources: impl Iterator<Item = Source> + Send, skip: Skip, watcher: &dyn Watcher) -> PutOutcome {
         self.put_flushing(sources, skip, watcher, None)
     }
 
-    /// [`put_changed`](Self::put_changed) that may flush.
+    /// [`put_changed`](Self::put_changed) with optional flushing.
     pub(crate) fn put_flushing(
         &self,
         sources: impl Iterator<Item = Source> + Send,
@@ -120,7 +121,7 @@ impl Archive {
         let result = self.put_sources(&sources, skip, watcher, flushing, &Progress { watcher, report: &report, pending: &pending });
         let report = report.into_inner().expect("no panic holds this lock");
         let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
-        // What was not acknowledged must not come back one day. If it can't go now, the next
+        // Unacknowledged objects must not reappear later. If they can't be removed now, the next
         // opening decides.
         let _ = self.release_segments();
         let rest = sources.into_inner().expect("no panic holds this lock").map(|source| source.name().clone());
@@ -175,13 +176,15 @@ impl Archive {
         });
         let result = result.and(failure.into_inner().expect("no panic holds this lock").map_or(Ok(()), Err));
         if result.is_err() {
-            // What was not acknowledged must not come back one day. If it can't be cut off now, the next opening decides.
+            // Unacknowledged objects must not reappear later. If they can't be cut off now, the
+            // next opening decides.
             let _ = self.cut_unacknowledged(writing.segments());
         }
         result
     }
 
-    /// Appends pieces to staging, and hands on what can be acknowledged. Consumes `pieces`, so that workers stop when it fails.
+    /// Appends pieces to staging, and passes complete batches on. Takes ownership of `pieces`, so
+    /// that workers stop if it fails.
     fn write_pieces(
         &self,
         mut writer: PieceWriter<'_>,
@@ -201,7 +204,7 @@ impl Archive {
                     let owed = writer.owed();
                     let whole = writer.object(*draft, &[]);
                     reserved.content_is_appended(writer.owed() - owed);
-                    (whole.map(|whole| assert!(whole, "a worker hands over all of an object before its end")), None)
+                    (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
                 }
                 Handed::Checkpoint(reply) => {
                     writer.close_segments();
@@ -216,18 +219,19 @@ impl Archive {
                 let batch = writer.take_batch()?;
                 room.records_are_appended();
                 if batches.send(Due { batch, reply }).is_err() {
-                    // The committer failed, and says why.
+                    // The committer failed, and reports the cause.
                     return Ok(());
                 }
             }
         }
-        // What is complete is acknowledged even where the next append failed: a full disk takes nothing back.
+        // Complete objects are committed even if the next append failed: a full disk loses nothing
+        // already written.
         if !writer.is_empty() {
             match writer.take_batch() {
                 Ok(batch) => {
                     let _ = batches.send(Due { batch, reply: None });
                 }
-                // The first failure is the one that explains the others.
+                // The first failure explains the others.
                 Err(error) => {
                     failure.get_or_insert(error);
                 }
@@ -249,21 +253,21 @@ impl Archive {
             if let Some(flushing) = flushing {
                 (flushing.committed)();
             }
-            // The caller may have gone.
+            // The receiver may be gone.
             let _ = reply.map(|reply| reply.send(()));
         }
         Ok(())
     }
 }
 
-/// A batch to be committed.
+/// A batch to commit.
 struct Due {
     batch: Batch,
-    /// Told when it is.
+    /// Notified after the commit.
     reply: Option<SyncSender<()>>,
 }
 
-/// What is known of a put while it goes on.
+/// Shared state of a running put.
 struct Progress<'a> {
     watcher: &'a dyn Watcher,
     report: &'a Mutex<PutReport>,

@@ -1,16 +1,18 @@
-//! The intake of a server: many streams at once, each acknowledged on its own.
+//! The intake of a server: many concurrent streams, each acknowledged on its own.
 //!
 //! ```text
-//! Upload -- sealed records --.      keys       .--> committer: sync, catalogue --> acknowledgements
+//! Upload -- sealed records --.      keys       .--> committer: sync, catalogue --> acknowledge
 //! Upload -- sealed records ---+--> writer -----'        |
 //! remove -- versions --------'       ^------ free ------'
 //! ```
 //!
-//! One commit is under way at a time. Meanwhile the writer stores the keys of objects that are complete, so that they go with the next commit
-//! at once. A lonely client waits for its own commit only, and a thousand share one.
+//! Only one commit is in progress at a time. Meanwhile the writer stores the keys of complete
+//! objects, so that the next commit can start at once. A single client waits only for its own
+//! commit, and a thousand share one.
 //!
-//! A commit that fails is told to everybody in it, and nothing of it stays: the intake gives up what is under way, and begins anew with the next
-//! piece. An upload that had sent some of its content before is told that it failed, since its staged bytes are gone.
+//! If a commit fails, all of its clients get the error, and nothing of it is kept: the intake drops
+//! what is in progress, and starts a new session with the next piece. An upload that had already
+//! sent content fails, because its staged bytes are gone.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -32,38 +34,39 @@ use crate::chance::random;
 use crate::clock::now_ms;
 use crate::staging::Writing;
 
-/// Why something wasn't put or removed.
+/// Why an object was not put, or versions were not removed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum IntakeError {
     /// Staging, keys or catalogue failed.
     #[error("{0}")]
     Archive(Arc<ArchiveError>),
-    /// A failure of something else took the content that was staged already.
-    #[error("what was sent before was given up when a commit failed; put it again")]
+    /// A failed commit discarded content of this upload that was already staged.
+    #[error("a failed commit discarded the content sent so far; put the object again")]
     GivenUp,
     /// The intake was closed.
     #[error("the archive is being closed")]
     Closed,
 }
 
-/// Told once what came of it, on the intake's own thread: it should only pass that on.
+/// Callback with the result, called once on the intake's own thread. It should only forward the
+/// result.
 pub type Acknowledge = Box<dyn FnOnce(Result<(), IntakeError>) + Send>;
 
-/// Held with each record until it is written, and dropped then: the caller's bound on memory (I9).
+/// Held with each record and dropped once it is written. Callers use it to bound memory (I9).
 pub type Ticket = Box<dyn Send>;
 
-/// What is known of an object when all of its content is there.
+/// The record of an object whose content is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewObject {
     /// Its name.
     pub name: ObjectName,
     /// File, link, directory.
     pub kind: Kind,
-    /// When it was last changed, where known.
+    /// Time of the last change, if known.
     pub modified: Option<Modified>,
-    /// Permission bits, where known.
+    /// Permission bits, if known.
     pub mode: Option<u32>,
-    /// What the client says of it.
+    /// Attributes from the client.
     pub attributes: Attributes,
 }
 
@@ -72,14 +75,14 @@ enum Message {
     /// Puts the object, and removes versions in the same transaction.
     Object(Box<Draft>, Vec<VersionRow>, Acknowledge),
     Remove(Vec<VersionRow>, Acknowledge),
-    /// The committer of this session waits for a batch.
+    /// The committer of this session is ready for a batch.
     Free(u64),
     /// The committer of this session failed.
     Failed(u64, IntakeError),
     Close,
 }
 
-/// Takes objects in for as long as it is there. While it is, nobody else can put.
+/// Accepts objects as long as it exists. Nothing else may put meanwhile.
 pub struct Intake {
     archive: Arc<Archive>,
     messages: Sender<Message>,
@@ -94,10 +97,10 @@ impl fmt::Debug for Intake {
 }
 
 impl Intake {
-    /// Begins to take in.
+    /// Starts the intake.
     ///
     /// # Errors
-    /// [`ArchiveError`] if the system gives no thread.
+    /// [`ArchiveError`] if the system can't start a thread.
     pub fn open(archive: Arc<Archive>) -> Result<Self, ArchiveError> {
         let (messages, received) = channel();
         let buffers = Arc::new(Buffers::default());
@@ -107,7 +110,7 @@ impl Intake {
         Ok(Self { archive, messages, buffers, writer: Some(writer) })
     }
 
-    /// Begins an object.
+    /// Starts an upload.
     #[must_use]
     pub fn upload(&self) -> Upload {
         let created_ms = now_ms();
@@ -131,18 +134,19 @@ impl Intake {
         }
     }
 
-    /// Whether it still takes in: a panic ends its thread.
+    /// True while the intake accepts objects. A panic ends its thread.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.writer.as_ref().is_some_and(|writer| !writer.is_finished())
     }
 
-    /// Removes versions, for ever. They are forgotten when this is acknowledged; their keys are destroyed by the next [`Archive::sweep`].
+    /// Removes versions for good. The catalogue forgets them before this is acknowledged; the next
+    /// [`Archive::sweep`] destroys their keys.
     pub fn remove(&self, versions: Vec<VersionRow>, acknowledge: Acknowledge) {
         send(&self.messages, Message::Remove(versions, acknowledge));
     }
 
-    /// Commits what is complete and ends. Uploads that go on are told that it is closed.
+    /// Commits complete objects and stops. Unfinished uploads get [`IntakeError::Closed`].
     pub fn close(mut self) {
         self.end();
     }
@@ -165,7 +169,7 @@ impl Drop for Intake {
     }
 }
 
-/// Sends, or tells that there is nobody any more.
+/// Sends a message, or answers that the intake is closed.
 fn send(messages: &Sender<Message>, message: Message) {
     if let Err(unsent) = messages.send(message) {
         refuse(unsent.0, &IntakeError::Closed);
@@ -178,7 +182,8 @@ fn refuse(message: Message, error: &IntakeError) {
     }
 }
 
-/// An object on its way in. Its content is hashed and sealed as it comes; dropped, it leaves nothing behind.
+/// An object being uploaded. Its content is hashed and sealed as it arrives. Dropping the upload
+/// discards it.
 pub struct Upload {
     archive: Arc<Archive>,
     messages: Sender<Message>,
@@ -186,18 +191,18 @@ pub struct Upload {
     id: VersionId,
     created_ms: u64,
     key: Option<ObjectKey>,
-    /// None once the object is handed over.
+    /// `None` once the object was handed over.
     frames: Option<Frames>,
     hash: digest::Context,
-    /// Sealed frames, and one that is being filled.
+    /// Sealed frames, followed by the frame being filled.
     payload: Vec<u8>,
-    /// Bytes that the record has when it is full.
+    /// Length of the record when it is full.
     full: usize,
-    /// Where the frame that is being filled begins.
+    /// Offset in `payload` of the frame being filled.
     frame: usize,
     ticket: Option<Ticket>,
     size: u64,
-    /// Stored bytes that were sent.
+    /// Stored bytes sent so far.
     stored: u64,
 }
 
@@ -208,50 +213,52 @@ impl fmt::Debug for Upload {
 }
 
 impl Upload {
-    /// The identifier that the version will have.
+    /// The identifier of the future version.
     #[must_use]
     pub fn id(&self) -> VersionId {
         self.id
     }
 
-    /// When it was begun, milliseconds since 1970; the version will say so.
+    /// Start of the upload, milliseconds since 1970; the version's creation time.
     #[must_use]
     pub fn created_ms(&self) -> u64 {
         self.created_ms
     }
 
-    /// Bytes of content so far.
+    /// Content bytes so far.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Bytes of content that can be written before a new record, and another ticket, is needed.
+    /// Content bytes that fit before another record, with another ticket, must begin.
     #[must_use]
     pub fn room(&self) -> usize {
         let left = self.full - self.payload.len();
         if self.ticket.is_none() { 0 } else { left - left.div_ceil(STORED_FRAME_BYTES) * TAG_BYTES }
     }
 
-    /// Begins a record, of `expected` bytes of content as far as is known; it takes up to 1 MiB. The ticket is dropped when it is written.
+    /// Begins a record for up to 1 MiB of content, of which `expected` bytes are expected. The
+    /// ticket is dropped once the record is written.
     ///
     /// # Panics
-    /// If there is room in the record before.
+    /// If the previous record is not full.
     pub fn begin_record(&mut self, expected: usize, ticket: Ticket) {
-        assert_eq!(self.room(), 0, "a record is begun when the one before is full");
+        assert_eq!(self.room(), 0, "the previous record must be full");
         let stored = expected + expected.div_ceil(FRAME_BYTES) * TAG_BYTES;
-        // A shard is cut at multiples of a full record, and only between records. After a record of one frame, the next one ends where a
-        // full one would have ended.
+        // A shard is cut at multiples of a full record, and only between records. So after records
+        // of one frame, the next record ends where a full one would have ended.
         let full = RECORD_BYTES - (self.stored % RECORD_BYTES as u64) as usize;
         self.begin(stored.min(full), full, ticket);
     }
 
-    /// Begins a record of one frame, for where there is little memory: it takes 64 KiB of content, and is else as a longer one.
+    /// Begins a record of one frame, to save memory: it takes 64 KiB of content, but is otherwise
+    /// like a longer one.
     ///
     /// # Panics
-    /// If there is room in the record before.
+    /// If the previous record is not full.
     pub fn begin_frame(&mut self, expected: usize, ticket: Ticket) {
-        assert_eq!(self.room(), 0, "a record is begun when the one before is full");
+        assert_eq!(self.room(), 0, "the previous record must be full");
         self.begin((expected + TAG_BYTES).min(STORED_FRAME_BYTES), STORED_FRAME_BYTES, ticket);
     }
 
@@ -265,9 +272,9 @@ impl Upload {
     /// Adds content.
     ///
     /// # Panics
-    /// If it is more than there is [`room`](Self::room) for.
+    /// If `bytes` exceeds [`room`](Self::room).
     pub fn write(&mut self, mut bytes: &[u8]) {
-        assert!(bytes.len() <= self.room(), "{} bytes where there is room for {}", bytes.len(), self.room());
+        assert!(bytes.len() <= self.room(), "{} bytes, but room for only {}", bytes.len(), self.room());
         self.hash.update(bytes);
         self.size += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -283,11 +290,11 @@ impl Upload {
         }
     }
 
-    /// Seals the frame that was being filled.
+    /// Seals the frame being filled.
     fn seal_frame(&mut self) {
         self.payload.resize(self.payload.len() + TAG_BYTES, 0);
         let index = (self.stored + self.frame as u64) / STORED_FRAME_BYTES as u64;
-        let frames = self.frames.as_ref().expect("an object that is handed over gets no content");
+        let frames = self.frames.as_ref().expect("no content follows after finish");
         frames.seal(index, &mut self.payload[self.frame..]);
         self.frame = self.payload.len();
     }
@@ -297,7 +304,7 @@ impl Upload {
         let (bytes, crc64) = (payload.len() as u64, crc64(&payload));
         let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.key.is_some(), payload, crc64 };
         self.stored += bytes;
-        // Where nobody takes it, the end of the object tells.
+        // If the intake is gone, finishing the object reports it.
         let _ = self.messages.send(Message::Piece(piece, self.ticket.take()));
     }
 
@@ -307,7 +314,8 @@ impl Upload {
         digest_of(self.hash.clone())
     }
 
-    /// Ends the object: a version of `object`, and in the same transaction `replaced` are removed. Acknowledged when all of that survives a crash.
+    /// Completes the object as a version of `object`, and removes `replaced` in the same
+    /// transaction. Acknowledged once all of that survives a crash.
     pub fn finish(mut self, object: NewObject, replaced: Vec<VersionRow>, acknowledge: Acknowledge) {
         if self.payload.len() > self.frame {
             self.seal_frame();
@@ -315,7 +323,7 @@ impl Upload {
         if !self.payload.is_empty() {
             self.send_record();
         }
-        let frames = self.frames.take().expect("an object is handed over once");
+        let frames = self.frames.take().expect("finish is called once");
         let sha256 = digest_of(std::mem::replace(&mut self.hash, digest::Context::new(&digest::SHA256)));
         let NewObject { name, kind, modified, mode, attributes } = object;
         let record =
@@ -340,19 +348,21 @@ fn digest_of(hash: digest::Context) -> Digest {
     digest
 }
 
-/// How a session ended.
+/// Why a session ended.
 enum End {
     Closed,
     Failed(IntakeError),
 }
 
-/// Sessions, one after another: each has segments of its own, and one that fails leaves nothing to the next.
+/// Runs sessions one after another. Each has its own segments, so a failed one leaves nothing to
+/// the next.
 fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, buffers: &Buffers) {
     let mut failure = IntakeError::GivenUp;
-    // Segments of a session that failed, and from which what was not acknowledged could not be cut off.
+    // Segments of a failed session whose unacknowledged part could not be cut off.
     let mut uncut = None;
     for session in 0.. {
-        // A session begins with something to do, so that a disk that is full or gone is tried once for each.
+        // A session starts only with a message to handle, so that each message tries a full or
+        // missing disk just once.
         let first = loop {
             match messages.recv() {
                 Err(_) | Ok(Message::Close) => return drain(messages),
@@ -384,12 +394,13 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
         match end {
             End::Closed => {
                 drop(writing);
-                // What was begun and not acknowledged takes room; the next opening removes it too.
+                // Releases the space of unacknowledged objects. Otherwise the next opening does.
                 let _ = archive.release_segments();
                 return drain(messages);
             }
             End::Failed(error) => {
-                // What was not acknowledged must not come back one day under a number that another version has by then.
+                // Unacknowledged objects must not reappear later under a number that another
+                // version has by then.
                 let segments = writing.segments();
                 uncut = archive.cut_unacknowledged(segments.clone()).is_err().then_some(segments);
                 drop(writing);
@@ -400,35 +411,35 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
     }
 }
 
-/// Tells whoever came too late.
+/// Rejects messages that arrived too late.
 fn drain(messages: &Receiver<Message>) {
     while let Ok(message) = messages.try_recv() {
         refuse(message, &IntakeError::Closed);
     }
 }
 
-/// What the committer of a session tells the writer.
+/// How the committer of a session answers the writer.
 struct Own {
     messages: Sender<Message>,
     session: u64,
 }
 
-/// A batch, and who waits for it.
+/// A batch and the callbacks waiting for it.
 type Waited = (Batch, Vec<Acknowledge>);
 
-/// What a session has gathered for its next commit.
+/// What a session has collected for its next commit.
 struct Gathering<'a> {
     writer: PieceWriter<'a>,
-    /// Clients of complete objects, in their order.
+    /// Callbacks of complete objects, in order.
     objects: VecDeque<Acknowledge>,
-    /// Clients of removals.
+    /// Callbacks of removals.
     removals: Vec<Acknowledge>,
-    /// Why content that was staged in an earlier session isn't there any more.
+    /// Why content staged in an earlier session is gone.
     failure: IntakeError,
 }
 
 impl Gathering<'_> {
-    /// Appends what comes, and hands on what is complete whenever the committer is free.
+    /// Appends messages, and passes complete objects on whenever the committer is free.
     fn take_in(mut self, archive: &Archive, writing: &Writing<'_>, first: Message, messages: &Receiver<Message>, own: Own) -> End {
         let session = own.session;
         std::thread::scope(|scope| {
@@ -449,7 +460,7 @@ impl Gathering<'_> {
                 {
                     break End::Failed(IntakeError::Archive(Arc::new(error)));
                 }
-                // There is always a sender: the committer's.
+                // `recv` can't fail: the committer keeps a sender.
                 let message = next.take().unwrap_or_else(|| messages.recv().unwrap_or(Message::Close));
                 match message {
                     Message::Close => break End::Closed,
@@ -464,8 +475,8 @@ impl Gathering<'_> {
                 }
                 next = messages.try_recv().ok();
             };
-            // What is complete is acknowledged even where the next append failed: a full disk takes nothing back. After a commit that failed, the
-            // committer refuses it.
+            // Complete objects are committed even if the next append failed: a full disk loses
+            // nothing already written. After a failed commit, the committer rejects them.
             while self.has_waiting() && self.hand_on(&batches).is_ok() {}
             end
         })
@@ -500,7 +511,7 @@ impl Gathering<'_> {
         !(self.objects.is_empty() && self.removals.is_empty())
     }
 
-    /// Hands a batch to the committer, or tells all clients that it failed.
+    /// Passes a batch to the committer, or reports the error to all of its clients.
     fn hand_on(&mut self, batches: &Sender<Waited>) -> Result<(), IntakeError> {
         let mut waiting = std::mem::take(&mut self.removals);
         match self.writer.take_batch() {
@@ -521,8 +532,8 @@ impl Gathering<'_> {
     }
 }
 
-/// Commits batch after batch, and says when it could do with the next. After one that failed, the others are refused: what they hold may have been
-/// staged in segments that were not synced.
+/// Commits batch after batch, and reports when it is ready for the next. After a failed commit it
+/// rejects all others: their content may be in segments that were not synced.
 fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waited>, own: &Own) {
     let mut failure = None;
     for (mut batch, waiting) in batches {

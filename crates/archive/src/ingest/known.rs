@@ -1,10 +1,10 @@
-//! Sources that are stored already, and needn't be stored again.
+//! Finds sources that are already stored and can be skipped.
 //!
-//! A source is compared with the newest version of its name. Size, mode and time of modification
-//! are nearly always enough, but not where the file was changed after the version was put, or in
-//! the moment in which it was: its `ctime` tells. Then its content is compared.
+//! A source is compared with the newest version of its name. Size, mode and modification time
+//! usually suffice. They do not if `ctime` shows that the file changed after the version was put,
+//! or at about that time. Then its content is compared.
 //!
-//! A version that is lost is no copy of anything, so that its source is stored again ([`Doubt`]).
+//! A lost version is not a copy of anything, so its source is stored again ([`Doubt`]).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -18,30 +18,30 @@ use crate::catalogue::{SetRow, SetState, VersionRow};
 use crate::object::ObjectReader;
 use crate::unread::NoPlatter;
 
-/// A file that was changed less than this before its version was put may have been changed again,
-/// unseen. More than the resolution of any time stamp.
+/// A file whose last change was less than this before its version was put may have changed again
+/// unnoticed. Longer than the resolution of any time stamp.
 const RACY_MS: i128 = 2_000;
 
 /// Which sources a put skips because the newest version of their name is the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Skip {
-    /// None: everything is stored.
+    /// No sources: everything is stored.
     #[default]
     Nothing,
-    /// Those with the same size, mode and time of modification. Where the file was changed after
-    /// that version was put, its content is compared.
+    /// Sources with the same size, mode and modification time. If the file changed after that
+    /// version was put, its content is compared.
     Unchanged,
-    /// Those with the same content and mode, whatever their times say.
+    /// Sources with the same content and mode, whatever their times.
     SameContent,
 }
 
-/// What the newest version of a name says of a source.
+/// How a source compares with the newest version of its name.
 pub(super) enum Known {
-    /// It is the same.
+    /// They are the same.
     Same,
-    /// It is the same if this is the SHA-256 of its content.
+    /// They are the same if the source's content has this SHA-256.
     IfContent(Digest),
-    /// It isn't the same, or nobody knows.
+    /// They differ, or the comparison is impossible.
     Other,
 }
 
@@ -66,8 +66,8 @@ impl Skip {
         }
         let same_time = record.modified == facts.modified;
         match record.kind {
-            // What has content is compared by it. (The time of a link isn't restored, and so it
-            // doesn't count.)
+            // Links are compared by content. (The time of a link is not restored, so it does not
+            // count.)
             Kind::SymbolicLink => Known::IfContent(record.sha256),
             Kind::File if record.size != metadata.len() => Known::Other,
             Kind::File if self == Self::SameContent => Known::IfContent(record.sha256),
@@ -79,7 +79,8 @@ impl Skip {
     }
 }
 
-/// The newest version of a name, if it is a copy of anything: it has its key, and no newer version exists that can't be listed.
+/// The newest version of a name, provided that it is a usable copy: its key exists, and no newer
+/// version is unlisted.
 fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>, ArchiveError> {
     let Some(row) = archive.reading().newest(name)? else { return Ok(None) };
     if archive.reading().latest_number(name)? != Some(row.record.version) {
@@ -89,11 +90,11 @@ fn newest(archive: &Archive, name: &ObjectName) -> Result<Option<VersionRow>, Ar
     Ok(has_key.then_some(row))
 }
 
-/// The platters of sets that may have lost content: more of a set's platters are missing, or had
-/// lost tracks when they were last read, than its code makes up for.
+/// The platters of sets that may have lost content: those with more platters missing, or with lost
+/// tracks at the last read, than their redundancy covers.
 ///
-/// Only versions on those are read before they are taken for copies of their sources. So a put
-/// costs no more than a look at every platter while no set is beyond repair.
+/// Only versions on these platters are read before they count as copies of their sources. So as
+/// long as no set is beyond repair, a put only looks for each platter once.
 #[derive(Default)]
 pub(super) struct Doubt(HashSet<PlatterId>);
 
@@ -119,7 +120,7 @@ impl Doubt {
         Ok(Self(sets.iter().filter(is_doubtful).flat_map(|set| set.description.platters.iter().map(|place| place.platter)).collect()))
     }
 
-    /// Whether a version is lost. One that can't be read now, because stores are absent, is not.
+    /// True if a version is lost. A version on absent stores is unreadable, but not lost.
     fn is_lost(&self, archive: &Archive, row: &VersionRow) -> Result<bool, ArchiveError> {
         if self.0.is_empty() || !row.archived {
             return Ok(false);
@@ -133,8 +134,8 @@ impl Doubt {
     }
 }
 
-/// Whether a file was last changed so long before `created_ms` that what was read then is what it
-/// holds now.
+/// True if a file's last change was long enough before `created_ms` that the version must have its
+/// current content.
 fn is_older(metadata: &Metadata, created_ms: u64) -> bool {
     let changed_ms = i128::from(metadata.ctime()) * 1_000 + i128::from(metadata.ctime_nsec()) / 1_000_000;
     changed_ms + RACY_MS < i128::from(created_ms)
@@ -148,7 +149,7 @@ mod tests {
     use crate::catalogue::VersionKey;
 
     #[test]
-    fn times_decide_only_where_the_file_rested_before_its_version_was_put() {
+    fn times_suffice_only_if_the_file_was_at_rest_before_its_version_was_put() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("file");
         std::fs::write(&path, b"content").expect("written");

@@ -1,18 +1,20 @@
-//! Putting: bytes become staged, acknowledged versions.
+//! Ingest: turns incoming bytes into staged, acknowledged versions.
 //!
 //! ```text
-//! files   sources -> workers: read, hash, seal --.
-//!                                                 >-- writer: append data; keys, then records -> committer: sync, catalogue
-//! intake  streams of many clients: hash, seal ---'
+//! files   sources -> workers: read, hash, seal --.     writer:               committer:
+//!                                                 >--> append data;      --> sync,
+//! intake  streams of many clients: hash, seal ---'     keys, then records    catalogue
 //! ```
 //!
-//! All stages run at once, with bounded memory between them. Many objects share one commit: their keys are stored, then their records are
-//! appended and the segment is synced, then the catalogue's transaction makes them acknowledged (I7). In that order, because a key
-//! that nothing uses is harmless. A row without key or bytes would be a lie, and a record without a key, found after a crash,
-//! could not be told from one whose key is lost.
+//! All stages run concurrently, with bounded memory between them. Many objects share one commit:
+//! first their keys are stored, then their records are appended and the segment is synced, then the
+//! catalogue's transaction acknowledges them (I7). The order matters. An unused key is harmless.
+//! But a row without key or bytes would be wrong, and a record without a key, found after a crash,
+//! could not be told from one whose key was lost.
 //!
-//! A put of files commits when much has come, and says what it did in the end. An intake is for servers: it commits when the commit before has
-//! ended, with whatever came meanwhile, and tells each client apart.
+//! A put of files commits after a large amount of data, and reports its result at the end. An
+//! intake is for servers: it commits as soon as the previous commit has ended, with everything that
+//! arrived meanwhile, and answers each client separately.
 
 mod committer;
 mod files;
@@ -33,17 +35,18 @@ pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;
 
-/// Frames of one data record. A shard can only be cut between data records, and each costs a catalogue row; 16 frames are 1 MiB.
+/// Frames in one data record. A shard can be cut only between data records, and each record costs a
+/// catalogue row. 16 frames are 1 MiB.
 pub(crate) const RECORD_FRAMES: usize = 16;
 /// Stored bytes of a full data record.
 pub(crate) const RECORD_BYTES: usize = RECORD_FRAMES * STORED_FRAME_BYTES;
 
-/// An object whose bytes are all read, on its way to the writer.
+/// An object that was read completely, on its way to the writer.
 struct Draft {
     id: VersionId,
     frames: Frames,
     wrapped: Option<WrappedKey>,
-    /// Complete but for the version number.
+    /// Complete except for the version number.
     record: ObjectRecord,
     stored_bytes: u64,
 }
@@ -57,16 +60,16 @@ enum Piece {
         payload: Vec<u8>,
         crc64: u64,
     },
-    /// The object that these pieces began is given up.
+    /// The object of these pieces was given up.
     Abandoned(VersionId),
 }
 
-/// Buffers of full records that were written, to be filled again: fresh memory costs a fault for every page.
+/// Reusable buffers of full records. Fresh memory would cost a page fault for every page.
 #[derive(Default)]
 struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// A buffer of so many bytes, with anything in it.
+    /// A buffer of this length, with arbitrary content.
     fn take(&self, bytes: usize) -> Vec<u8> {
         if bytes < RECORD_BYTES {
             return vec![0; bytes];
@@ -81,7 +84,7 @@ impl Buffers {
         )
     }
 
-    /// An empty buffer with room for so many bytes.
+    /// An empty buffer with at least this capacity.
     fn take_empty(&self, bytes: usize) -> Vec<u8> {
         let used = (bytes >= RECORD_BYTES).then(|| self.0.lock().expect("no panic holds this lock").pop()).flatten();
         used.map_or_else(

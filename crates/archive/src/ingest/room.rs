@@ -1,13 +1,12 @@
-//! Room in staging for the objects of a put.
+//! Reserves room in staging for the objects of a put.
 //!
-//! A worker reserves room for an object before it reads it, so that a put that doesn't fit stops
-//! between objects, with all it has begun stored. Where there is too little, the worker waits until
-//! no other object is open, and asks for room to be made: a put that flushes writes all that is
-//! staged to platters, others have none to give.
+//! A worker reserves room for an object before reading it, so that a put that doesn't fit stops
+//! between objects, and every object that it began is stored. If there is too little room, the
+//! worker waits until no other object is open, and then asks for room to be made: a put that
+//! flushes writes everything staged to platters, other puts can't make room.
 //!
-//! Reservations end where what they stand for is counted by [`Staging::room`]: content when it is
-//! appended, the record of an object with the batch that it is in. So staging keeps within its
-//! limit.
+//! A reservation ends when [`Staging::room`] counts its bytes: for content when it is appended, for
+//! an object's record when its batch is taken. So staging keeps within its limit.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -16,7 +15,7 @@ use fulgurite_format::{HEAD_BYTES, stored_bytes};
 use super::RECORD_BYTES;
 use crate::staging::Staging;
 
-/// What an object takes beside its content: its record, heads and padding, and its rows in
+/// Space of an object in addition to its content: its record, heads and padding, and its rows in
 /// catalogue and key store.
 const OBJECT_BYTES: u64 = 16 << 10;
 
@@ -31,13 +30,13 @@ pub(super) struct Room<'a> {
 struct State {
     /// Bytes of all reservations.
     reserved: u64,
-    /// Those of `reserved` for records that the writer appends with its next batch.
+    /// The part of `reserved` for records that the writer appends with its next batch.
     owed: u64,
-    /// Reservations for objects.
+    /// Number of reservations for objects.
     open: u64,
-    /// Reservations for pieces on their way to the writer.
+    /// Number of reservations for pieces on their way to the writer.
     pieces: u64,
-    /// Whether a worker waits for all reservations to end. Nobody else gets one meanwhile.
+    /// True while a worker waits for all reservations to end. Others must wait meanwhile.
     draining: bool,
 }
 
@@ -47,16 +46,16 @@ pub(super) struct Reservation<'a> {
     bytes: u64,
 }
 
-/// Room for a piece of an object whose size nobody knew, until it is appended.
+/// Room for a piece of an object of unknown size, until it is appended.
 pub(super) struct PieceReservation<'a> {
     room: &'a Room<'a>,
     bytes: u64,
 }
 
-/// Staging has no room for an object, with nothing else under way.
+/// Staging has no room for an object, even with nothing else in progress.
 pub(super) struct NoRoom {
     pub(super) needed: u64,
-    /// Room that other objects have reserved.
+    /// Room reserved for other objects.
     pub(super) reserved: u64,
 }
 
@@ -65,8 +64,8 @@ impl<'a> Room<'a> {
         Self { staging, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Reserves room for an object with so many bytes of content. `make` is called while nothing is
-    /// reserved, and says whether it may have made room.
+    /// Reserves room for an object with this many content bytes. `make` is called while nothing is
+    /// reserved, and returns whether it may have made room.
     pub(super) fn reserve(&'a self, content: u64, make: &mut dyn FnMut() -> bool) -> Result<Reservation<'a>, NoRoom> {
         let stored = stored_bytes(content);
         let needed = stored + stored.div_ceil(RECORD_BYTES as u64) * 2 * HEAD_BYTES as u64 + OBJECT_BYTES;
@@ -92,9 +91,9 @@ impl<'a> Room<'a> {
         Ok(Reservation { room: self, bytes: needed })
     }
 
-    /// Reserves room for a piece of an object that has a reservation for itself. Where there is too
-    /// little, it waits for the pieces that are on their way; the other objects that are open may
-    /// wait for this one.
+    /// Reserves room for a piece of an object that has a reservation for itself. If there is too
+    /// little, it waits only for pieces on their way: other open objects may be waiting for this
+    /// one.
     pub(super) fn reserve_piece(&'a self, bytes: u64) -> Result<PieceReservation<'a>, NoRoom> {
         let needed = bytes.next_multiple_of(HEAD_BYTES as u64) + 2 * HEAD_BYTES as u64;
         let mut state = self.wait_while(self.lock(), |state| state.pieces > 0 && !self.fits(state, needed));
@@ -106,7 +105,7 @@ impl<'a> Room<'a> {
         Ok(PieceReservation { room: self, bytes: needed })
     }
 
-    /// The records that objects had room for are appended.
+    /// Call this when the records that objects reserved room for are appended.
     pub(super) fn records_are_appended(&self) {
         let mut state = self.lock();
         state.reserved -= std::mem::take(&mut state.owed);
@@ -114,8 +113,8 @@ impl<'a> Room<'a> {
         self.changed.notify_all();
     }
 
-    /// Whether so many bytes fit beside what is reserved. What is reserved may be staged in part,
-    /// and counts twice then: with nothing reserved the answer is exact.
+    /// Whether this many bytes fit in addition to the reservations. Reserved bytes that are already
+    /// staged count twice, so the answer is exact only with no reservations.
     fn fits(&self, state: &State, bytes: u64) -> bool {
         state.reserved.saturating_add(bytes) <= self.staging.room()
     }
@@ -130,7 +129,7 @@ impl<'a> Room<'a> {
 }
 
 impl Reservation<'_> {
-    /// All content is appended, and the record will be, with so many bytes: see
+    /// Call this when all content is appended. The record of `record` bytes will follow: see
     /// [`records_are_appended`](Room::records_are_appended).
     pub(super) fn content_is_appended(self, record: u64) {
         let mut state = self.room.lock();
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_waits_for_the_others() {
+    fn a_reservation_without_room_waits_for_the_others() {
         with_room(16 * MIB, |room| {
             let made = AtomicBool::new(false);
             let reserve = |bytes| {
@@ -189,19 +188,19 @@ mod tests {
                 })
             };
             let first = reserve(10 * MIB).ok().expect("room");
-            let second = reserve(5 * MIB).ok().expect("room beside it");
+            let second = reserve(5 * MIB).ok().expect("room for a second");
             std::thread::scope(|scope| {
                 let third = scope.spawn(|| reserve(10 * MIB).is_ok());
                 drop(first);
                 drop(second);
                 assert!(third.join().expect("no panic"));
             });
-            assert!(!made.load(Ordering::Relaxed), "nothing had to be made");
+            assert!(!made.load(Ordering::Relaxed), "no room had to be made");
         });
     }
 
     #[test]
-    fn what_never_fits_is_refused_when_all_is_tried() {
+    fn an_object_that_never_fits_is_rejected_after_one_attempt_to_make_room() {
         with_room(16 * MIB, |room| {
             for makes in [false, true] {
                 let mut asked = 0;
@@ -211,7 +210,7 @@ mod tests {
                 });
                 assert!(refused.is_err_and(|none| none.needed > 17 * MIB));
                 assert_eq!(asked, 1);
-                assert!(room.reserve(MIB, &mut || false).is_ok(), "others go on");
+                assert!(room.reserve(MIB, &mut || false).is_ok(), "other objects still fit");
             }
         });
     }

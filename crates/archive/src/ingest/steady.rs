@@ -1,10 +1,9 @@
-//! Files that must not change while they are read.
+//! Detects files that change while they are read.
 //!
-//! A file counts as unchanged if its size, its time of modification and its time of change
-//! (`ctime`) are the same before and after it was read. The system sets `ctime` on every write, and
-//! nothing sets it back. But it only has the resolution of a tick, so a file that was written a
-//! moment ago could be written again without its times showing it: reading such a file begins when
-//! that tick is over.
+//! A file counts as unchanged if its size, modification time and change time (`ctime`) are the same
+//! before and after reading. The system sets `ctime` on every write, and nothing can set it back.
+//! But its resolution is one tick: a file written a moment ago can be written again within the same
+//! tick without changing its times. So reading such a file waits until that tick is over.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -17,19 +16,19 @@ use rustix::fs::OFlags;
 /// Longest time in which two writes can get the same time stamp: two ticks of the slowest kernel
 /// clock in use, 100 Hz.
 const TICK: Duration = Duration::from_millis(20);
-/// The same on file systems whose time stamps are whole seconds, or every other one.
+/// The same for file systems with a time resolution of one or two seconds.
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// An open file, and what its metadata was before anything was read.
+/// An open file, with its metadata from before the first read.
 pub(super) struct SteadyFile {
     file: File,
     before: Metadata,
 }
 
 impl SteadyFile {
-    /// Opens a file. `None` if it is being written this very moment, or is no file any more.
+    /// Opens a file. `None` if it is being written right now, or is no longer a regular file.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
-        // What was a file when it was listed may be a link, or a pipe that would block, by now.
+        // What was listed as a file may have become a link, or a pipe that would block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => return Ok(None),
@@ -47,17 +46,17 @@ impl SteadyFile {
         Ok(before.is_file().then_some(Self { file, before }))
     }
 
-    /// The metadata before anything was read.
+    /// The metadata before the first read.
     pub(super) fn metadata(&self) -> &Metadata {
         &self.before
     }
 
-    /// Reads from where the last reading ended.
+    /// Continues reading where the last read ended.
     pub(super) fn reader(&self) -> impl Read + '_ {
         &self.file
     }
 
-    /// Whether everything read so far is of one state of the file.
+    /// True if everything read so far belongs to one state of the file.
     pub(super) fn is_unchanged(&self) -> io::Result<bool> {
         Ok(stamp(&self.file.metadata()?) == stamp(&self.before))
     }
@@ -67,12 +66,12 @@ fn stamp(metadata: &Metadata) -> (u64, (i64, i64), (i64, i64)) {
     (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
 }
 
-/// How long a write could still leave a file's times as they are; `None` if it can't.
+/// How long writes may still go unnoticed in a file's times; `None` if they can't.
 fn rest_of_tick(metadata: &Metadata, now: SystemTime) -> Option<Duration> {
     let seconds = u64::try_from(metadata.ctime()).ok()?;
     let changed = UNIX_EPOCH + Duration::new(seconds, metadata.ctime_nsec().clamp(0, 999_999_999) as u32);
     let tick = if metadata.ctime_nsec() == 0 { COARSE_TICK } else { TICK };
-    // A time in the future is another clock's, and says nothing.
+    // A time in the future comes from another clock, and says nothing.
     tick.checked_sub(now.duration_since(changed).ok()?).filter(|rest| !rest.is_zero())
 }
 
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_that_was_just_written_has_to_wait() {
+    fn only_recently_written_files_wait() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("file");
         std::fs::write(&path, b"content").expect("written");
@@ -95,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn every_change_of_the_content_shows() {
+    fn every_change_of_the_content_is_detected() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("file");
         let changes: [fn(&Path) -> io::Result<()>; 4] = [
             |path| std::fs::write(path, b"contenT"),
             |path| OpenOptions::new().write(true).open(path)?.set_len(3),
             |path| OpenOptions::new().write(true).open(path)?.set_len(300),
-            // With the time of modification set back.
+            // Sets the modification time back.
             |path| {
                 let modified = std::fs::metadata(path)?.modified()?;
                 std::fs::write(path, b"contenT")?;

@@ -1,5 +1,4 @@
-//! Workers: each reads sources one after another, hashes and seals them, and hands them to the
-//! writer.
+//! Workers: each reads sources one by one, hashes and seals them, and passes them to the writer.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -27,23 +26,23 @@ use crate::chance::random;
 use crate::clock::now_ms;
 use crate::watch::{Trouble, Watcher};
 
-/// A file that changes while it is read is read this many times before it is skipped.
+/// A file that changes while it is read is skipped after this many attempts.
 pub(super) const ATTEMPTS: u32 = 3;
-/// Pause before a file is read again.
+/// Pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What workers hand to the writer.
+/// Messages from workers to the writer.
 pub(super) enum Handed<'a> {
-    /// A piece, with its own room if the object was given none for it.
+    /// A piece, with its own reservation if the object's reservation does not cover it.
     Piece(Piece, Option<PieceReservation<'a>>),
-    /// An object, with the room that it was given.
+    /// A complete object, with its reservation.
     Object(Box<Draft>, Reservation<'a>),
-    /// Everything before this is to be committed, in segments that can be released. Answered when
-    /// it is.
+    /// Commit everything sent before this, in segments that can be released. Answered after the
+    /// commit.
     Checkpoint(SyncSender<()>),
 }
 
-/// Reads, hashes and seals sources one after another.
+/// Reads, hashes and seals sources one by one.
 pub(super) struct Worker<'a> {
     pub(super) archive: &'a Archive,
     pub(super) pieces: SyncSender<Handed<'a>>,
@@ -54,18 +53,18 @@ pub(super) struct Worker<'a> {
     pub(super) skip: Skip,
     pub(super) doubt: &'a Doubt,
     pub(super) room: &'a Room<'a>,
-    /// Writes all that is staged to platters and says whether it could, if the put flushes.
+    /// If the put flushes: writes everything staged to platters, and returns `false` on failure.
     pub(super) flush: Option<&'a (dyn Fn() -> bool + Sync)>,
-    /// Names of what is read, and not acknowledged yet.
+    /// Names of objects that are being read, or are not yet acknowledged.
     pub(super) pending: &'a Mutex<HashSet<ObjectName>>,
-    /// Why the put has to end.
+    /// The error that ends the put.
     pub(super) failure: &'a Mutex<Option<ArchiveError>>,
 }
 
-/// Fails if what is read isn't what it was when reading began.
+/// Fails if the source changed since reading began.
 type Check<'a> = &'a dyn Fn() -> Result<(), Interrupted>;
 
-/// What is known of a source before its content is read.
+/// The facts about a source that are known before its content is read.
 pub(super) struct Facts<'a> {
     pub(super) name: Cow<'a, ObjectName>,
     pub(super) kind: Kind,
@@ -75,7 +74,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Those of a stream.
+    /// The facts of a stream.
     fn unknown(name: ObjectName) -> Self {
         Self { name: Cow::Owned(name), kind: Kind::File, modified: None, mode: None, size: None }
     }
@@ -87,9 +86,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// What became of a source.
+/// Result for a source.
 enum Put {
-    /// The writer has all of it.
+    /// The writer has received all of it.
     HandedOver,
     /// The newest version of its name is the same.
     Unchanged,
@@ -97,13 +96,13 @@ enum Put {
 
 /// Why a worker gives up an object.
 enum Interrupted {
-    /// The source failed; others may go on.
+    /// The source failed; the put continues with others.
     Source(io::Error),
     /// The file changed while it was read.
     Changed,
     /// The writer is gone.
     Writer,
-    /// The archive failed, and nothing can go on.
+    /// The archive failed; the put can't continue.
     Archive(ArchiveError),
 }
 
@@ -130,7 +129,7 @@ impl<'a> Worker<'a> {
                 Source::Stream { mut reader, name } => (self.put_stream(&mut *reader, name), PathBuf::from("standard input")),
             };
             let trouble = match &result {
-                // The committer says when it is acknowledged.
+                // The committer reports it once it is acknowledged.
                 Ok(Put::HandedOver) => continue,
                 Ok(Put::Unchanged) => None,
                 Err(Interrupted::Changed) => Some(Trouble::Changed { path: &path, attempts: ATTEMPTS }),
@@ -162,8 +161,8 @@ impl<'a> Worker<'a> {
         self.put_content(reader, &Facts::unknown(name), room, &|| Ok(()))
     }
 
-    /// Puts a file, link or folder. Nothing torn is ever stored: a file that changes while it is
-    /// read is given up and read again.
+    /// Puts a file, link or folder. Torn content is never stored: a file that changes while it is
+    /// read is discarded and read again.
     fn put_path(&self, path: &Path, name: &ObjectName) -> Result<Put, Interrupted> {
         for _ in 1..ATTEMPTS {
             match self.put_path_once(path, name) {
@@ -207,7 +206,7 @@ impl<'a> Worker<'a> {
             }
             Known::IfContent(digest) => {
                 let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
-                // Where it turns out to be another, it is read again to be stored.
+                // If the content differs, it is read again below to be stored.
                 if digest == self.read_digest(&file)? {
                     self.watcher.done(1, 0);
                     return Ok(Put::Unchanged);
@@ -215,7 +214,7 @@ impl<'a> Worker<'a> {
             }
             Known::Other => {}
         }
-        // Waiting for room may take long, so the file is opened afterwards.
+        // Waiting for room can take long, so open the file only after that.
         let room = self.reserve(metadata.len())?;
         let file = SteadyFile::open(path)?.ok_or(Interrupted::Changed)?;
         let bytes = file.metadata().len();
@@ -223,13 +222,13 @@ impl<'a> Worker<'a> {
             return Err(Interrupted::Changed);
         }
         let mut facts = Facts::of(name, Kind::File, file.metadata());
-        // Files that say 0 may still have something to say, under /proc for example.
+        // Some files claim size 0 but have content, for example in /proc.
         facts.size = (bytes > 0).then_some(bytes);
         let check = || if file.is_unchanged()? { Ok(()) } else { Err(Interrupted::Changed) };
         self.put_content(&mut file.reader().take(facts.size.unwrap_or(u64::MAX)), &facts, room, &check)
     }
 
-    /// SHA-256 of a file, for which all of it is read.
+    /// Reads a whole file and returns its SHA-256.
     fn read_digest(&self, file: &SteadyFile) -> Result<Digest, Interrupted> {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut buffer = self.buffers.take(RECORD_BYTES);
@@ -248,7 +247,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Room in staging for an object with so many bytes of content.
+    /// Reserves room in staging for an object with this many content bytes.
     fn reserve(&self, content: u64) -> Result<Reservation<'a>, Interrupted> {
         let mut made = false;
         let reserved = self.room.reserve(content, &mut || {
@@ -258,7 +257,7 @@ impl<'a> Worker<'a> {
         reserved.map_err(|none| self.no_room(none, made))
     }
 
-    /// Room in staging for the next piece of an object whose size nobody knows.
+    /// Reserves room in staging for the next piece of an object of unknown size.
     fn reserve_piece(&self, bytes: u64) -> Result<PieceReservation<'a>, Interrupted> {
         self.room.reserve_piece(bytes).or_else(|none| match self.make_room() {
             true => self.room.reserve_piece(bytes).map_err(|none| self.no_room(none, true)),
@@ -266,27 +265,27 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Why an object has no room, where room was `made` for it or not.
+    /// The error for an object without room. `made` says whether room was made for it.
     fn no_room(&self, NoRoom { needed, reserved }: NoRoom, made: bool) -> Interrupted {
         let full = self.archive.staging().full(needed, reserved);
         if made {
-            // The others may be smaller.
+            // Other objects may be smaller, so the put continues.
             let free = self.archive.staging().room();
-            let why = format!("it needs {needed} bytes of staging, which has {free} with everything else written to platters");
+            let why = format!("it needs {needed} bytes of staging, but only {free} are free even with everything else written to platters");
             return io::Error::new(io::ErrorKind::StorageFull, why).into();
         }
         ArchiveError::from(full).into()
     }
 
-    /// Makes room by writing everything that is staged to platters, if this put may.
+    /// Makes room by writing everything staged to platters, if this put flushes.
     fn make_room(&self) -> bool {
         let Some(flush) = self.flush else { return false };
         let (reply, replied) = sync_channel(1);
         self.pieces.send(Handed::Checkpoint(reply)).is_ok() && replied.recv().is_ok() && flush()
     }
 
-    /// Puts what `reader` gives. `check` is asked after each piece, and after the last one before
-    /// the object is handed over.
+    /// Puts the content of `reader`. Calls `check` after each piece, and so also before the object
+    /// is handed over.
     fn put_content(&self, reader: &mut dyn Read, facts: &Facts<'_>, room: Reservation<'a>, check: Check<'_>) -> Result<Put, Interrupted> {
         let is_unbounded = facts.kind == Kind::File && facts.size.is_none();
         let created_ms = now_ms();
@@ -325,7 +324,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// The content of one object on its way through hash and seal.
+/// The content of one object while it is hashed and sealed.
 struct SealedContent<'a> {
     id: VersionId,
     frames: &'a Frames,
@@ -333,9 +332,9 @@ struct SealedContent<'a> {
     hash: digest::Context,
     size: u64,
     stored: u64,
-    /// Whether the writer knows of the object already.
+    /// True once the writer has received a piece.
     sent: bool,
-    /// Whether it has no room reserved, because nobody knew its size.
+    /// True if its pieces need their own reservations, because its size is unknown.
     is_unbounded: bool,
 }
 
@@ -348,8 +347,7 @@ impl SealedContent<'_> {
         worker: &Worker<'_>,
     ) -> Result<(), Interrupted> {
         loop {
-            // Room for what is left and one byte more, so that a buffer that isn't full tells of
-            // the end.
+            // One byte more than what is left, so that a buffer that is not full marks the end.
             let expected = size_hint.map_or(RECORD_BYTES as u64, |size| stored_bytes(size + 1 - self.size.min(size)));
             let mut payload = worker.buffers.take(expected.min(RECORD_BYTES as u64) as usize);
             let mut filled = 0;
@@ -372,7 +370,7 @@ impl SealedContent<'_> {
             check()?;
             let ended = filled < payload.len();
             if filled > 0 {
-                assert!(ended || self.size.is_multiple_of(FRAME_BYTES as u64), "a source ends at or before the size it was limited to");
+                assert!(ended || self.size.is_multiple_of(FRAME_BYTES as u64), "a source never exceeds its size limit");
                 payload.truncate(filled);
                 let crc64 = crc64(&payload);
                 let piece = Piece::Data { id: self.id, stored_offset: self.stored, sealed: self.sealed, payload, crc64 };

@@ -1,4 +1,5 @@
-//! The writer: pieces go to staging in the order they come, and what is complete gathers in a batch.
+//! The writer: appends pieces to staging in the order of arrival, and collects complete objects in
+//! batches.
 
 use std::collections::HashMap;
 
@@ -10,17 +11,17 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Change, NewVersion, StagedData, StagedTombstone, VersionKey, VersionRow};
 use crate::staging::{SegmentWriter, Unsynced, Writing};
 
-/// Objects that share one commit at most.
+/// Limit on the objects in one commit.
 const COMMIT_OBJECTS: usize = 4_096;
-/// Bytes after which a commit is due.
+/// Amount of data after which a commit is due.
 const COMMIT_BYTES: u64 = 64 << 20;
 
-/// What is acknowledged together.
+/// Changes that are acknowledged together.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) change: Change,
     pub(super) unsynced: Option<Unsynced>,
-    /// The first segment that holds something which is not acknowledged with this batch or before.
+    /// The first segment with content that neither this batch nor an earlier one acknowledges.
     pub(super) keep_from: u64,
 }
 
@@ -29,19 +30,20 @@ pub(super) struct PieceWriter<'a> {
     archive: &'a Archive,
     writer: SegmentWriter<'a>,
     buffers: &'a Buffers,
-    /// Data of objects that are not complete.
+    /// Data of incomplete objects.
     open: HashMap<VersionId, Vec<StagedData>>,
     numbers: Numbers,
     batch: Batch,
-    /// Complete objects, in order. Their records are appended with their batch, once their keys are durable.
+    /// Complete objects, in order. Their records are appended with their batch, after their keys
+    /// are durable.
     complete: Vec<Complete>,
-    /// How many of them, from the first on, have their keys stored.
+    /// Number of complete objects, from the first on, whose keys are stored.
     keyed: usize,
-    /// Versions that are removed, without one that replaces them.
+    /// Removed versions without a replacement.
     removed: Vec<VersionId>,
-    /// What the records of complete objects will take in staging.
+    /// Space in staging that the records of complete objects will need.
     owed: u64,
-    /// Whether the segments are closed with the next batch.
+    /// True if the next batch closes the segments.
     closes: bool,
     bytes: u64,
 }
@@ -50,7 +52,7 @@ pub(super) struct PieceWriter<'a> {
 struct Complete {
     id: VersionId,
     record: ObjectRecord,
-    /// The record as it is stored.
+    /// The encoded record.
     payload: Vec<u8>,
     wrapped: Option<WrappedKey>,
     stored_bytes: u64,
@@ -59,7 +61,8 @@ struct Complete {
 }
 
 impl Complete {
-    /// What its record takes in staging, with the head of a segment that may have to be begun for it.
+    /// Space that its record needs in staging, including the head of a segment that it may have to
+    /// begin.
     fn record_bytes(&self) -> u64 {
         (self.payload.len().next_multiple_of(HEAD_BYTES) + 2 * HEAD_BYTES) as u64
     }
@@ -99,7 +102,8 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// Completes an object, and removes versions in the same transaction. `false` if not all of its pieces are here: then nothing is done.
+    /// Completes an object, and removes `replaced` in the same transaction. Returns `false` and
+    /// does nothing if pieces are missing.
     pub(super) fn object(&mut self, draft: Draft, replaced: &[VersionRow]) -> Result<bool, ArchiveError> {
         let Draft { id, frames, wrapped, mut record, stored_bytes } = draft;
         let data = self.open.remove(&id).unwrap_or_default();
@@ -122,12 +126,13 @@ impl<'a> PieceWriter<'a> {
         self.removed.extend(versions.iter().map(|version| version.id));
     }
 
-    /// Bytes of staging that the records of complete objects will take, which are appended with the next batch.
+    /// Space in staging that the records of complete objects will need. They are appended with the
+    /// next batch.
     pub(super) fn owed(&self) -> u64 {
         self.owed
     }
 
-    /// Whether nothing waits to be committed.
+    /// True if nothing waits to be committed.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting() == 0
     }
@@ -136,7 +141,7 @@ impl<'a> PieceWriter<'a> {
         self.complete.len() + self.batch.change.forgotten.len()
     }
 
-    /// Whether what waits is enough for a commit.
+    /// True if enough is waiting for a commit.
     pub(super) fn is_full(&self) -> bool {
         self.waiting() >= COMMIT_OBJECTS || (self.bytes >= COMMIT_BYTES && !self.is_empty())
     }
@@ -146,13 +151,13 @@ impl<'a> PieceWriter<'a> {
         self.closes = true;
     }
 
-    /// Whether there are complete objects whose keys are not stored yet.
+    /// True if complete objects have keys that are not stored yet.
     pub(super) fn wants_keys(&self) -> bool {
         self.keyed < self.complete.len()
     }
 
-    /// Stores the keys of the complete objects: while the batch before is committed, this costs their
-    /// puts no time.
+    /// Stores the keys of the complete objects. While the previous batch is being committed, this
+    /// adds no latency.
     pub(super) fn store_keys(&mut self) -> Result<(), ArchiveError> {
         let fresh = &self.complete[self.keyed..];
         let keys: Vec<_> = fresh.iter().filter_map(|object| object.wrapped.map(|key| (object.id, key))).collect();
@@ -163,10 +168,12 @@ impl<'a> PieceWriter<'a> {
         Ok(())
     }
 
-    /// The next batch: the objects whose keys are stored, or all if none are, and all removals.
+    /// Takes the next batch: the objects whose keys are stored, or all objects if none are, and all
+    /// removals.
     ///
-    /// Keys come first: a record in staging whose key was not stored yet would look like one whose key is lost. Tombstones come last: they
-    /// must not reach the disk before what replaces the versions that they remove.
+    /// Keys come first: a staged record whose key was not yet stored would look like one whose key
+    /// was lost. Tombstones come last: they must not reach the disk before the versions that
+    /// replace the removed ones.
     pub(super) fn take_batch(&mut self) -> Result<Batch, ArchiveError> {
         if self.keyed == 0 {
             self.store_keys()?;
@@ -200,8 +207,8 @@ impl<'a> PieceWriter<'a> {
     }
 }
 
-/// Version numbers, including those of batches that aren't committed yet: at most the one being gathered, the one in the queue and the one
-/// being committed.
+/// Version numbers, including those of uncommitted batches. These are at most three: the batch
+/// being collected, the one in the queue and the one being committed.
 #[derive(Default)]
 struct Numbers {
     gathered: HashMap<ObjectName, u64>,

@@ -1,4 +1,4 @@
-//! Reading copies: text or sealed, several of them, whole or damaged.
+//! Reading copies of the keys: text or sealed, one or several, complete or damaged.
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
@@ -19,27 +19,28 @@ pub(crate) struct Copies {
     pub(crate) copies: Vec<Copy>,
 }
 
-/// A copy that was read once, and can be again.
+/// A copy that was checked and can be read again.
 pub(crate) struct Copy {
     pub(crate) path: PathBuf,
     /// The passphrase that opens it.
     passphrase: Option<Vec<u8>>,
     /// Keys in it.
     pub(crate) keys: u64,
-    /// Blocks that had to be given back.
+    /// Blocks that error correction restored.
     pub(crate) corrected: u64,
-    /// What is wrong with it, if it isn't whole.
+    /// What is wrong with it, if it is damaged.
     pub(crate) damage: Option<KeyExportError>,
 }
 
-/// The archive and its master key, where they are known.
+/// The archive and its master key, if known.
 pub(crate) type Known<'a> = Option<(ArchiveId, &'a MasterKey)>;
 
 type OnPage<'a> = &'a mut dyn FnMut(&[(VersionId, WrappedKey)]) -> Result<(), KeyringError>;
 
 impl Copies {
-    /// Reads copies from the first byte to the last, and checks that they are of one archive and master key. Of a damaged text, the lines
-    /// that check will do, where its first lines or `known` tell the master key. `None` if no files are given.
+    /// Reads copies completely, and checks that they share one archive and master key. Of a damaged
+    /// text copy the intact lines are used, provided that its first lines or `known` give the
+    /// master key. `None` if no files are given.
     pub(crate) fn check(files: &[PathBuf], passphrases: &[Vec<u8>], known: Known<'_>) -> Result<Option<Self>, KeyringError> {
         let mut found: Option<Self> = None;
         for path in files {
@@ -89,7 +90,7 @@ fn check(path: &Path, passphrases: &[Vec<u8>], known: Known<'_>) -> Result<(KeyE
 }
 
 impl Copy {
-    /// Reads the keys again, a page at a time.
+    /// Reads the keys again, page by page.
     pub(crate) fn read(&self, archive: ArchiveId, master: &MasterKey, on_page: OnPage<'_>) -> Result<(), KeyringError> {
         if self.damage.is_some() {
             return read_damaged(&self.path, Some((archive, master)), on_page).map(|_| ());
@@ -103,7 +104,7 @@ fn is_sealed(path: &Path) -> Result<bool, KeyringError> {
     is_sealed_export(&mut BufReader::new(file)).map_err(KeyringError::io(path))
 }
 
-/// Reads a copy that is whole. Returns how many blocks had to be given back, too.
+/// Reads a complete copy. Also returns the number of blocks restored by error correction.
 fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(KeyExport, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let mut file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
@@ -124,7 +125,8 @@ fn read(path: &Path, passphrase: Option<&[u8]>, on_page: OnPage<'_>) -> Result<(
     Ok(read)
 }
 
-/// Reads the lines of a damaged text that check: their keys open with the master key, which is that of the text or `known`. Returns how many.
+/// Reads the intact lines of a damaged text copy: those whose keys the master key opens. That is
+/// the master key in the text, or else `known`. Also returns the number of keys.
 fn read_damaged(path: &Path, known: Known<'_>, on_page: OnPage<'_>) -> Result<(Option<KeyExport>, u64), KeyringError> {
     let mut pages = Pages { page: Vec::with_capacity(PAGE), on_page };
     let file = BufReader::new(File::open(path).map_err(KeyringError::io(path))?);
@@ -134,7 +136,7 @@ fn read_damaged(path: &Path, known: Known<'_>, on_page: OnPage<'_>) -> Result<(O
     Ok((export, keys))
 }
 
-/// Gathers keys into pages.
+/// Collects keys into pages.
 struct Pages<'a> {
     page: Vec<(VersionId, WrappedKey)>,
     on_page: OnPage<'a>,
@@ -164,9 +166,9 @@ enum Trouble {
 impl Trouble {
     fn of(self, path: &Path) -> KeyringError {
         match self {
-            // What went wrong below, while the sealed frames were read.
+            // An error of the layer below, which reads the sealed frames.
             Self::Export(KeyExportError::Read(error)) if error.get_ref().is_some_and(|inner| inner.is::<SealedExportError>()) => {
-                let source = error.downcast().expect("it was just looked at");
+                let source = error.downcast().expect("the type was just checked");
                 KeyringError::Sealed { path: path.to_owned(), source }
             }
             Self::Export(source) => KeyringError::Export { path: path.to_owned(), source },

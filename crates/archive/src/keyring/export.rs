@@ -1,4 +1,4 @@
-//! Writing a copy of all keys.
+//! Exporting: writes a copy of all keys.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,11 +12,11 @@ use crate::archive::Archive;
 use crate::chance::random;
 
 impl Archive {
-    /// Writes the master key and all object keys to a new file, readable by its owner only, sealed if there is a passphrase. Returns
-    /// the number of object keys.
+    /// Writes the master key and all object keys to a new file that only its owner can read, sealed
+    /// if a passphrase is given. Returns the number of object keys.
     ///
     /// # Errors
-    /// [`KeyringError`]; there is no file then.
+    /// [`KeyringError`]; then the file does not exist.
     pub fn export_keys(&self, path: &Path, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
         let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
         let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| match error.kind() {

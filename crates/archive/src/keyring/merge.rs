@@ -1,6 +1,7 @@
-//! Bringing keys together: from a key store that may be damaged, and from any number of copies.
+//! Merging keys: combines a key store that may be damaged with any number of copies.
 //!
-//! A damaged key store is never written to. A new one is made beside it, and takes its place in these steps, each durable before the next:
+//! A damaged key store is never written to. A new one is created next to it, and replaces it in
+//! these steps, each durable before the next:
 //!
 //! ```text
 //! 1  keys.db.repairing   filled and closed
@@ -10,7 +11,8 @@
 //! 5  keys.db             the new store
 //! ```
 //!
-//! Until the last step the next repair starts over, with what is in `keys.db.repaired` as one more source; so no crash loses a key.
+//! Until the last step, the next repair starts over and uses `keys.db.repaired` as one more source.
+//! So no crash loses a key.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -30,32 +32,33 @@ use crate::lock::Lock;
 use crate::settings::Settings;
 use crate::watch::Watcher;
 
-/// Brings copied keys back into the archive in `home`: the master key if it is missing, and object keys that aren't there. Each sealed copy is tried with
-/// each passphrase.
+/// Imports copied keys into the archive in `home`: the master key if it is missing, and missing
+/// object keys. Each sealed copy is tried with each passphrase.
 ///
 /// # Errors
-/// [`KeyringError`]; [`KeyStoreError::Damaged`] if the key store needs a [repair](repair_keys). All copies are checked before anything is changed.
+/// [`KeyringError`]; [`KeyStoreError::Damaged`] if the key store needs a [repair](repair_keys). All
+/// copies are checked before anything is changed.
 pub fn import_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
     merge(home, files, passphrases, false, watcher)
 }
 
-/// Like [`import_keys`], and if the key store of the archive is damaged, puts a new one in its place, with every key that it still gives. `files`
-/// may be empty.
+/// Like [`import_keys`], but also replaces a damaged key store with a new one that has every key
+/// that can still be read. `files` may be empty.
 ///
 /// # Errors
-/// [`KeyringError`]; the key store is as it was then.
+/// [`KeyringError`]; then the key store is unchanged.
 pub fn repair_keys(home: &Path, files: &[PathBuf], passphrases: &[Vec<u8>], watcher: &dyn Watcher) -> Result<KeyringReport, KeyringError> {
     merge(home, files, passphrases, true, watcher)
 }
 
-/// What is to become of the key store.
+/// How to treat the key store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It gets the keys of copies; a damaged one is left alone.
+    /// Add the keys of copies; leave a damaged store alone.
     Import,
-    /// The same, and a damaged one is replaced.
+    /// Like `Import`, and replace a damaged store.
     Repair,
-    /// The same, and where there is none, an empty one will do.
+    /// Like `Repair`, and create an empty store if it is missing.
     Attach,
 }
 
@@ -82,15 +85,15 @@ pub(crate) fn own_master_key(home: &Path, settings: &Settings) -> Result<Option<
     if file.exists() { read_master_key(&file).map(Some) } else { Ok(None) }
 }
 
-/// In what state a key store was found.
+/// The state in which a key store was found.
 enum Found {
     Sound(SqliteKeyStore),
     Damaged(String),
     Missing,
 }
 
-/// Brings the keys of the key store in `home` and those of copies together, and the master key with them. The copies were checked, and whoever calls
-/// has the lock.
+/// Merges the key store in `home` with the keys and the master key of copies. The copies must have
+/// been checked, and the caller must hold the lock.
 pub(crate) fn bring_together(
     home: &Path,
     settings: &Settings,
@@ -99,7 +102,7 @@ pub(crate) fn bring_together(
     watcher: &dyn Watcher,
 ) -> Result<KeyringReport, KeyringError> {
     let archive = settings.archive.id;
-    // Before SQLite opens it: that throws away what follows a damaged place of the log.
+    // Read the log before SQLite opens it: SQLite discards everything after a damaged place.
     let log = if mode == Mode::Import { Vec::new() } else { keys_in(&with_suffix(&home.join(KEYS_FILE), "-wal"))? };
     let found = find(home, archive)?;
     match &found {
@@ -121,7 +124,7 @@ pub(crate) fn bring_together(
         Err(why) => (None, why),
     };
     let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut(), watcher)?;
-    watcher.stage("bringing keys together", None);
+    watcher.stage("merging keys", None);
     let mut report = KeyringReport::default();
     let mut ring = match found {
         Found::Sound(store) => Ring::new(store, master, &removed),
@@ -172,19 +175,19 @@ pub(crate) fn bring_together(
 fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     let path = home.join(KEYS_FILE);
     if !path.exists() {
-        // A repair that a crash cut short.
+        // A crash interrupted a repair.
         return Ok(match repaired(home).exists() {
-            true => Found::Damaged("its repair was cut short".into()),
+            true => Found::Damaged("its repair was interrupted".into()),
             false => Found::Missing,
         });
     }
     let opened = SqliteKeyStore::open(&path, archive).and_then(|mut store| store.check().map(|()| store));
     match opened {
-        Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was cut short".into())),
+        Ok(_) if repaired(home).exists() => Ok(Found::Damaged("its repair was interrupted".into())),
         Ok(store) => Ok(Found::Sound(store)),
         Err(error @ (KeyStoreError::Newer { .. } | KeyStoreError::OtherArchive { .. })) => Err(error.into()),
         Err(KeyStoreError::Damaged { found }) => Ok(Found::Damaged(found)),
-        // Such as a disk that can't read the file any more.
+        // For example, the disk can't read the file any more.
         Err(error) => Ok(Found::Damaged(error.to_string())),
     }
 }
@@ -192,12 +195,12 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
 fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, String> {
     let path = home.join(CATALOGUE_FILE);
     if !path.exists() {
-        return Err(format!("{} is not there", path.display()));
+        return Err(format!("{} does not exist", path.display()));
     }
     SqliteCatalogue::open(&path, archive).map_err(|error| error.to_string())
 }
 
-/// The versions of the catalogue that a key store has no key for.
+/// Versions in the catalogue that have no key in the key store.
 fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
     let mut without = Vec::new();
     each_version(catalogue, &mut |version| {
@@ -209,7 +212,8 @@ fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> R
     Ok(without)
 }
 
-/// How many unlisted versions a key store has no key for, and how many that wanted one have it.
+/// Counts the unlisted versions recorded as lacking a key: those still without one, and those that
+/// have one now.
 fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<(u64, u64), ArchiveError> {
     const PAGE: usize = 1_000;
     let (mut without, mut with, mut after) = (0, 0, None);
@@ -227,7 +231,7 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
 }
 
 impl Copies {
-    /// Checks that they are of this archive.
+    /// Checks that the copies belong to this archive.
     pub(crate) fn check_archive(&self, expected: ArchiveId) -> Result<(), KeyringError> {
         match self.archive == expected {
             true => Ok(()),
@@ -236,7 +240,7 @@ impl Copies {
     }
 }
 
-/// Writes the master key's file, unless it is there.
+/// Writes the master key file, unless it exists.
 fn write_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError> {
     if !path.exists() {
         return Ok(write_new(path, format!("{}\n", master.to_hex().as_str()).as_bytes())?);
@@ -250,7 +254,7 @@ fn write_master_key(path: &Path, master: &MasterKey) -> Result<(), KeyringError>
 /// A key store that is being filled.
 struct Ring<'a> {
     store: SqliteKeyStore,
-    /// Whether it is a new one beside the one in use.
+    /// True if it is a new store next to the one in use.
     fresh: bool,
     master: Option<&'a MasterKey>,
     removed: &'a Removed,
@@ -263,14 +267,15 @@ impl<'a> Ring<'a> {
         Self { store, fresh: false, master, removed, left_out: HashSet::new(), disputed: HashSet::new() }
     }
 
-    /// A new key store beside the one in use, if there is one. It takes its place with [`finish`](Self::finish).
+    /// Creates a new key store next to the one in use. [`finish`](Self::finish) puts it in place.
     fn fresh(home: &Path, archive: ArchiveId, master: Option<&'a MasterKey>, removed: &'a Removed) -> Result<Self, KeyringError> {
         let path = repairing(home);
         remove_database(&path)?;
         Ok(Self { fresh: true, ..Self::new(SqliteKeyStore::create(&path, archive)?, master, removed) })
     }
 
-    /// Keeps the keys that aren't there, but for those of versions that were removed. Returns how many were new.
+    /// Stores keys that are missing, except those of removed versions. Returns the number of new
+    /// keys.
     fn keep(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<u64, KeyStoreError> {
         let mut new: BTreeMap<VersionId, WrappedKey> = BTreeMap::new();
         let ids: Vec<VersionId> = keys.iter().map(|(id, _)| *id).collect();
@@ -299,9 +304,9 @@ impl<'a> Ring<'a> {
         self.master.is_some_and(|master| master.unwrap(key).is_ok())
     }
 
-    /// Puts a new key store in its place. Returns where the one before is kept now.
+    /// Puts a new key store in place. Returns the path of the former one, if any.
     fn finish(self, home: &Path) -> Result<Option<PathBuf>, KeyringError> {
-        // Closing it brings everything from its log into the file.
+        // Closing checkpoints the log into the file.
         drop(self.store);
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
         let sync = || File::open(home).and_then(|home| home.sync_all()).map_err(KeyringError::io(home));
@@ -321,7 +326,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Keeps all keys of some copies.
+/// Stores all keys of the copies.
 fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, KeyringError> {
     let mut reports = Vec::with_capacity(copies.copies.len());
     for copy in &copies.copies {
@@ -336,7 +341,7 @@ fn keep_copies(ring: &mut Ring<'_>, copies: &Copies) -> Result<Vec<CopyReport>, 
     Ok(reports)
 }
 
-/// The keys in a file that is small, as logs are.
+/// The keys in a small file, such as a log.
 fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     let mut keys = Vec::new();
     let salvaged = salvage(file, |version, key| {
@@ -347,7 +352,7 @@ fn keys_in(file: &Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyringError> {
     Ok(keys)
 }
 
-/// Takes every key out of a damaged key store, and out of what a repair that was cut short left.
+/// Salvages the keys of a damaged key store, and of an interrupted repair.
 fn salvage_into(ring: &mut Ring<'_>, home: &Path, damage: String) -> Result<SalvageReport, KeyringError> {
     let mut report = SalvageReport { damage, ..SalvageReport::default() };
     let place = home.join(KEYS_FILE);
@@ -396,7 +401,7 @@ fn repaired(home: &Path) -> PathBuf {
     home.join(format!("{KEYS_FILE}.repaired"))
 }
 
-/// Gives a key store and its log a second name that is free.
+/// Links a key store and its log under a second, unused name.
 fn keep_aside(place: &Path) -> Result<Option<PathBuf>, KeyringError> {
     if !place.exists() {
         return Ok(None);

@@ -1,16 +1,17 @@
-//! Copies of all keys, kept elsewhere, and their way back.
+//! The keyring: exports copies of all keys, imports them, and repairs a damaged key store.
 //!
 //! ```text
-//!                                  export
-//! keys.db, master.key ---------------------------> a copy: text, or sealed with a passphrase
-//!         ^  ^                                                   |  |
-//!         |  |__________________________ import _________________|  |     into a sound key store, or where there is none
-//!         |_____________________________ repair ____________________|     what a damaged one still gives comes first
+//!                            export
+//! keys.db, master.key -------------------> a copy: text, or sealed with a passphrase
+//!         ^  ^                                |  |
+//!         |  |____________ import ____________|  |    into a sound or missing key store
+//!         |_______________ repair _______________|    salvages a damaged one first
 //! ```
 //!
-//! A copy holds the keys of everything that was stored when it was made. What was removed since doesn't get its key back: tombstones on
-//! platters, in staging and in the catalogue outweigh a copy. Whoever has the copy and a platter can still read it, though; so after a
-//! removal that matters, make a new copy and destroy the old one.
+//! A copy contains the keys of everything stored when it was made. Importing it does not bring back
+//! the keys of versions removed since: tombstones on platters, in staging and in the catalogue
+//! override a copy. But anyone with the copy and a platter can still read such a version; so after
+//! a removal that matters, make a new copy and destroy the old one.
 
 mod copies;
 mod export;
@@ -31,13 +32,13 @@ pub(crate) use merge::{Mode, bring_together, own_master_key};
 pub use merge::{import_keys, repair_keys};
 use removed::Removed;
 
-/// Keys read or kept at once.
+/// Keys read or stored at once.
 const PAGE: usize = 1_000;
 
-/// Why keys can't be exported, imported or repaired.
+/// Exporting, importing or repairing keys failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
-    /// The archive failed.
+    /// An operation on the archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// The file can't be read or written.
@@ -45,21 +46,21 @@ pub enum KeyringError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is a file already, which may be the only copy of other keys.
-    #[error("{path} is there already; give another name, or remove it")]
+    /// The file exists, and may be the only copy of other keys.
+    #[error("{path} already exists; choose another name, or remove the file")]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// The file isn't an export, or not whole.
+    /// The file is not an export, or is incomplete.
     #[error("{path}: {source}")]
     Export {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// What is wrong with it.
         source: KeyExportError,
     },
     /// The file can't be unsealed.
@@ -67,7 +68,7 @@ pub enum KeyringError {
     Sealed {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// What is wrong with it.
         source: SealedExportError,
     },
     /// The file is sealed and no passphrase was given.
@@ -76,8 +77,8 @@ pub enum KeyringError {
         /// The file.
         path: PathBuf,
     },
-    /// The keys are of another archive.
-    #[error("{path} has the keys of archive {found}, and this is archive {expected}; nothing was changed")]
+    /// The keys belong to another archive.
+    #[error("{path} has the keys of archive {found}, but this is archive {expected}; nothing was changed")]
     OtherArchive {
         /// The file.
         path: PathBuf,
@@ -86,8 +87,8 @@ pub enum KeyringError {
         /// Archive in the settings.
         expected: ArchiveId,
     },
-    /// There is another master key.
-    #[error("{path} holds another master key; move it away if it is the wrong one. Nothing was changed")]
+    /// The archive has another master key.
+    #[error("{path} contains another master key; move it away if it is the wrong one. Nothing was changed")]
     OtherMasterKey {
         /// File of the master key.
         path: PathBuf,
@@ -115,78 +116,80 @@ impl KeyringError {
     }
 }
 
-/// What an import or a repair came to.
+/// Result of an import or a repair.
 #[derive(Debug, Default)]
 pub struct KeyringReport {
     /// Keys in the key store now.
     pub keys: u64,
-    /// What was salvaged from a damaged key store; `None` if it was sound or not there.
+    /// Result of salvaging a damaged key store; `None` if the store was sound or missing.
     pub salvaged: Option<SalvageReport>,
-    /// Each copy, in the order given.
+    /// Result for each copy, in the order given.
     pub copies: Vec<CopyReport>,
-    /// Versions that were removed, and whose keys were left out.
+    /// Removed versions, whose keys were left out.
     pub removed: u64,
-    /// Versions for which two sources have different keys. The one that the master key opens was taken, or the first.
+    /// Versions with different keys in two sources. The key that the master key opens was kept, or
+    /// else the first.
     pub disputed: u64,
     /// Versions without a key.
     pub without_key: WithoutKey,
-    /// Versions that could not be listed for want of a key and have it now; a rebuild lists them.
+    /// Versions that could not be listed for lack of a key and now have one. A rebuild lists them.
     pub listable: u64,
-    /// Where tombstones could not be looked for, a sentence each: keys of versions that were removed there may have come back.
+    /// Places where tombstones could not be read, one sentence each. Keys of versions removed there
+    /// may have come back.
     pub unread: Vec<String>,
-    /// File tables among them.
+    /// Number of file tables in `unread`.
     pub unread_tables: u64,
 }
 
 impl KeyringReport {
-    /// Whether every version that is known has its key, and all copies were read whole.
+    /// True if every known version has its key, and all copies were read completely.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.without_key.count() == 0 && self.copies.iter().all(|copy| copy.damage.is_none())
     }
 }
 
-/// What a damaged key store gave up.
+/// Result of salvaging a damaged key store.
 #[derive(Debug, Default)]
 pub struct SalvageReport {
-    /// What was wrong with it.
+    /// What is wrong with it.
     pub damage: String,
-    /// Different keys that were found in it.
+    /// Distinct keys found in it.
     pub keys: u64,
-    /// Bytes of its files that the system could not read.
+    /// Bytes of its files that the system failed to read.
     pub unreadable: u64,
-    /// Where the damaged file is kept now.
+    /// Where the damaged file is now.
     pub aside: PathBuf,
 }
 
-/// What a copy gave.
+/// Result for a copy.
 #[derive(Debug)]
 pub struct CopyReport {
     /// The file.
     pub path: PathBuf,
     /// Keys in it.
     pub keys: u64,
-    /// How many of them were not there before, nor in the copies given before it.
+    /// Keys found neither in the key store nor in earlier copies.
     pub added: u64,
-    /// Blocks of it that were damaged or missing, and given back by its error correction.
+    /// Damaged or missing blocks that error correction restored.
     pub corrected: u64,
-    /// What is wrong with it, if only the lines that check were taken.
+    /// What is wrong with the copy, if only its intact lines were used.
     pub damage: Option<String>,
 }
 
-/// Versions whose bytes may be fine and whose key is nowhere.
+/// Versions whose bytes may be intact but whose key is lost.
 #[derive(Debug)]
 pub enum WithoutKey {
-    /// As the catalogue knows them.
+    /// According to the catalogue.
     Known {
-        /// Those that are listed, by name and number.
+        /// Listed versions, by name and number.
         listed: Vec<(ObjectName, u64)>,
-        /// How many can't be listed, because their record can't be opened either.
+        /// Number of versions that can't be listed, because their record can't be opened either.
         unlisted: u64,
     },
-    /// The catalogue can't be read; this many were found on platters and in staging.
+    /// The catalogue can't be read; versions found on platters and in staging were counted instead.
     Counted {
-        /// How many.
+        /// Number of versions.
         versions: u64,
         /// Why the catalogue can't be read.
         why: String,
@@ -194,7 +197,7 @@ pub enum WithoutKey {
 }
 
 impl WithoutKey {
-    /// How many there are.
+    /// Number of versions without a key.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {

@@ -1,4 +1,4 @@
-//! Which versions were removed: their keys must not come back.
+//! Removed versions, whose keys must not come back.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,22 +15,24 @@ use crate::survey::{Mention, Survey, survey_staging};
 use crate::volume::FolderVolume;
 use crate::watch::Watcher;
 
-/// Versions asked of the catalogue at once.
+/// Versions read from the catalogue at once.
 const PAGE: usize = 1_000;
 
-/// What tombstones say, wherever there are any.
+/// The tombstones of an archive, from all sources.
 pub(crate) struct Removed {
     ids: HashSet<VersionId>,
-    /// Sealed versions that platters and staging speak of, if the catalogue can't say.
+    /// Sealed versions found on platters and in staging, collected only if the catalogue can't be
+    /// read.
     sealed: HashSet<VersionId>,
-    /// Where tombstones could not be looked for.
+    /// Places where tombstones could not be read.
     pub(crate) unread: Vec<String>,
     /// File tables that could not be read.
     pub(crate) unread_tables: u64,
 }
 
 impl Removed {
-    /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file tables of all platters that can be read.
+    /// Collects the tombstones of an archive: from the catalogue, from staging, and from the file
+    /// tables of all platters that can be read.
     ///
     /// # Errors
     /// [`ArchiveError`] if staging can't be listed, or the catalogue fails while it is read.
@@ -55,7 +57,8 @@ impl Removed {
         }
         if let Some(catalogue) = catalogue {
             removed.ids.extend(catalogue.staged_tombstones()?.into_iter().map(|tombstone| tombstone.id));
-            // A tombstone in staging that the catalogue doesn't know is of a removal that a crash cut short: the version is still there.
+            // If the catalogue still lists the version of a staged tombstone, a crash interrupted
+            // the removal, and the version is still there.
             if !staged.is_empty() {
                 each_version(catalogue, &mut |version| {
                     staged.remove(&version.id);
@@ -77,18 +80,19 @@ impl Removed {
         Ok(removed)
     }
 
-    /// Whether a version was removed.
+    /// True if the version was removed.
     pub(crate) fn contains(&self, id: VersionId) -> bool {
         self.ids.contains(&id)
     }
 
-    /// Sealed versions that platters and staging speak of and that were not removed. Empty if the catalogue was there to be asked.
+    /// Sealed versions found on platters and in staging that were not removed. Empty if the
+    /// catalogue could be read.
     pub(crate) fn sealed(&self) -> impl Iterator<Item = VersionId> {
         self.sealed.iter().copied()
     }
 }
 
-/// Goes through all versions of a catalogue.
+/// Visits all versions of a catalogue.
 pub(super) fn each_version(
     catalogue: &mut SqliteCatalogue,
     on_version: &mut dyn FnMut(&VersionRow) -> Result<(), ArchiveError>,

@@ -1,16 +1,17 @@
-//! What any key store has to do: one function a property, and [`conformance!`] that makes a test of each.
+//! The conformance suite for key stores: one function for each property, and [`conformance!`],
+//! which turns each into a test.
 
 use super::*;
 
-/// Where one key store is kept.
+/// The place of one key store.
 pub(crate) trait Place {
-    /// Opens the store, which is new and empty the first time.
+    /// Opens the store. The first call creates it.
     fn open(&self) -> Box<dyn KeyStore>;
-    /// Every byte of every file of the store, one file after another.
+    /// All bytes of all files of the store, concatenated.
     fn raw(&self) -> Vec<u8>;
 }
 
-/// Makes a test of each property. `$place` makes a new [`Place`].
+/// Generates a test for each property. `$place` creates a new [`Place`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::keystore::conformance::conformance! { $place;
@@ -36,7 +37,8 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// A version and its key, both unlike those of other seeds in every few bytes; identifiers are in no order of seeds.
+/// A version and its key. Both differ from those of other seeds in every few bytes, and identifiers
+/// are not in the order of seeds.
 pub(crate) fn key(seed: u64) -> (VersionId, WrappedKey) {
     let mix = |salt: u64| {
         (seed ^ salt << 40).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
@@ -65,7 +67,7 @@ fn all(store: &mut dyn KeyStore, limit: usize) -> Vec<(VersionId, WrappedKey)> {
     }
 }
 
-/// How many of these keys are anywhere in the bytes, whole or by any eight bytes of them in their place.
+/// Number of aligned eight-byte pieces of these keys found in the bytes.
 fn found_in(raw: &[u8], keys: &[(VersionId, WrappedKey)]) -> usize {
     let pieces: std::collections::HashSet<&[u8]> = keys.iter().flat_map(|(_, key)| key.0.chunks(8)).collect();
     raw.windows(8).filter(|window| pieces.contains(window)).count()
@@ -77,7 +79,7 @@ pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Place) {
     let kept = keys(0..500);
     store.insert(&kept[..1]).expect("kept");
     store.insert(&kept[1..]).expect("kept");
-    store.insert(&[]).expect("nothing is fine");
+    store.insert(&[]).expect("an empty insert succeeds");
     for &(id, wrapped) in &kept {
         assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
     }
@@ -150,19 +152,20 @@ pub(crate) fn a_destroyed_key_is_gone(place: &dyn Place) {
     }
     assert_eq!(store.get_many(&[key(4).0, key(5).0, key(8).0]).expect("looked up"), [None, Some(key(5).1), None]);
     assert_eq!(store.len().expect("counted"), 8);
-    store.insert(&[key(4)]).expect("a restored version may have its key again");
+    store.insert(&[key(4)]).expect("a restored version can get its key back");
     assert_eq!(store.get(key(4).0).expect("looked up"), Some(key(4).1));
     store.check().expect("sound");
 }
 
 pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Place) {
     let mut store = place.open();
-    // In many inserts, in between destructions, so that whatever the store does to grow, shrink and reuse has happened.
+    // Many inserts with destructions in between, so that the store has grown, shrunk and reused
+    // space in every way it can.
     let kept = keys(0..8_000);
     let mut lost = Vec::new();
     for (i, chunk) in kept.chunks(800).enumerate() {
         store.insert(chunk).expect("kept");
-        assert_eq!(found_in(&place.raw(), chunk).min(4_000), 4_000, "the search finds keys that are there");
+        assert_eq!(found_in(&place.raw(), chunk).min(4_000), 4_000, "the search finds stored keys");
         let some: Vec<_> = chunk.iter().chain(&kept[..i * 80]).copied().filter(|key| key.0.0[3] % 3 == (i % 3) as u8).collect();
         store.destroy(&some.iter().map(|&(id, _)| id).collect::<Vec<_>>()).expect("destroyed");
         lost.extend(some);

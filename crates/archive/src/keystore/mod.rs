@@ -1,11 +1,14 @@
 //! The key store: the wrapped key of every sealed version, and nothing else.
 //!
-//! It is a treasure: a platter without its keys is noise, and no rebuild brings a key back. So it lives apart from the catalogue, is exported with
-//! `fulgurite keys export`, and [`KeyStore::insert`] returns only when the keys are on stable storage, before the first byte
-//! under them is acknowledged. It is also where deletion happens: once [`KeyStore::destroy`] returns, the bytes of a key are nowhere in the store's
-//! files any more. (What a file system or a flash drive keeps of overwritten blocks is beyond it; but those keys are wrapped.)
+//! Keys can't be rebuilt: without its keys, a platter is unreadable. So the key store is separate
+//! from the catalogue, can be exported with `fulgurite keys export`, and [`KeyStore::insert`]
+//! returns only once the keys are on stable storage, before the first byte encrypted under them is
+//! acknowledged. Deletion happens here too: once [`KeyStore::destroy`] returns, the bytes of the
+//! key are in none of the store's files. (It has no control over overwritten blocks that a file
+//! system or a flash drive keeps; but those keys are wrapped.)
 //!
-//! [`SqliteKeyStore`] is the embedded store. `conformance` is the suite that any store has to pass.
+//! [`SqliteKeyStore`] is the embedded store. `conformance` is the test suite that every store has
+//! to pass.
 
 #[cfg(test)]
 mod conformance;
@@ -20,77 +23,79 @@ use fulgurite_format::WrappedKey;
 pub use sqlite::SqliteKeyStore;
 pub(crate) use sqlite::most_kib;
 
-/// What can go wrong in the key store.
+/// An operation on the key store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyStoreError {
     /// The engine failed: disk full, I/O error, locked.
     #[error("the key store could not {action}: {source}")]
     Engine {
-        /// What was to be done.
+        /// The operation that failed.
         action: &'static str,
-        /// What the engine says.
+        /// The engine's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file is damaged, or isn't a key store.
+    /// The file is damaged, or is not a key store.
     #[error(
-        "the key store is damaged ({found}); leave its file where it is: `fulgurite keys repair` saves every key that can still be \
-         read, and `fulgurite keys repair FILE...` adds those of copies made with `fulgurite keys export`"
+        "the key store is damaged ({found}); leave its file where it is: `fulgurite keys repair` saves every key that is still \
+         readable, and `fulgurite keys repair FILE...` adds keys from copies made with `fulgurite keys export`"
     )]
     Damaged {
-        /// What was found.
+        /// What is damaged.
         found: String,
     },
-    /// There is no file.
+    /// The file does not exist.
     #[error(
-        "the key store {path} is not there; `fulgurite keys import FILE...` brings the keys back from copies made with \
+        "the key store {path} does not exist; `fulgurite keys import FILE...` restores the keys from copies made with \
          `fulgurite keys export`"
     )]
     Missing {
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
-    /// Made by a newer program.
-    #[error("the key store has schema {found}, this program knows up to {known}; use a newer fulgurite")]
+    /// A newer program wrote the schema.
+    #[error("the key store has schema {found}, but this program supports only schemas up to {known}; use a newer fulgurite")]
     Newer {
         /// Schema version of the file.
         found: i64,
-        /// The newest that this program knows.
+        /// The newest version that this program knows.
         known: i64,
     },
-    /// The keys of another archive.
-    #[error("the key store belongs to archive {found}, the settings to archive {expected}")]
+    /// The key store belongs to another archive.
+    #[error("the key store belongs to archive {found}, but the settings to archive {expected}")]
     OtherArchive {
         /// Archive in the key store.
         found: ArchiveId,
         /// Archive in the settings.
         expected: ArchiveId,
     },
-    /// The version has another key already. To replace it would lose the version.
-    #[error("version {id} has another key already, which is kept")]
+    /// The version already has another key. Replacing that would lose the version.
+    #[error("version {id} already has another key, which was kept")]
     OtherKey {
         /// The version.
         id: VersionId,
     },
 }
 
-/// Keeps wrapped keys. Methods that change something are one transaction each, durable when they return.
+/// Stores wrapped keys. Each method that changes something is one transaction, durable when it
+/// returns.
 pub trait KeyStore: Send {
-    /// Keeps the keys of new versions. A key that is there already is passed over.
+    /// Stores the keys of new versions. A key that is already stored is ignored.
     fn insert(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<(), KeyStoreError>;
     /// The key of a version.
     fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError>;
-    /// The keys of several versions, in their order.
+    /// The keys of several versions, in the order of `ids`.
     fn get_many(&mut self, ids: &[VersionId]) -> Result<Vec<Option<WrappedKey>>, KeyStoreError>;
-    /// Destroys the keys of versions; those that are not there are passed over. When it returns, their bytes are in none of the store's files.
+    /// Destroys the keys of versions; unknown versions are ignored. When it returns, none of the
+    /// store's files contains their bytes.
     fn destroy(&mut self, ids: &[VersionId]) -> Result<(), KeyStoreError>;
     /// Up to `limit` keys in order of identifier, after `after`.
     fn page(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError>;
     /// Number of keys.
     fn len(&mut self) -> Result<u64, KeyStoreError>;
-    /// Whether there are none.
+    /// True if the store contains no keys.
     fn is_empty(&mut self) -> Result<bool, KeyStoreError> {
         Ok(self.len()? == 0)
     }
-    /// Looks for damage.
+    /// Checks the store for damage.
     fn check(&mut self) -> Result<(), KeyStoreError>;
 }

@@ -1,16 +1,20 @@
-//! Salvage: keys out of a damaged file, wherever in it they are.
+//! Salvage: finds keys in a damaged key store file, wherever they are.
 //!
-//! SQLite gives up a page whose neighbours or header are damaged, and a whole file without its first page. But each slot checks itself
-//! (the SQLite engine): it ends in the CRC-64 of version, key and slot number. The number isn't part of the slot; it follows from it.
-//! A CRC-64 maps the last 8 bytes of its input one to one to its value, so for 56 bytes and a checksum exactly one number fits. For
-//! random bytes that is any of 2^64, for a slot a small one. So all 64 bytes at every offset are tried, and pages, headers and trees
-//! may be in any state.
+//! SQLite rejects a page if its neighbours or its header are damaged, and a whole file without its
+//! first page. But each slot (see the SQLite engine) carries its own check: it ends with the CRC-64
+//! of version, key and slot number. The slot does not contain the number, but the number follows
+//! from it. A CRC-64 maps the last 8 bytes of its input one to one to its value, so exactly one
+//! number fits any 56 bytes and checksum. For random bytes that number can be any of 2^64; for a
+//! real slot it is small. So salvage tries the 64 bytes at every offset, whatever the state of
+//! pages, headers and trees.
 //!
 //! ```text
-//! [ version 16 | key 40 | CRC-64 ]      CRC-64 = crc(version, key, number)  =>  number = inverse(CRC-64) ^ state(version, key)
+//! [ version 16 | key 40 | CRC-64 ]
+//! CRC-64 = crc(version, key, number)  =>  number = inverse(CRC-64) ^ state(version, key)
 //! ```
 //!
-//! With a limit of `l` slots, a file of `n` bytes of noise yields a wrong key with a chance of `n * l / 2^64`: 10^-6 at 10 MiB.
+//! With a limit of `l` slots, `n` bytes of noise yield a wrong key with probability `n * l / 2^64`:
+//! 10^-6 at 10 MiB.
 
 use std::fs::File;
 use std::io;
@@ -28,34 +32,36 @@ const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 /// Bytes read at once.
 const WINDOW: usize = 1 << 20;
 
-/// What a disk gives or refuses as a whole.
+/// Disks read or fail in units of this size.
 const SECTOR: usize = 4_096;
 
-/// What was read of a file.
+/// Result of a salvage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Salvaged {
-    /// Keys found, some of them maybe several times.
+    /// Keys found. Some may have been found several times.
     pub keys: u64,
-    /// Bytes that the system could not read.
+    /// Bytes that the system failed to read.
     pub unreadable: u64,
 }
 
-/// Hands every key to `on_key` that is in a file and checks. A file that isn't there has none.
+/// Passes every valid key in a file to `on_key`. A missing file contains none.
 ///
 /// # Errors
-/// What opening the file gives, and whatever `on_key` returns. Parts that can't be read are counted and skipped.
+/// Errors of opening the file, and those that `on_key` returns. Unreadable parts are counted and
+/// skipped.
 pub fn salvage<E: From<io::Error>>(path: &Path, mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>) -> Result<Salvaged, E> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Salvaged::default()),
         file => file?,
     };
     let length = file.metadata()?.len();
-    // Slots are given out in order and take more than 64 bytes each. The file may have been longer.
+    // Slots are allocated in order and take more than 64 bytes each. The file may have been longer
+    // once.
     let limit = (length / 4).max(1 << 20);
     let mut salvaged = Salvaged::default();
     let mut window = vec![0; WINDOW + SLOT - 1];
     let mut start = 0;
-    // Within the window: the first byte that no slot found so far covers.
+    // Offset in the window of the first byte not covered by a slot found so far.
     let mut at = 0;
     while start < length {
         let bytes = window.len().min(usize::try_from(length - start).unwrap_or(usize::MAX));
@@ -80,7 +86,8 @@ pub fn salvage<E: From<io::Error>>(path: &Path, mut on_key: impl FnMut(VersionId
     Ok(salvaged)
 }
 
-/// Fills a buffer, with zeros where nothing can be read. Returns how many of its first `counted` bytes those are.
+/// Fills a buffer, with zeros where the file is unreadable. Returns the number of unreadable bytes
+/// among the first `counted`.
 fn read_what_can_be(file: &File, start: u64, buffer: &mut [u8], counted: usize) -> u64 {
     if file.read_exact_at(buffer, start).is_ok() {
         return 0;
@@ -95,7 +102,7 @@ fn read_what_can_be(file: &File, start: u64, buffer: &mut [u8], counted: usize) 
     unreadable
 }
 
-/// The slot number with which the checksum fits; `None` for a free slot and for zeros.
+/// The slot number that matches the checksum; `None` for a free slot and for zeros.
 fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
     if slot[..56].iter().all(|&byte| byte == 0) {
         return None;
@@ -106,10 +113,11 @@ fn number_of(slot: &[u8; SLOT]) -> Option<u64> {
     (number > 0).then_some(number)
 }
 
-/// The state of the checksum's register from which 64 zero bits lead to `state`.
+/// Runs the CRC register back: the state from which 64 zero bits lead to `state`.
 fn before_64_bits(mut state: u64) -> u64 {
     for _ in 0..64 {
-        // A step forward shifts right, and adds the polynomial, whose highest bit is set, for a 1 that falls out.
+        // A forward step shifts right, and if a 1 falls out, adds the polynomial, whose highest bit
+        // is set.
         state = if state >> 63 == 1 { (state ^ POLYNOMIAL) << 1 | 1 } else { state << 1 };
     }
     state
@@ -124,7 +132,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
-    /// SQLite's, in a new file.
+    /// SQLite's page size in a new file.
     const PAGE: usize = 4_096;
 
     fn stored(count: u64) -> (tempfile::TempDir, Vec<u8>) {
@@ -151,14 +159,14 @@ mod tests {
         found
     }
 
-    /// Checks that whatever was found is right, and returns how many.
+    /// Checks that every key found is right, and returns their number.
     fn count_right(found: &BTreeMap<VersionId, WrappedKey>, all: &BTreeMap<VersionId, WrappedKey>) -> usize {
         assert!(found.iter().all(|(version, key)| all.get(version) == Some(key)), "never a wrong key");
         found.len()
     }
 
     #[test]
-    fn every_key_outside_of_the_damage_is_found() {
+    fn every_undamaged_key_is_found() {
         let (folder, sound) = stored(700);
         let all: BTreeMap<_, _> = (0..700).map(key).collect();
         let slots_a_page = PAGE / SLOT;
@@ -169,7 +177,7 @@ mod tests {
             damaged[page * PAGE..(page + 1) * PAGE].fill(0xa5);
             assert!(count_right(&salvaged(&folder, &damaged), &all) >= 700 - slots_a_page, "page {page}");
         }
-        // Only the contents of slots are needed: every other byte may be anything.
+        // Only the slots themselves are needed: all other bytes may be garbage.
         let mut damaged = vec![0x5a; sound.len()];
         for wrapped in all.values() {
             let at = sound.windows(40).position(|window| window == wrapped.0).expect("the key is in the file") - 16;
@@ -181,14 +189,14 @@ mod tests {
         let there = all.values().filter(is_there).count();
         assert!(there > 100 && there < 600, "{there} keys in half of the file");
         assert_eq!(count_right(&salvaged(&folder, half), &all), there);
-        // Bytes that were put in or fell out move the rest.
+        // Inserted or missing bytes shift the rest.
         let mut shifted = sound.clone();
         shifted.splice(5_001..5_001, [1, 2, 3]);
         assert!(count_right(&salvaged(&folder, &shifted), &all) >= 698);
     }
 
     #[test]
-    fn no_flipped_bit_and_no_noise_gives_a_wrong_key() {
+    fn flipped_bits_and_noise_never_yield_a_wrong_key() {
         let (folder, sound) = stored(300);
         let all: BTreeMap<_, _> = (0..300).map(key).collect();
         for at in (0..sound.len()).step_by(401) {
@@ -205,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_found_on_both_sides_of_a_window_and_across_it() {
+    fn keys_are_found_on_both_sides_of_a_window_boundary_and_across_it() {
         let (folder, sound) = stored(200);
         let all: BTreeMap<_, _> = (0..200).map(key).collect();
         for shift in [0, 1, 30, 63, 64] {

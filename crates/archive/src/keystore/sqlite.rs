@@ -1,16 +1,19 @@
 //! The embedded key store: one SQLite file.
 //!
-//! To destroy a key its bytes must be overwritten wherever they are. `secure_delete` clears a row where it is deleted, but SQLite also moves rows, when it
-//! splits or merges pages, and does not promise to clear what that leaves behind (with rows of unequal length, pieces of deleted ones could be
-//! found). So rows with keys never move. They are appended in order, which adds pages behind without touching those before; all are
-//! of one size, and a destroyed key's row is overwritten with zeros in place and used again for another key.
+//! Destroying a key means overwriting its bytes everywhere. `secure_delete` clears a row where it
+//! is deleted, but SQLite also moves rows when it splits or merges pages, and does not promise to
+//! clear the old places (with rows of unequal length, fragments of deleted ones could be found). So
+//! rows that hold keys never move. They are appended in order, which adds pages without touching
+//! earlier ones. All have the same size, and the row of a destroyed key is overwritten with zeros
+//! in place and reused for another key.
 //!
 //! ```text
-//! slot_of:   version identifier -> slot        moves as it likes, has no keys
-//! key_slot:  slot -> identifier, key, CRC-64   only ever appended or overwritten
+//! slot_of:   version identifier -> slot        may move, contains no keys
+//! key_slot:  slot -> identifier, key, CRC-64   only appended or overwritten
 //! ```
 //!
-//! Old pages are also in the write-ahead log until it is emptied. [`KeyStore::destroy`] does that, and does not return before.
+//! The write-ahead log keeps old pages until it is emptied. [`KeyStore::destroy`] empties it before
+//! it returns.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -25,10 +28,10 @@ use super::{KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
 use crate::pool::{self, Cache};
 
-/// Stands in the header of the file: "FuKe".
+/// Application id in the file's header: "FuKe".
 const APPLICATION: i32 = 0x4675_4b65;
 
-/// The schema that this program makes and knows.
+/// The schema that this program creates, and the newest that it supports.
 const SCHEMA: i64 = 1;
 
 /// How long to wait for another process that is writing or reading.
@@ -37,13 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a slot.
 pub(super) const SLOT: usize = 64;
 
-/// Keys in a file of their own, which only its owner may read.
+/// A key store in a SQLite file that only its owner may read.
 #[derive(Debug)]
 pub struct SqliteKeyStore {
     connection: Connection,
 }
 
-/// A failure on its way out, before it is known what was being done.
+/// A failure before its operation is known.
 enum Fault {
     Engine(rusqlite::Error),
     Damaged(String),
@@ -69,22 +72,25 @@ impl Fault {
 
 /// Cache of the connection that changes the key store, KiB.
 const MAIN_KIB: u64 = 16_384;
-/// Cache of one that only reads. A key is found by its version's identifier: most of what is read is read once.
+/// Cache of a connection that only reads, KiB. Keys are looked up by version identifier, so most
+/// pages are read once.
 const READER_KIB: u64 = 1_024;
 
-/// What a connection takes beside its cache, KiB: 200 such, each with a few statements and a small cache, took 150 each.
+/// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
+/// statements and a small cache, took 150 each.
 const BESIDE_KIB: u64 = 96;
 
-/// The most that connections to a key store take, KiB, if up to `reading` threads read at once.
+/// Upper bound on the memory of all connections to a key store, KiB, if up to `reading` threads
+/// read at once.
 pub(crate) const fn most_kib(reading: u64) -> u64 {
     pool::most_kib(MAIN_KIB, READER_KIB, BESIDE_KIB, reading)
 }
 
 impl SqliteKeyStore {
-    /// Makes a new, empty key store.
+    /// Creates an empty key store.
     ///
     /// # Errors
-    /// [`KeyStoreError::Engine`] if there is a file already, or it can't be written.
+    /// [`KeyStoreError::Engine`] if the file exists or can't be written.
     pub fn create(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let action = "create its file";
         let told = |error: std::io::Error| KeyStoreError::Engine { action, source: Box::new(error) };
@@ -113,13 +119,14 @@ impl SqliteKeyStore {
     /// Opens a key store.
     ///
     /// # Errors
-    /// [`KeyStoreError::Damaged`], [`KeyStoreError::Newer`], [`KeyStoreError::OtherArchive`], or [`KeyStoreError::Engine`] if there is none.
+    /// [`KeyStoreError::Damaged`], [`KeyStoreError::Newer`], [`KeyStoreError::OtherArchive`], or
+    /// [`KeyStoreError::Engine`] if the file does not exist.
     pub fn open(path: &Path, archive: ArchiveId) -> Result<Self, KeyStoreError> {
         let open = || {
             check_magic(path)?;
             let connection = connect(path)?;
             admit(&connection, archive)?;
-            // A destruction that was cut short by a crash between its two steps.
+            // Completes a destruction that a crash interrupted between its two steps.
             empty_log(&connection, Duration::ZERO)?;
             Ok(connection)
         };
@@ -136,7 +143,7 @@ impl SqliteKeyStore {
         })
     }
 
-    /// The most that the connection keeps of its file, KiB.
+    /// The connection's cache limit, KiB.
     #[cfg(test)]
     pub(crate) fn cache_kib(&self) -> u64 {
         let size: i64 = self.connection.pragma_query_value(None, "cache_size", |row| row.get(0)).expect("a number");
@@ -144,7 +151,7 @@ impl SqliteKeyStore {
         size.unsigned_abs()
     }
 
-    /// The same, as one of many.
+    /// Like [`open_read_only`](Self::open_read_only), but with the cache size of a pooled reader.
     pub(crate) fn open_reader(path: &Path, archive: ArchiveId, cache: Cache) -> Result<Self, KeyStoreError> {
         let reader = Self::open_read_only(path, archive)?;
         let set = set_cache(&reader.connection, cache.kib(READER_KIB));
@@ -152,7 +159,8 @@ impl SqliteKeyStore {
         Ok(reader)
     }
 
-    /// Opens a key store for reading that nobody changes while it is open. Nothing is written for that.
+    /// Opens a key store for reading without writing anything. No process may change it while it is
+    /// open.
     ///
     /// # Errors
     /// As [`SqliteKeyStore::open`].
@@ -203,17 +211,18 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
     // A commit is on stable storage when it returns.
     connection.pragma_update(None, "synchronous", "full")?;
     set_cache(&connection, MAIN_KIB)?;
-    // A plan must not depend on what is bound, or statements would be planned anew.
+    // Plans must not depend on bound values, or statements would be planned again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Keys must not spill into temporary files.
     connection.pragma_update(None, "temp_store", "memory")?;
     Ok(connection)
 }
 
-/// Refuses what is no database before SQLite opens it: that removes the log beside an empty file, and the log may have keys.
+/// Rejects files that are not databases before SQLite opens them. SQLite removes the log of an
+/// empty file, and that log may contain keys.
 fn check_magic(path: &Path) -> Result<(), Fault> {
     let mut beginning = [0; 16];
-    // What can't be opened or read is told by SQLite.
+    // SQLite reports files that can't be opened or read.
     let Ok(mut file) = File::open(path) else { return Ok(()) };
     match std::io::Read::read_exact(&mut file, &mut beginning) {
         Ok(()) if beginning == *b"SQLite format 3\0" => Ok(()),
@@ -233,13 +242,14 @@ fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), Fault> {
     }
     let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
     match id.map(ArchiveId) {
-        None => Err(Fault::Damaged("it does not say of which archive it is".into())),
+        None => Err(Fault::Damaged("it does not name its archive".into())),
         Some(found) if found != archive => Err(Fault::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),
     }
 }
 
-/// Brings everything from the log into the file and empties the log. `false` if somebody is reading from it and goes on to.
+/// Checkpoints the log into the file and truncates it. `false` if another connection still reads
+/// from it after `patience`.
 fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, Fault> {
     connection.busy_timeout(patience)?;
     let busy: rusqlite::Result<i64> = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
@@ -247,7 +257,7 @@ fn empty_log(connection: &Connection, patience: Duration) -> Result<bool, Fault>
     Ok(busy? == 0)
 }
 
-/// What a slot holds.
+/// Encodes a slot.
 fn pack(slot: i64, id: VersionId, key: &WrappedKey) -> [u8; SLOT] {
     let mut content = [0; SLOT];
     content[..16].copy_from_slice(&id.0);
@@ -303,7 +313,7 @@ fn insert(connection: &Connection, keys: &[(VersionId, WrappedKey)]) -> Result<(
         let content = pack(slot, id, &key);
         if free.is_some() {
             if overwrite.execute(params![slot, content])? != 1 {
-                return Err(Fault::Damaged(format!("slot {slot} isn't there")));
+                return Err(Fault::Damaged(format!("slot {slot} is missing")));
             }
         } else {
             append.execute(params![slot, content])?;
@@ -366,14 +376,14 @@ fn check(connection: &Connection) -> Result<(), Fault> {
     )?;
     let (expected, given, slots, free) = counted;
     if keys != expected || slots != given || slots - free != keys {
-        return Err(Fault::Damaged(format!("{keys} keys in {slots} slots, {free} of them free; {expected} in {given} are expected")));
+        return Err(Fault::Damaged(format!("{keys} keys in {slots} slots, {free} of them free, but expected {expected} in {given}")));
     }
     Ok(())
 }
 
 impl KeyStore for SqliteKeyStore {
     fn insert(&mut self, keys: &[(VersionId, WrappedKey)]) -> Result<(), KeyStoreError> {
-        self.transaction(TransactionBehavior::Immediate, "keep keys", |connection| insert(connection, keys))
+        self.transaction(TransactionBehavior::Immediate, "store keys", |connection| insert(connection, keys))
     }
 
     fn get(&mut self, id: VersionId) -> Result<Option<WrappedKey>, KeyStoreError> {
@@ -392,7 +402,7 @@ impl KeyStore for SqliteKeyStore {
         self.transaction(TransactionBehavior::Immediate, action, |connection| destroy(connection, ids))?;
         match empty_log(&self.connection, PATIENCE).map_err(|fault| fault.told(action))? {
             true => Ok(()),
-            false => Err(KeyStoreError::Engine { action, source: "another process goes on reading the old ones; try again".into() }),
+            false => Err(KeyStoreError::Engine { action, source: "another process is still reading the old keys; try again".into() }),
         }
     }
 
@@ -403,7 +413,7 @@ impl KeyStore for SqliteKeyStore {
     fn len(&mut self) -> Result<u64, KeyStoreError> {
         let keys: rusqlite::Result<i64> = self.connection.query_row("SELECT keys FROM counter WHERE one = 1", [], |row| row.get(0));
         let keys = keys.map_err(|error| Fault::from(error).told("count keys"))?;
-        u64::try_from(keys).map_err(|_| KeyStoreError::Damaged { found: format!("it counts {keys} keys") })
+        u64::try_from(keys).map_err(|_| KeyStoreError::Damaged { found: format!("its key count is {keys}") })
     }
 
     fn check(&mut self) -> Result<(), KeyStoreError> {

@@ -1,11 +1,11 @@
-//! Files of a catalogue that no process has open: copied, replaced and removed.
+//! Copies, replaces and removes the files of a catalogue that no process has open.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::archive::ArchiveError;
 
-/// Copies a database that nobody has open, log and all.
+/// Copies a database together with its write-ahead log. No process may have it open.
 pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
     for suffix in ["", "-wal"] {
         let (from, to) = (with_suffix(from, suffix), with_suffix(to, suffix));
@@ -19,11 +19,11 @@ pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> 
     Ok(())
 }
 
-/// Puts a database in the place of another. A crash at any instant leaves one of them, or none and
-/// its absence is told.
+/// Replaces a database with another. A crash at any instant leaves one of the two, or none, and a
+/// missing catalogue is reported.
 ///
-/// A database without its log is an old state that looks like a good one, and a log beside another
-/// database would be read into it. So the old one is renamed first, log and all.
+/// A database without its log looks intact but is out of date, and SQLite would replay a log next
+/// to the wrong database. So the old database is first renamed together with its log.
 pub(super) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
     let sync = || std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");

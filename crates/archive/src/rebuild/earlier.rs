@@ -1,4 +1,5 @@
-//! What the earlier catalogue knew and the medium doesn't tell now: carried over, so that a rebuild never makes an archive forget.
+//! Carries over what only the earlier catalogue knows, so that a rebuild never makes an archive
+//! forget.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +12,8 @@ use crate::catalogue::{
 };
 use crate::watch::{Trouble, Watcher};
 
-/// Why carrying over stopped: the new catalogue failed, or the earlier one did, which is no reason to give up.
+/// Why carrying over stopped: the new catalogue failed, or the earlier one did. The latter doesn't
+/// end the rebuild.
 enum Stopped {
     Archive(ArchiveError),
     Earlier(CatalogueError),
@@ -23,26 +25,57 @@ impl From<ArchiveError> for Stopped {
     }
 }
 
+/// What an earlier catalogue tells before platters are read.
+#[derive(Default)]
+pub(super) struct EarlierSets {
+    /// Sets that were complete.
+    pub(super) complete: HashSet<SetId>,
+    /// Sets that were being written.
+    pub(super) writing: HashSet<SetId>,
+    /// Versions whose tombstones are not in staging, and were not found on platters so far.
+    pub(super) unplaced: HashSet<VersionId>,
+}
+
 impl Archive {
-    /// Adds the removals that the earlier catalogue knew to `tombstones`, and returns the sets that it knew to be complete.
-    ///
-    /// A tombstone whose segment is gone counts without a segment: it is on a platter by now.
+    /// Adds the removals that the earlier catalogue knew to `tombstones`, and returns what else it
+    /// tells before platters are read.
     pub(super) fn removals_and_sets(
         &self,
         earlier: &mut dyn Catalogue,
         segments: &[u64],
         tombstones: &mut HashMap<VersionId, u64>,
-    ) -> Result<HashSet<SetId>, CatalogueError> {
+    ) -> Result<EarlierSets, CatalogueError> {
+        let mut known = EarlierSets::default();
         for tombstone in earlier.staged_tombstones()? {
-            let segment = if segments.binary_search(&tombstone.segment).is_ok() { tombstone.segment } else { 0 };
-            tombstones.entry(tombstone.id).or_insert(segment);
+            let is_there = segments.binary_search(&tombstone.segment).is_ok();
+            tombstones.entry(tombstone.id).or_insert(if is_there { tombstone.segment } else { 0 });
+            if !is_there {
+                known.unplaced.insert(tombstone.id);
+            }
         }
-        let sets = earlier.sets()?.into_iter().filter(|set| set.state == SetState::Complete);
-        Ok(sets.map(|set| set.description.id).collect())
+        let mut after = None;
+        loop {
+            let page = earlier.archived_tombstones(after, BATCH)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            for (id, _) in page {
+                if *tombstones.entry(id).or_insert(0) == 0 {
+                    known.unplaced.insert(id);
+                }
+            }
+        }
+        for set in earlier.sets()? {
+            match set.state {
+                SetState::Complete => known.complete.insert(set.description.id),
+                SetState::Writing => known.writing.insert(set.description.id),
+            };
+        }
+        Ok(known)
     }
 
-    /// Takes over what only the earlier catalogue knows: sets of which no platter was found, versions on them, and versions whose record can't
-    /// be opened now. The inner error is the earlier catalogue's; what was carried over before stays.
+    /// Carries over what only the earlier catalogue knows: sets without any platter found, the
+    /// versions on them, and versions whose record can't be opened now. The inner error is the
+    /// earlier catalogue's; entries carried over before it stay.
     pub(super) fn carry_over(
         &self,
         earlier: &mut dyn Catalogue,
@@ -75,6 +108,8 @@ impl Archive {
                 self.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
             }
         }
+        // What was staged in a folder that is absent comes back with it.
+        let missed = if report.misses_staging() { Unlisted::OutOfSight } else { Unlisted::Gone };
         let mut after = None;
         loop {
             let page = earlier.list(b"", Versions::All, after.as_ref(), BATCH).map_err(Stopped::Earlier)?;
@@ -101,7 +136,7 @@ impl Archive {
                         found.push(version);
                         listed.push(id);
                     }
-                    Err(version) => gone.push(version),
+                    Err(version) => gone.push(UnlistedVersion { why: missed, ..version }),
                 }
             }
             report.carried_over += found.len() as u64;
@@ -109,10 +144,11 @@ impl Archive {
             self.catalogue().forget_unlisted(&listed, &[]).map_err(ArchiveError::from)?;
             self.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
         }
-        self.carry_unlisted(earlier, tombstones, segments)
+        self.carry_unlisted(earlier, missed, tombstones, segments)
     }
 
-    /// Reports a staged version that the segments should have told of and didn't: something of it is damaged.
+    /// Reports a staged version that scanning the segments should have found but didn't: part of it
+    /// is damaged.
     fn note_damaged(&self, version: &NewVersion, report: &mut RebuildReport, watcher: &dyn Watcher) {
         let mut payload = Vec::new();
         let mut places = version.data.iter().map(|data| data.place).chain([version.record_place]);
@@ -123,16 +159,25 @@ impl Archive {
         }
     }
 
-    /// Takes over what the earlier catalogue could not list either and that still isn't found.
-    fn carry_unlisted(&self, earlier: &mut dyn Catalogue, tombstones: &HashMap<VersionId, u64>, segments: &[u64]) -> Result<(), Stopped> {
+    /// Carries over versions that were already gone in the earlier catalogue and still aren't
+    /// found.
+    fn carry_unlisted(
+        &self,
+        earlier: &mut dyn Catalogue,
+        missed: Unlisted,
+        tombstones: &HashMap<VersionId, u64>,
+        segments: &[u64],
+    ) -> Result<(), Stopped> {
         let mut after = None;
         loop {
             let mut page = earlier.unlisted(after, BATCH).map_err(Stopped::Earlier)?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.id);
-            // What has no name would be found again if it were there; only what a name is known for can be missed.
-            page.retain(|version| version.why == Unlisted::Gone && !tombstones.contains_key(&version.id));
+            // Scanning finds nameless versions again if they exist. Only versions with a known name
+            // can be missed.
+            page.retain(|version| matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) && !tombstones.contains_key(&version.id));
             for version in &mut page {
+                version.why = missed;
                 version.segments.retain(|segment| segments.binary_search(segment).is_ok());
             }
             let mut still = Vec::new();
@@ -150,7 +195,8 @@ impl Archive {
     }
 }
 
-/// A version as the earlier catalogue had it; the inner error if the segments that it was staged in are gone.
+/// Builds a version from its row in the earlier catalogue. The inner error means that its staging
+/// segments are gone.
 fn found_version(
     earlier: &mut dyn Catalogue,
     row: VersionRow,

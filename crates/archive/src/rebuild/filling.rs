@@ -1,4 +1,4 @@
-//! Filling an empty catalogue: what staging, platters and an earlier catalogue tell, brought together.
+//! Fills an empty catalogue from staging, platters and an earlier catalogue.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_domain::{ObjectRecord, PlatterId, SetId, VersionId};
 use fulgurite_format::{Entry, Header, stored_bytes};
 
+use super::earlier::EarlierSets;
 use super::platters::FoundSet;
 use super::unseen::{Unseen, UnseenPlace, unseen_places};
 use super::{BATCH, OpenedRecord, RebuildReport, note_unreadable};
@@ -15,12 +16,32 @@ use crate::catalogue::{
 };
 use crate::set_reader::SetReader;
 use crate::tables::{TableTrouble, read_table};
-use crate::unread::Hindrance;
-use crate::watch::Watcher;
+use crate::watch::{Trouble, Watcher};
+
+/// Platters of sets that were damaged beyond repair when they were last read.
+pub(crate) fn lost_platters(catalogue: &mut dyn Catalogue) -> Result<HashSet<PlatterId>, CatalogueError> {
+    let mut by_set: HashMap<SetId, (u64, Vec<PlatterId>)> = HashMap::new();
+    for row in catalogue.platters()? {
+        let (bad, platters) = by_set.entry(row.set).or_default();
+        *bad += u64::from(row.health.missing || row.health.lost_tracks > 0);
+        platters.push(row.place.platter);
+    }
+    by_set.retain(|_, (bad, _)| *bad > 0);
+    let mut lost = HashSet::new();
+    for set in catalogue.sets()? {
+        if let Some((bad, platters)) = by_set.remove(&set.description.id)
+            && bad > u64::from(set.description.shape.redundancy)
+        {
+            lost.extend(platters);
+        }
+    }
+    Ok(lost)
+}
 
 impl Archive {
-    /// Fills an empty catalogue from stores, staging and an earlier catalogue. Returns whether the earlier one has to be kept, because it
-    /// could not be read to its end. `unseen` is what could not be looked into beside stores.
+    /// Fills an empty catalogue from stores, staging and an earlier catalogue. The returned flag is
+    /// true if the earlier catalogue must be kept because it could not be read completely. `unseen`
+    /// names a place other than a store that could not be read.
     ///
     /// # Errors
     /// As [`rebuild`](Self::rebuild).
@@ -42,6 +63,8 @@ impl Archive {
             needed: HashSet::new(),
             parted: HashMap::new(),
             deleted: HashSet::new(),
+            unplaced: HashSet::new(),
+            archived_tombstones: Vec::new(),
             batch: Vec::new(),
             unlisted: Vec::new(),
         };
@@ -60,28 +83,47 @@ impl Archive {
             None => Vec::new(),
         };
         let segments: Vec<u64> = there.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
-        let scanned = self.scan_staging(&segments, &|_, _| true, watcher)?;
+        let mut scanned = self.scan_staging(&segments, &|_, _| true, watcher)?;
         filling.tombstones = scanned.tombstones;
-        let complete = match &mut earlier {
+        let mut known = match &mut earlier {
             Some(earlier) => self.removals_and_sets(*earlier, &segments, &mut filling.tombstones).unwrap_or_else(|error| {
                 or_damaged(error);
-                HashSet::new()
+                EarlierSets::default()
             }),
-            None => HashSet::new(),
+            None => EarlierSets::default(),
         };
+        filling.unplaced = std::mem::take(&mut known.unplaced);
+        let mut copies = OldCopies::default();
+        if let Some(earlier) = &mut earlier {
+            copies = filling.old_copies(&old, *earlier)?.unwrap_or_else(|error| {
+                or_damaged(error);
+                OldCopies::default()
+            });
+        }
+        scanned.versions.append(&mut copies.needed);
         let staged_tombstones = filling.tombstones.iter().filter(|(_, segment)| **segment > 0);
         let staged_tombstones: Vec<_> = staged_tombstones.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
         watcher.stage("reading headers", None);
-        let sets = self.find_sets(&complete, &mut filling.report, watcher);
-        filling.platters(&sets, scanned.versions, scanned.unlisted)?;
-        if let Some(earlier) = &mut earlier {
-            filling.old_copies(&old, *earlier)?.unwrap_or_else(&mut or_damaged);
+        let sets = self.find_sets(&known, &mut filling.report, watcher);
+        let had_others = match &mut earlier {
+            Some(earlier) => unseen_places(*earlier).is_ok_and(|places| places.contains(&UnseenPlace::Others)),
+            None => false,
+        };
+        if had_others && sets.iter().any(|found| found.missing > 0) {
+            let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
+            filling.report.add_others(why);
         }
+        filling.platters(&sets, scanned.versions, scanned.unlisted)?;
+        filling.adopt_unknown(copies.spare)?;
         self.catalogue().adopt_tombstones(&staged_tombstones)?;
+        // Their set, or the staging folder that had them, is gone or was not seen.
+        let unplaced: Vec<VersionId> = filling.unplaced.iter().copied().collect();
+        self.restage(&unplaced)?;
         let Filling { mut report, tombstones, needed, deleted, .. } = filling;
-        let knows_all = match &mut earlier {
-            Some(earlier) if !is_damaged => !unseen_places(*earlier).is_ok_and(|places| places.contains(&UnseenPlace::Others)),
-            _ => false,
+        // Keys newer than all that the earlier catalogue knew belong to what was put since.
+        let newest = match &mut earlier {
+            Some(earlier) if !is_damaged && !had_others => earlier.newest_id().unwrap_or_default(),
+            _ => None,
         };
         if let Some(earlier) = earlier.filter(|_| !is_damaged) {
             watcher.stage("comparing with the earlier catalogue", None);
@@ -93,9 +135,9 @@ impl Archive {
         self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !needed.contains(&found.description.id)), &report, watcher)?;
         report.deleted += scanned.removed + deleted.len() as u64;
         self.destroy_keys_of_removed(&tombstones)?;
-        if !knows_all || is_damaged {
-            report.surplus_keys = self.surplus_keys()?;
-            report.unseen.extend(other_places(report.surplus_keys));
+        report.surplus_keys = self.surplus_keys(newest.filter(|_| !is_damaged))?;
+        if report.surplus_keys > 0 {
+            report.add_others(surplus_text(report.surplus_keys));
         }
         self.note_unseen(&report)?;
         self.report_unlisted(&mut report, watcher)?;
@@ -106,8 +148,8 @@ impl Archive {
         Ok((report, is_damaged))
     }
 
-    /// Has the new catalogue remember which segments were released, and returns those that are there again. The inner error is the earlier
-    /// catalogue's.
+    /// Records the earlier catalogue's list of released segments in the new one. Returns the
+    /// released segments that exist again. The inner error is the earlier catalogue's.
     fn carry_released(&self, earlier: &mut dyn Catalogue, there: &[u64]) -> Result<Result<Vec<u64>, CatalogueError>, ArchiveError> {
         let mut from = 0;
         loop {
@@ -122,7 +164,7 @@ impl Archive {
         Ok(earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)))
     }
 
-    /// Destroys keys that were imported while the tombstones of their versions were out of sight.
+    /// Destroys keys that were imported while the tombstones of their versions were unreadable.
     fn destroy_keys_of_removed(&self, tombstones: &HashMap<VersionId, u64>) -> Result<(), ArchiveError> {
         let mut back = Vec::new();
         for &id in tombstones.keys() {
@@ -137,18 +179,25 @@ impl Archive {
     }
 }
 
-/// What keys tell that belong to nothing that was found.
-fn other_places(surplus_keys: u64) -> Option<Unseen> {
-    let keys = match surplus_keys {
-        0 => return None,
+/// Says what keys tell that belong to nothing that was found.
+fn surplus_text(keys: u64) -> String {
+    let keys = match keys {
         1 => "1 key belongs to a version".to_owned(),
         keys => format!("{keys} keys belong to versions"),
     };
-    let why = format!(
-        "{keys} of which nothing was found. Are there other stores, or a staging folder? Puts that a crash cut short leave such keys as \
-         well; if nothing is missing, `fulgurite catalogue forget --unseen`"
-    );
-    Some(Unseen { place: UnseenPlace::Others, hindrance: Hindrance::Absent, why })
+    format!(
+        "{keys} of which nothing was found. Are there other stores, or a staging folder? Puts that a crash cut short leave such keys, \
+         too; if nothing is missing, run `fulgurite catalogue forget --unseen`"
+    )
+}
+
+/// Versions in old copies of released segments that the earlier catalogue lists.
+#[derive(Default)]
+struct OldCopies {
+    /// Versions on sets that are damaged beyond repair.
+    needed: Vec<NewVersion>,
+    /// The others, which count only if they are on no platter.
+    spare: Vec<NewVersion>,
 }
 
 /// A version of which parts were found on several platters.
@@ -159,28 +208,32 @@ struct Parted {
     extents: Vec<Extent>,
 }
 
-/// A rebuild that is under way.
+/// State of a rebuild in progress.
 struct Filling<'a> {
     archive: &'a Archive,
     watcher: &'a dyn Watcher,
     report: RebuildReport,
-    /// Versions that were removed, with the segments that say so; segment 0 if it isn't there any more.
+    /// Removed versions, with the segment of their tombstone; 0 if that segment no longer exists.
     tombstones: HashMap<VersionId, u64>,
-    /// Versions that have been found in doubtful sets, and nowhere else so far.
+    /// Versions found only in doubtful sets so far.
     wanted: HashSet<VersionId>,
-    /// Doubtful sets that hold something that is nowhere else.
+    /// Doubtful sets that contain versions found nowhere else.
     needed: HashSet<SetId>,
     parted: HashMap<VersionId, Parted>,
     /// Removed versions that are on platters.
     deleted: HashSet<VersionId>,
-    /// Versions to be handed to the catalogue.
+    /// Removed versions whose tombstone is in no segment and, so far, on no platter.
+    unplaced: HashSet<VersionId>,
+    /// Tombstones on platters, to be handed to the catalogue.
+    archived_tombstones: Vec<(VersionId, SetId)>,
+    /// Versions to hand to the catalogue.
     batch: Vec<FoundVersion>,
-    /// Unlisted versions to be handed to the catalogue.
+    /// Unlisted versions to hand to the catalogue.
     unlisted: Vec<UnlistedVersion>,
 }
 
 impl Filling<'_> {
-    /// Reads the file tables of all sets, and records what they and staging have.
+    /// Reads the file tables of all sets, and records the versions on platters and in staging.
     fn platters(&mut self, sets: &[FoundSet], staged: Vec<NewVersion>, unlisted: Vec<UnlistedVersion>) -> Result<(), ArchiveError> {
         let rebuilding = Mutex::new(());
         let mut reader = SetReader::new(&rebuilding, self.archive.threads());
@@ -193,15 +246,18 @@ impl Filling<'_> {
             tables.extend((0..found.header.shape.information).map(|position| (found, found.header.for_position(position))));
         }
         self.watcher.stage("reading tables", Some(tables.iter().map(|(_, header)| 2 * header.member().table_bytes).sum()));
-        // Tombstones first: one may be on any platter, and outweighs entries everywhere.
+        // Tombstones come first: a tombstone on any platter overrides the version's entries on all
+        // platters.
         let mut readable = Vec::new();
         for (found, header) in &tables {
             if self.read_tombstones(&mut reader, found, header)? {
                 readable.push((*found, header));
             }
         }
+        self.archive.catalogue().adopt_archived_tombstones(&std::mem::take(&mut self.archived_tombstones))?;
         self.adopt_staged(staged, unlisted)?;
-        // Sets that can be relied upon come first, so that what is in one of them needs none of the others.
+        // Reliable sets come first, so that a doubtful set is only needed for versions found
+        // nowhere else.
         for doubtful in [false, true] {
             for (found, header) in readable.iter().filter(|(found, _)| found.is_doubtful() == doubtful) {
                 self.read_entries(&mut reader, found, header)?;
@@ -212,12 +268,21 @@ impl Filling<'_> {
         self.unlist_parted()
     }
 
-    /// Reads the tombstones in a file table, and what a doubtful set has. `false` if the table can't be read.
+    /// Reads the tombstones of a file table, and the versions of a doubtful set. Returns `false` if
+    /// the table can't be read.
     fn read_tombstones(&mut self, reader: &mut SetReader<'_>, found: &FoundSet, header: &Header) -> Result<bool, ArchiveError> {
-        let (tombstones, wanted) = (&mut self.tombstones, &mut self.wanted);
+        let (archive, set) = (self.archive, found.description.id);
+        let Self { tombstones, wanted, unplaced, archived_tombstones, .. } = self;
         let read = read_table(reader, header, self.watcher, &mut |entry| {
             if entry.tombstone {
                 tombstones.entry(entry.version).or_insert(0);
+                if !found.is_doubtful() {
+                    unplaced.remove(&entry.version);
+                    archived_tombstones.push((entry.version, set));
+                    if archived_tombstones.len() >= BATCH {
+                        archive.catalogue().adopt_archived_tombstones(&std::mem::take(archived_tombstones))?;
+                    }
+                }
             } else if found.is_doubtful() {
                 wanted.insert(entry.version);
             }
@@ -226,7 +291,7 @@ impl Filling<'_> {
         self.or_lost(found, header, read)
     }
 
-    /// Whether a file table was read; one that can't be is recorded.
+    /// Returns true if the file table was read, and records the table as lost if it is unreadable.
     fn or_lost(&mut self, found: &FoundSet, header: &Header, read: Result<(), TableTrouble<ArchiveError>>) -> Result<bool, ArchiveError> {
         match read {
             Ok(()) => Ok(true),
@@ -255,29 +320,49 @@ impl Filling<'_> {
         self.adopt_unlisted_full(1)
     }
 
-    /// Records what is in old copies of released segments, listed in the earlier catalogue, and on no
-    /// platter any more. The inner error is the earlier catalogue's.
-    fn old_copies(&mut self, segments: &[u64], earlier: &mut dyn Catalogue) -> Result<Result<(), CatalogueError>, ArchiveError> {
-        let scanned = self.archive.scan_staging(segments, &|_, _| true, self.watcher)?;
-        for version in scanned.versions {
-            let (name, id) = (&version.record.name, version.id);
-            match earlier.version(name, id) {
-                Err(error) => return Ok(Err(error)),
-                Ok(None) => continue,
-                Ok(Some(_)) if self.tombstones.contains_key(&id) => continue,
-                Ok(Some(_)) => {}
+    /// Reads old copies of released segments. The inner error is the earlier catalogue's.
+    fn old_copies(&self, segments: &[u64], earlier: &mut dyn Catalogue) -> Result<Result<OldCopies, CatalogueError>, ArchiveError> {
+        let mut copies = OldCopies::default();
+        if segments.is_empty() {
+            return Ok(Ok(copies));
+        }
+        let text = format!("{} in staging were released before: only what is on no platter is taken from them", count_of(segments.len()));
+        self.watcher.trouble(Trouble::Note { text: &text });
+        let lost = match lost_platters(earlier) {
+            Ok(lost) => lost,
+            Err(error) => return Ok(Err(error)),
+        };
+        for version in self.archive.scan_staging(segments, &|_, _| true, self.watcher)?.versions {
+            if self.tombstones.contains_key(&version.id) {
+                continue;
             }
-            if self.archive.catalogue().version(name, id)?.is_none() {
+            let extents = match earlier.version(&version.record.name, version.id) {
+                Ok(Some(row)) => earlier.extents(row.key),
+                Ok(None) => continue,
+                Err(error) => Err(error),
+            };
+            match extents {
+                Ok(extents) if extents.iter().any(|extent| lost.contains(&extent.platter)) => copies.needed.push(version),
+                Ok(_) => copies.spare.push(version),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(Ok(copies))
+    }
+
+    /// Records staged versions that were found nowhere else.
+    fn adopt_unknown(&mut self, versions: Vec<NewVersion>) -> Result<(), ArchiveError> {
+        for version in versions {
+            if self.archive.catalogue().version(&version.record.name, version.id)?.is_none() {
                 self.report.staged += 1;
                 self.batch.push(FoundVersion::Staged(version));
                 self.adopt_full(BATCH)?;
             }
         }
-        self.adopt_full(1)?;
-        Ok(Ok(()))
+        self.adopt_full(1)
     }
 
-    /// Records the versions that a file table has.
+    /// Records the versions in a file table.
     fn read_entries(&mut self, reader: &mut SetReader<'_>, found: &FoundSet, header: &Header) -> Result<(), ArchiveError> {
         let watcher = self.watcher;
         let read = read_table(reader, header, watcher, &mut |entry| match entry.tombstone {
@@ -333,7 +418,7 @@ impl Filling<'_> {
         self.adopt_archived(id, Parted { record, sealed, object_bytes, extents: vec![extent] })
     }
 
-    /// Records the versions whose parts are all there by now.
+    /// Records the versions that are complete by now.
     fn adopt_parted(&mut self, sets: &[FoundSet], doubtful: bool) -> Result<(), ArchiveError> {
         for (id, parts) in std::mem::take(&mut self.parted) {
             if !cover(&parts.extents, parts.object_bytes) {
@@ -356,11 +441,12 @@ impl Filling<'_> {
         self.adopt_full(BATCH)
     }
 
-    /// Records the versions of which only a part was found.
+    /// Records the versions of which only parts were found.
     fn unlist_parted(&mut self) -> Result<(), ArchiveError> {
         let why = if self.report.unseen.is_empty() { Unlisted::Incomplete } else { Unlisted::OutOfSight };
         for (id, Parted { record, object_bytes, .. }) in std::mem::take(&mut self.parted) {
-            // All of it is in staging: a flush was cut short that had put the beginning on platters.
+            // Staging contains all of it: a flush was interrupted after it had written the first
+            // part to platters.
             if self.archive.catalogue().version(&record.name, id)?.is_some() {
                 continue;
             }
@@ -370,7 +456,7 @@ impl Filling<'_> {
         self.adopt_unlisted_full(1)
     }
 
-    /// Records a doubtful set after all, because something is on it that is nowhere else.
+    /// Records a doubtful set after all, because it contains something found nowhere else.
     fn need(&mut self, found: &FoundSet) -> Result<(), ArchiveError> {
         match self.needed.insert(found.description.id) {
             true => self.adopt_set(found),
@@ -392,13 +478,14 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Hands the batch over if it has at least `full` versions.
+    /// Hands the batch to the catalogue if it has at least `full` versions.
     fn adopt_full(&mut self, full: usize) -> Result<(), ArchiveError> {
         if self.batch.len() < full {
             return Ok(());
         }
         self.archive.catalogue().adopt_versions(&self.batch)?;
-        // What is on platters may be there in part in staging, whose segments were just being released.
+        // A version on platters may also be in staging in part, in segments that were being
+        // released.
         if !self.archive.catalogue().unlisted(None, 1)?.is_empty() {
             let ids: Vec<VersionId> = self.batch.iter().map(FoundVersion::id).collect();
             self.archive.catalogue().forget_unlisted(&ids, &[])?;
@@ -408,7 +495,11 @@ impl Filling<'_> {
     }
 }
 
-/// Whether extents, which may overlap, are all of an object of `bytes`.
+/// True if the extents, which may overlap, cover an object of `bytes` completely.
+fn count_of(segments: usize) -> String {
+    if segments == 1 { "1 segment".to_owned() } else { format!("{segments} segments") }
+}
+
 fn cover(extents: &[Extent], bytes: u64) -> bool {
     let mut sorted: Vec<&Extent> = extents.iter().collect();
     sorted.sort_by_key(|extent| extent.object_offset);

@@ -1,12 +1,14 @@
-//! Rebuilding the catalogue from platters and staging alone, with the key store for what is sealed (I4).
+//! Rebuilds the catalogue from platters and staging alone, with the key store for sealed versions
+//! (I4).
 //!
 //! ```text
 //! headers of all platters -> sets         tables of all information platters -> versions, tombstones
 //! staging segments        -> staged versions, tombstones
 //! ```
 //!
-//! A platter that is gone has its table rebuilt like any content. Where a version is both staged and on platters, the staged one counts: that is
-//! how it is right after a crash, when nobody has said yet that the platters were verified.
+//! The file table of a missing platter is recovered like any other content. If a version is both
+//! staged and on platters, the staged one counts: a crash leaves that state when the platters are
+//! written but not yet marked as verified.
 
 mod database;
 mod earlier;
@@ -23,26 +25,27 @@ use fulgurite_domain::{ObjectRecord, VersionId};
 use fulgurite_format::{Frames, Header, decode_record};
 
 use self::database::{copy_database, remove_database, replace_database, with_suffix};
+pub(crate) use self::filling::lost_platters;
 use self::platters::FoundSet;
 pub(crate) use self::strangers::Compared;
 pub use self::strangers::UnknownPlatter;
 pub use self::unseen::{Unseen, UnseenPlace};
 use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};
-use crate::catalogue::{Catalogue, CatalogueError, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::catalogue::{Catalogue, CatalogueError, NOWHERE, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::clock::now_s;
 use crate::lock::Lock;
 use crate::volume::FolderVolume;
 use crate::watch::{Trouble, Watcher};
 
-/// Versions handed to the catalogue in one transaction.
+/// Versions per catalogue transaction.
 const BATCH: usize = 1_000;
 
-/// What a rebuild found.
+/// Result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RebuildReport {
     /// Platters found.
     pub platters: u64,
-    /// Sets they belong to.
+    /// Sets that they belong to.
     pub sets: u64,
     /// Platters of those sets that were not found.
     pub missing: u64,
@@ -50,49 +53,57 @@ pub struct RebuildReport {
     pub archived: u64,
     /// Versions in staging.
     pub staged: u64,
-    /// Versions that were removed, as their tombstones say.
+    /// Removed versions, according to their tombstones.
     pub deleted: u64,
-    /// Tables that could not be read; the versions on those platters are unknown.
+    /// File tables that could not be read. The versions on those platters are unknown.
     pub lost_tables: u64,
-    /// Versions of which only a part was found, or whose record can't be read.
+    /// Versions that were only partly found, or whose record can't be read.
     pub incomplete: u64,
-    /// Versions whose key is not in the key store, and that no tombstone says were removed.
+    /// Versions whose key is not in the key store and that have no tombstone.
     pub no_key: u64,
-    /// Versions that only the earlier catalogue knew and that were taken from it.
+    /// Versions that only the earlier catalogue knew and that were carried over from it.
     pub carried_over: u64,
     /// Versions that only the earlier catalogue knew and of which nothing was found.
     pub gone: u64,
-    /// What could not be looked into.
+    /// Places that could not be read.
     pub unseen: Vec<Unseen>,
-    /// Keys of versions of which nothing was found. Only counted where no earlier catalogue tells what there is.
+    /// Keys of versions of which nothing was found. Only counted if no earlier catalogue lists all
+    /// versions.
     pub surplus_keys: u64,
-    /// Where the earlier catalogue is kept, because it could not be read to its end.
+    /// Path of the earlier catalogue if it was kept because it could not be read completely.
     pub kept: Option<PathBuf>,
 }
 
 impl RebuildReport {
-    /// Whether something is lost, or can't be read with the keys that are there. A version without a key may have been removed, if not
-    /// everything was seen.
+    /// True if the staging folder was not seen.
+    pub(crate) fn misses_staging(&self) -> bool {
+        self.unseen.iter().any(|unseen| unseen.place == UnseenPlace::Staging)
+    }
+
+    /// True if something is lost, or can't be read with the existing keys. While places remain
+    /// unseen, a version without a key doesn't count, because it may have been removed.
     #[must_use]
     pub fn has_losses(&self) -> bool {
         self.lost_tables + self.incomplete + self.gone > 0 || (self.no_key > 0 && self.unseen.is_empty())
     }
 }
 
-/// What a rebuild does when a store of the settings can't be looked into.
+/// What a rebuild does if a configured store can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnseenStores {
-    /// It refuses, and the catalogue stays as it is.
+    /// The rebuild fails, and the catalogue stays as it is.
     Refuse,
-    /// It goes on with the others. What is on the store is known as far as the earlier catalogue knew it.
+    /// The rebuild continues with the other stores, and takes the content of the unseen store from
+    /// the earlier catalogue.
     GoOn,
 }
 
-/// Makes the catalogue of the archive in `home` anew. The old one is replaced when the new one is complete. What only the old one knew is
-/// carried over, as long as no tombstone says that it was removed.
+/// Rebuilds the catalogue of the archive in `home`, and replaces the old catalogue when the new one
+/// is complete. Versions that only the old catalogue knows are carried over unless a tombstone says
+/// that they were removed.
 ///
 /// # Errors
-/// [`ArchiveError`]; the old catalogue is as it was then.
+/// [`ArchiveError`]; the old catalogue is unchanged then.
 pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
     let settings = read_settings(home)?;
     let _lock = Lock::take(home)?;
@@ -101,7 +112,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     remove_database(&fresh)?;
     let id = settings.archive.id;
     let staging = home.join(&settings.staging.path);
-    // The fresh catalogue last: without keys there is nothing to begin.
+    // The fresh catalogue comes last: without keys the rebuild can't start.
     let parts = Parts {
         keys: Box::new(open_keys(home, id)?),
         readers: Readers::default(),
@@ -117,7 +128,8 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
         if unseen == UnseenStores::Refuse {
             archive.refuse_unseen_stores()?;
         }
-        // A rebuild that was cut short while it replaced the catalogue left the earlier one under this name.
+        // A rebuild that was interrupted while replacing the catalogue left the earlier one under
+        // this name.
         let aside = with_suffix(&catalogue, ".old");
         let known = [&catalogue, &aside].into_iter().find(|path| path.exists());
         let mut is_damaged = false;
@@ -145,7 +157,7 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
             return Err(error);
         }
     };
-    // Closing the last connection brings everything from the write-ahead log into the file.
+    // Closing the last connection checkpoints the write-ahead log into the file.
     drop(archive);
     if keeps_old {
         let kept = with_suffix(&catalogue, &format!(".damaged-{}", now_s()));
@@ -157,16 +169,16 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
 }
 
 fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
-    let text = format!("the earlier catalogue can't be read to its end, so what only it knows is not carried over: {error}");
+    let text = format!("can't read all of the earlier catalogue; entries found only there are not carried over: {error}");
     watcher.trouble(Trouble::Note { text: &text });
 }
 
-/// What came of opening a record.
+/// Result of opening a record.
 enum OpenedRecord {
     Record(ObjectRecord),
-    /// Its key was destroyed.
+    /// The key is not in the key store.
     NoKey,
-    /// It isn't what was written.
+    /// The record is damaged.
     Unreadable,
 }
 
@@ -174,13 +186,15 @@ impl Archive {
     /// Fills an empty catalogue from stores and staging.
     ///
     /// # Errors
-    /// [`ArchiveError`] if catalogue, keys or staging fail. What is wrong with platters is reported to `watcher`.
+    /// [`ArchiveError`] if the catalogue, the key store or staging fails. Damage on platters is
+    /// reported to `watcher`.
     pub fn rebuild(&self, watcher: &dyn Watcher) -> Result<RebuildReport, ArchiveError> {
         Ok(self.rebuild_from(None, None, watcher)?.0)
     }
 
-    /// Records that the file table of a platter can't be read. Even a set that looks as if it was never finished may have lost its platters.
-    /// Nothing is lost for what may lie on something that was not looked into.
+    /// Records that the file table of a platter can't be read, even if the set looks unfinished,
+    /// since it may have lost its platters. While places remain unseen, the table of such a set
+    /// doesn't count as lost.
     fn note_lost_table(
         &self,
         found: &FoundSet,
@@ -190,11 +204,12 @@ impl Archive {
         watcher: &dyn Watcher,
     ) -> Result<(), ArchiveError> {
         if found.misses_too_many() && !report.unseen.is_empty() {
-            let text = format!("what is on platter {} is not known: {} platters of its set were not found", header.platter, found.missing);
+            let text =
+                format!("the contents of platter {} are unknown: {} platters of its set were not found", header.platter, found.missing);
             watcher.trouble(Trouble::Note { text: &text });
             return Ok(());
         }
-        let text = format!("the file table of platter {} can't be read, and nothing on it is known: {why}", header.platter);
+        let text = format!("can't read the file table of platter {}, so its contents are unknown: {why}", header.platter);
         watcher.trouble(Trouble::Note { text: &text });
         report.lost_tables += 1;
         let table = UnlistedVersion {
@@ -207,7 +222,8 @@ impl Archive {
         Ok(self.catalogue().adopt_unlisted(&[table])?)
     }
 
-    /// Records the platters of sets that were never finished, unless they may only look so because a store could not be looked into.
+    /// Records the platters of sets that were never finished, unless an unseen store may hold the
+    /// missing platters.
     fn leave_out<'f>(
         &self,
         sets: impl Iterator<Item = &'f FoundSet>,
@@ -217,20 +233,21 @@ impl Archive {
         for found in sets {
             let members = found.header.members.len();
             let text = format!(
-                "set {} has {} of its {members} platters, and nothing needs it: it was never finished, or all on it was removed. It is left out of the catalogue",
+                "set {} has {} of its {members} platters, and no version needs it: it was never finished, or its content was removed. The catalogue omits it",
                 found.description.id,
                 members - found.missing,
             );
             watcher.trouble(Trouble::Note { text: &text });
             if report.unseen.is_empty() {
-                let platters: Vec<_> = found.description.platters.iter().map(|place| place.platter).collect();
+                let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
+                let platters: Vec<_> = there.map(|place| place.platter).collect();
                 self.catalogue().leave_out(&platters)?;
             }
         }
         Ok(())
     }
 
-    /// Counts and reports what can't be listed.
+    /// Counts and reports unlisted versions.
     fn report_unlisted(&self, report: &mut RebuildReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         self.each_unlisted(&mut |version| {
             match version.why {
@@ -244,7 +261,7 @@ impl Archive {
         })
     }
 
-    /// Hands over every unlisted version.
+    /// Calls `on_version` with every unlisted version.
     pub(crate) fn each_unlisted(&self, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
         let mut after = None;
         loop {
@@ -255,12 +272,14 @@ impl Archive {
         }
     }
 
-    /// Opens the record of a version. What can't be read of it is reported.
+    /// Decodes the record of a version, and reports records that can't be read.
     fn open_record(&self, id: VersionId, sealed: bool, record: &[u8], watcher: &dyn Watcher) -> Result<OpenedRecord, ArchiveError> {
         let frames = if sealed {
             let Some(wrapped) = self.keys().get(id)? else { return Ok(OpenedRecord::NoKey) };
             let Ok(key) = self.master_key().unwrap(&wrapped) else {
-                let text = format!("the key of version {id} is not wrapped by the master key: it was put under another, or is damaged");
+                let text = format!(
+                    "the master key can't unwrap the key of version {id}: the version was put under another master key, or its key is damaged"
+                );
                 watcher.trouble(Trouble::Note { text: &text });
                 return Ok(OpenedRecord::Unreadable);
             };
@@ -272,7 +291,7 @@ impl Archive {
         match opened.and_then(|record| decode_record(&record).map_err(|error| error.to_string())) {
             Ok(record) => Ok(OpenedRecord::Record(record)),
             Err(why) => {
-                watcher.trouble(Trouble::Note { text: &format!("the record of version {id} can't be read: {why}") });
+                watcher.trouble(Trouble::Note { text: &format!("can't read the record of version {id}: {why}") });
                 Ok(OpenedRecord::Unreadable)
             }
         }

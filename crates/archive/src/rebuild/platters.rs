@@ -1,34 +1,38 @@
-//! The sets that platters on the stores belong to.
+//! Finds the sets that the platters on the stores belong to.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_format::Header;
 
 use super::RebuildReport;
+use super::earlier::EarlierSets;
 use crate::archive::Archive;
 use crate::catalogue::{Extent, NOWHERE, PlatterPlace, SetDescription};
 use crate::tables::read_header;
 use crate::watch::{Trouble, Watcher};
 
-/// A set of which platters were found.
+/// A set of which at least one platter was found.
 pub(super) struct FoundSet {
-    /// Of any of its platters.
+    /// Header of any platter of the set.
     pub(super) header: Header,
     pub(super) description: SetDescription,
-    /// How many of its platters were not found.
+    /// Number of platters of the set that were not found.
     pub(super) missing: usize,
-    /// Whether an earlier catalogue knew it to be complete.
+    /// True if an earlier catalogue listed the set as complete.
     was_complete: bool,
+    /// True if an earlier catalogue listed the set as being written.
+    was_writing: bool,
 }
 
 impl FoundSet {
-    /// Whether it misses too many platters. Then it was never finished, most likely, and what is on it was put on another set later.
+    /// True if too many platters are missing. The set was probably never finished, and its content
+    /// was written to another set later.
     pub(super) fn is_doubtful(&self) -> bool {
-        !self.was_complete && self.misses_too_many()
+        !self.was_complete && (self.misses_too_many() || (self.was_writing && self.missing > 0))
     }
 
-    /// Whether more is missing than its redundancy makes good.
+    /// True if more platters are missing than the set's redundancy can replace.
     pub(super) fn misses_too_many(&self) -> bool {
         self.missing > usize::from(self.header.shape.redundancy)
     }
@@ -39,8 +43,8 @@ impl FoundSet {
 }
 
 impl Archive {
-    /// The sets that platters were found of, with a header and the description of each.
-    pub(super) fn find_sets(&self, complete: &HashSet<SetId>, report: &mut RebuildReport, watcher: &dyn Watcher) -> Vec<FoundSet> {
+    /// Finds the sets of all platters on the stores, with a header and a description of each.
+    pub(super) fn find_sets(&self, known: &EarlierSets, report: &mut RebuildReport, watcher: &dyn Watcher) -> Vec<FoundSet> {
         let note = |text: String| watcher.trouble(Trouble::Note { text: &text });
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
@@ -58,12 +62,13 @@ impl Archive {
             };
             for platter in platters {
                 let header = read_header(&**store, platter);
-                // A platter may have lost its headers and still hold its sectors; its set knows it.
+                // The platter may have lost its headers but still hold its sectors. The headers of
+                // its set list it.
                 places.insert(platter, name.to_owned());
                 report.platters += 1;
                 match header {
                     Ok(found) if found.archive != self.id() => {
-                        note(format!("platter {platter} on store {name} is of archive {}", found.archive));
+                        note(format!("platter {platter} on store {name} is of archive {}, and is ignored", found.archive));
                     }
                     Ok(found) => {
                         sets.entry(found.set).or_insert(found);
@@ -85,7 +90,8 @@ impl Archive {
                 platters: header.members.iter().map(|member| place(member.platter)).collect(),
             };
             let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
-            FoundSet { was_complete: complete.contains(&header.set), header, description, missing }
+            let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
+            FoundSet { was_complete, was_writing, header, description, missing }
         };
         let mut sets: Vec<_> = sets.into_values().map(describe).collect();
         sets.sort_by_key(|found| found.header.written);

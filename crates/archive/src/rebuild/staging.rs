@@ -1,4 +1,4 @@
-//! What staging says of itself: versions, tombstones, and what a crash left behind the last commit.
+//! Reads staging: versions, tombstones, and the records that a crash left after the last commit.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -13,34 +13,34 @@ use crate::catalogue::{
 };
 use crate::watch::{Trouble, Unwatched, Watcher};
 
-/// What segments hold.
+/// Contents of the scanned segments.
 #[derive(Default)]
 pub(super) struct Scanned {
-    /// The versions that are complete.
+    /// The complete versions.
     pub(super) versions: Vec<NewVersion>,
-    /// Those with an object record that can't be listed.
+    /// Versions with an object record that can't be listed.
     pub(super) unlisted: Vec<UnlistedVersion>,
-    /// Tombstones, with the segments that they are in.
+    /// Tombstones, with the segments that contain them.
     pub(super) tombstones: HashMap<VersionId, u64>,
-    /// Versions whose tombstone is in these segments too.
+    /// Number of versions whose tombstone is in the scanned segments too.
     pub(super) removed: u64,
-    /// When the incomplete ones were put, in milliseconds since 1970.
+    /// When the incomplete versions were put, in milliseconds since 1970.
     incomplete_since: HashMap<VersionId, u64>,
 }
 
 impl Scanned {
-    /// Whether an incomplete version must have been acknowledged: another that was put a good while
-    /// later is complete, and a commit syncs everything that was appended before it.
+    /// True if an incomplete version must have been acknowledged: a version put at least
+    /// `LONGEST_COMMIT_MS` later is complete, and a commit syncs everything appended before it.
     fn was_acknowledged(&self, incomplete: VersionId) -> bool {
         let since = self.incomplete_since.get(&incomplete).copied().unwrap_or(0);
         self.versions.iter().any(|version| version.record.created_ms > since.saturating_add(LONGEST_COMMIT_MS))
     }
 }
 
-/// No put is appended and still unsynced for that long.
+/// Upper bound on how long a put stays appended but unsynced.
 const LONGEST_COMMIT_MS: u64 = 60_000;
 
-/// What staging holds of a version.
+/// Records of one version in staging.
 #[derive(Default)]
 struct StagedParts {
     record: Option<(RecordHead, u64)>,
@@ -60,16 +60,16 @@ impl StagedParts {
 /// Why a staged version can't be listed.
 struct Unlistable {
     why: Unlisted,
-    /// Its name and number, where the record can be read.
+    /// Name and version number, if the record can be read.
     known_as: Option<(ObjectName, u64)>,
     created_ms: u64,
 }
 
-/// Whether an object record is of interest, by its segment and where it lies there.
+/// Selects object records by segment and by position in the segment.
 type IsWanted<'a> = &'a dyn Fn(u64, u64) -> bool;
 
 impl Archive {
-    /// Reads segments. Versions count if their object record `is_wanted`.
+    /// Scans segments. Only versions whose object record `is_wanted` are returned.
     pub(super) fn scan_staging(&self, segments: &[u64], is_wanted: IsWanted<'_>, watcher: &dyn Watcher) -> Result<Scanned, ArchiveError> {
         let mut parts: BTreeMap<VersionId, StagedParts> = BTreeMap::new();
         let mut scanned = Scanned::default();
@@ -88,7 +88,7 @@ impl Archive {
             })?;
         }
         for (id, mut parts) in parts {
-            // Without its object record, a put never came to its end.
+            // Without its object record, the put never finished.
             let Some((head, segment)) = parts.record else { continue };
             if !is_wanted(segment, head.position) {
                 continue;
@@ -112,7 +112,7 @@ impl Archive {
         Ok(scanned)
     }
 
-    /// The version that these parts are, or why it can't be listed.
+    /// Builds the version from its parts, or says why it can't be listed.
     fn staged_version(
         &self,
         id: VersionId,
@@ -142,15 +142,15 @@ impl Archive {
     /// Reads the records of one segment.
     fn scan_one(&self, segment: u64, watcher: &dyn Watcher, on_record: &mut dyn FnMut(RecordHead)) -> Result<(), ArchiveError> {
         match self.staging().scan(segment, true, on_record)? {
-            // What could not be read may have been acknowledged, and the segment must not go.
+            // The unreadable part may have been acknowledged, so the segment must stay.
             Ok(SegmentScan { unreadable: Some(source), .. }) => return Err(self.staging().read_error(segment, source).into()),
             Ok(scan) if !scan.damaged.is_empty() => {
-                let text = format!("staging segment {segment:016x} has {} damaged places", scan.damaged.len());
+                let text = format!("staging segment {segment:016x} is damaged in {} places", scan.damaged.len());
                 watcher.trouble(Trouble::Note { text: &text });
             }
             Ok(_) => {}
             Err(SegmentError::OtherArchive { found, .. }) => return Err(ArchiveError::ForeignSegment { segment, found }),
-            // A crash right after its creation leaves such a file.
+            // A crash right after the file was created leaves such a file.
             Err(error @ (SegmentError::NotASegment | SegmentError::Checksum)) => {
                 watcher.trouble(Trouble::Note { text: &format!("staging segment {segment:016x}: {error}") });
             }
@@ -159,13 +159,18 @@ impl Archive {
         Ok(())
     }
 
-    /// Acknowledges what is complete in staging and unknown to the catalogue, and cuts off the rest behind what was acknowledged.
+    /// Acknowledges versions that are complete in staging but unknown to the catalogue, and
+    /// truncates each segment after its acknowledged records.
     ///
-    /// A crash between the last sync and the catalogue's transaction leaves such versions. With an old copy of the catalogue, it is all that
-    /// was put since. They are acknowledged before anything new is put, so that each keeps its number. A version without a key is never
-    /// dropped: keys are stored before records, so its key was lost. A removed version has its tombstone in the catalogue for as long as its
-    /// segment may be there. A tombstone that the catalogue doesn't know counts if the key of its version is gone, for keys are destroyed after
-    /// the catalogue has acknowledged a removal; otherwise it belongs to a removal that was never acknowledged.
+    /// A crash between the last sync and the catalogue's transaction leaves such versions. With an
+    /// old copy of the catalogue, they are all versions put since the copy was made. They are
+    /// acknowledged before anything new is put, so that each keeps its number.
+    ///
+    /// A version without a key is never dropped: keys are stored before records, so its key was
+    /// lost. The tombstone of a removed version stays in the catalogue as long as the version's
+    /// segment may exist. A tombstone that the catalogue doesn't know counts only if the key of its
+    /// version is gone, because keys are destroyed after the catalogue has acknowledged the
+    /// removal. Otherwise the removal was never acknowledged.
     pub(crate) fn adopt_staged(&self, there: &[u64], used: &[u64]) -> Result<(), ArchiveError> {
         let ends: HashMap<u64, u64> = self.catalogue().segment_ends()?.into_iter().map(|end| (end.segment, end.bytes)).collect();
         let mut tails = Vec::new();
@@ -188,7 +193,7 @@ impl Archive {
         };
         let mut scanned = self.scan_staging(&new, &is_new, &Unwatched)?;
         if scanned.unlisted.iter().any(|version| version.why == Unlisted::Incomplete) {
-            // The rest may be in other segments.
+            // The missing parts may be in other segments.
             scanned = self.scan_staging(there, &is_new, &Unwatched)?;
         }
         let known: Vec<VersionId> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
@@ -200,7 +205,7 @@ impl Archive {
         });
         scanned.unlisted = unlisted;
         scanned.versions.retain(|version| !is_removed(&version.id));
-        // Where what stays ends in each tail.
+        // End of the records to keep, for each tail.
         let mut kept: HashMap<u64, u64> = tails.iter().map(|segment| (*segment, ends[segment])).collect();
         for version in &scanned.versions {
             for place in version.data.iter().map(|data| data.place).chain([version.record_place]) {
@@ -233,10 +238,11 @@ impl Archive {
         Ok(self.catalogue().record_segment_ends(&kept)?)
     }
 
-    /// The tombstones that the catalogue doesn't know although their removals were acknowledged.
+    /// Tombstones that the catalogue doesn't know although their removals were acknowledged.
     fn completed_removals(&self, found: &HashMap<VersionId, u64>, known: &[VersionId]) -> Result<Vec<StagedTombstone>, ArchiveError> {
         let mut completed = Vec::new();
-        // Without keys nothing tells whether a removal was acknowledged.
+        // In an archive without keys, an acknowledged removal can't be told from an unacknowledged
+        // one.
         if self.encrypts() {
             for (&id, &segment) in found {
                 if known.binary_search(&id).is_err() && matches!(self.keys().get(id), Ok(None)) {
@@ -247,7 +253,8 @@ impl Archive {
         Ok(completed)
     }
 
-    /// The sealed versions in the catalogue that these tombstones remove. It is read from end to end: that a catalogue is an old copy is rare.
+    /// The sealed versions in the catalogue that these tombstones remove. Scans the whole
+    /// catalogue, which is fine because old copies of a catalogue are rare.
     fn rows_of(&self, tombstones: &[StagedTombstone]) -> Result<Vec<VersionKey>, ArchiveError> {
         let ids: HashSet<VersionId> = tombstones.iter().map(|tombstone| tombstone.id).collect();
         let (mut found, mut after) = (Vec::new(), None);
@@ -259,8 +266,9 @@ impl Archive {
         }
     }
 
-    /// Cuts off what was appended to these segments and not acknowledged, after a commit that failed. Otherwise a version whose put was
-    /// answered with an error could come back under a number that another has by then. Nobody may be writing to them any more.
+    /// Truncates unacknowledged records from these segments after a failed commit. Otherwise a
+    /// version whose put returned an error could reappear under a number that another version has
+    /// taken since. The segments must have no writer.
     pub(crate) fn cut_unacknowledged(&self, segments: Range<u64>) -> Result<(), ArchiveError> {
         let ends = self.catalogue().segment_ends()?;
         for end in ends.into_iter().filter(|end| segments.contains(&end.segment)) {

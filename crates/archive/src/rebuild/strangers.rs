@@ -1,4 +1,5 @@
-//! Platters that lie on the stores and that the catalogue doesn't know: the sign of a catalogue that is an old copy.
+//! Platters on the stores that the catalogue doesn't know: a sign that the catalogue is an old
+//! copy.
 
 use std::collections::HashSet;
 
@@ -9,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::UnseenPlace;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{PlatterPlace, PlatterRow, SetState, Unlisted};
+use crate::catalogue::{NOWHERE, PlatterPlace, PlatterRow, SetState, Unlisted};
 use crate::scrub::ScrubReport;
 use crate::tables::read_header;
 use crate::watch::{Trouble, Watcher};
 
-/// A platter that lies on a store and that the catalogue doesn't know.
+/// A platter on a store that the catalogue doesn't know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnknownPlatter {
     /// The platter.
@@ -22,9 +23,9 @@ pub struct UnknownPlatter {
     pub platter: PlatterId,
     /// The store it is on.
     pub store: String,
-    /// Sectors that are lost, group redundancy tracks included.
+    /// Lost sectors, including those of group redundancy tracks.
     pub lost_sectors: u64,
-    /// Whether a header says how to read it.
+    /// True if its header can be read, which is required to read the platter.
     pub is_readable: bool,
 }
 
@@ -33,30 +34,31 @@ pub struct UnknownPlatter {
 pub(crate) struct Stranger {
     pub(crate) platter: PlatterId,
     pub(crate) store: String,
-    /// Its header; none if it can't be read, so that nobody can tell whose platter it is.
+    /// `None` if no header can be read; the platter's archive is unknown then.
     pub(crate) header: Option<Header>,
 }
 
-/// How the stores differ from the catalogue.
+/// Differences between the stores and the catalogue.
 pub(crate) struct Compared {
-    /// Platters that only stores know.
+    /// Platters found on stores but not in the catalogue.
     pub(crate) strangers: Vec<Stranger>,
-    /// Platters of complete sets that only the catalogue knows, where all stores they may be on could be listed.
+    /// Platters of complete sets found only in the catalogue, if all stores that may hold them
+    /// could be listed.
     pub(crate) missing: HashSet<PlatterId>,
 }
 
 impl Archive {
-    /// Platters on the stores that the catalogue doesn't know, those of other archives and those that a rebuild left out aside. Stores that are
-    /// absent or can't be listed are not looked into.
+    /// Platters on the stores that the catalogue doesn't know, except those of other archives and
+    /// those omitted by a rebuild. Skips stores that are absent or can't be listed.
     pub(crate) fn strangers(&self) -> Result<Vec<Stranger>, ArchiveError> {
         Ok(self.compare_stores()?.strangers)
     }
 
-    /// Lists the stores, and compares them with the catalogue.
+    /// Lists the stores and compares them with the catalogue.
     pub(crate) fn compare_stores(&self) -> Result<Compared, ArchiveError> {
         let disks = self.disks();
-        // In this order: a set that is begun between the two is in the catalogue before its platters are on stores, and one that is complete is on
-        // them before the catalogue says so.
+        // The order matters. A set begun in between is in the catalogue before its platters are on
+        // stores; a complete set is on the stores before the catalogue lists it as complete.
         let complete: Vec<PlatterRow> = self.catalogue().platters()?.into_iter().filter(|row| row.state == SetState::Complete).collect();
         let found: Vec<_> = disks.there().map(|(name, store)| (name, store, store.list())).collect();
         let known: HashSet<PlatterId> = self.catalogue().platters()?.into_iter().map(|row| row.place.platter).collect();
@@ -64,7 +66,11 @@ impl Archive {
         let is_listed = |store: &str| found.iter().any(|(name, _, listed)| *name == store && listed.is_ok());
         let all_listed = disks.all_away().is_empty() && found.iter().all(|(_, _, listed)| listed.is_ok());
         let is_missing = |row: &PlatterRow| {
-            !there.contains(&row.place.platter) && known.contains(&row.place.platter) && (all_listed || is_listed(&row.place.store))
+            let may_be_elsewhere = row.place.store == NOWHERE && disks.has_unknown();
+            !may_be_elsewhere
+                && !there.contains(&row.place.platter)
+                && known.contains(&row.place.platter)
+                && (all_listed || is_listed(&row.place.store))
         };
         let missing = complete.iter().filter(|row| is_missing(row)).map(|row| row.place.platter).collect();
         let mut strangers = Vec::new();
@@ -83,7 +89,8 @@ impl Archive {
         Ok(Compared { strangers, missing })
     }
 
-    /// Refuses to go on with a catalogue that doesn't know all platters: what is put next would take numbers that other versions have.
+    /// Fails if the stores have platters that the catalogue doesn't know. New versions would get
+    /// numbers that unknown versions already have.
     pub(crate) fn refuse_strangers(&self) -> Result<(), ArchiveError> {
         let strangers = self.strangers()?;
         let mut ours = strangers.iter().filter(|stranger| stranger.header.is_some());
@@ -93,7 +100,8 @@ impl Archive {
 }
 
 impl Archive {
-    /// Reads the platters that the catalogue doesn't know, and adds what was found to `report`. They are left as they are.
+    /// Reads the platters that the catalogue doesn't know, without changing them, and adds the
+    /// results to `report`.
     pub(crate) fn read_strangers(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let strangers = self.strangers()?;
         if !strangers.is_empty() {
@@ -115,7 +123,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds to `report` what exists and can't be listed.
+    /// Adds unlisted versions and unseen places to `report`.
     pub(crate) fn read_unlisted(&self, report: &mut ScrubReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let mut found = Vec::new();
         self.each_unlisted(&mut |version| match version.why {
@@ -129,7 +137,7 @@ impl Archive {
         for mut version in found {
             let key_is_back = version.why == Unlisted::NoKey && self.keys().get(version.id)?.is_some();
             if !key_is_back && !report.unseen.is_empty() {
-                // It may have been removed, by a tombstone that is where nobody looked.
+                // A tombstone in an unseen place may have removed it.
                 version.why = Unlisted::OutOfSight;
             } else {
                 report.unlisted += 1;
@@ -140,7 +148,7 @@ impl Archive {
     }
 }
 
-/// Reads all tracks of a platter, and counts the sectors that are lost.
+/// Reads all tracks of a platter and counts the lost sectors.
 fn lost_sectors(drive: &ReadDrive, report: &mut ScrubReport, watcher: &dyn Watcher) -> u64 {
     let geometry = drive.geometry();
     let mut track = Track::new(geometry);

@@ -1,4 +1,5 @@
-//! What a rebuild could not look into. The catalogue remembers it, so that nobody takes it for complete.
+//! Places that a rebuild could not read. The catalogue records them, so that it isn't mistaken for
+//! complete.
 
 use std::fmt;
 use std::path::Path;
@@ -12,20 +13,24 @@ use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
 use crate::unread::{AwayStore, Hindrance};
 use crate::watch::{Trouble, Watcher};
 
-/// What a rebuild did not see.
+/// A place that a rebuild could not read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum UnseenPlace {
-    /// A store of the settings.
+    /// A configured store, by name.
     Store(String),
-    /// The folder of staging.
+    /// The staging folder.
     Staging,
-    /// Places that nobody named: something tells that there is, or was, more than was found.
+    /// Unknown places: surplus keys show that versions exist, or existed, that were not found.
     Others,
 }
 
-/// Stands for staging and for [`UnseenPlace::Others`] where an unlisted version has its number. Stores have 0.
+/// Numbers that mark the rows of staging and [`UnseenPlace::Others`] among the unlisted versions.
+/// Stores have 0.
 const STAGING_NUMBER: u64 = 1;
 const OTHERS_NUMBER: u64 = 2;
+
+/// More than there are stores.
+const FIRST: usize = 100;
 
 impl UnseenPlace {
     fn to_record(&self) -> (ObjectName, u64) {
@@ -37,7 +42,7 @@ impl UnseenPlace {
         (ObjectName(name.as_bytes().to_vec()), number)
     }
 
-    /// The place that an unlisted version stands for.
+    /// The place that an unlisted version's row represents.
     pub(crate) fn of(version: &UnlistedVersion) -> Option<Self> {
         let (name, number) = version.known_as.as_ref().filter(|_| version.why == Unlisted::UnseenStore)?;
         Some(match *number {
@@ -53,19 +58,19 @@ impl fmt::Display for UnseenPlace {
         match self {
             Self::Store(name) => write!(f, "store {name}"),
             Self::Staging => f.write_str("the staging folder"),
-            Self::Others => f.write_str("places that nobody named"),
+            Self::Others => f.write_str("unknown places"),
         }
     }
 }
 
-/// What a rebuild did not see, and why.
+/// A place that a rebuild could not read, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unseen {
-    /// What.
+    /// The place.
     pub place: UnseenPlace,
-    /// What kept it from being read.
+    /// The kind of failure.
     pub hindrance: Hindrance,
-    /// What was found, or what the system says.
+    /// Details: what was found, or the error of the operating system.
     pub why: String,
 }
 
@@ -76,8 +81,16 @@ impl From<AwayStore> for Unseen {
 }
 
 impl Archive {
-    /// Makes sure that the folder of staging is there, or that the operator gave it up. A folder without
-    /// a mark is taken for staging if it has segments, or if the earlier catalogue knows of none.
+    /// True if the last rebuild found signs of stores that are not in the settings.
+    pub(crate) fn has_unknown_places(&self) -> bool {
+        // Their identifiers are the lowest.
+        let first = self.catalogue().unlisted(None, FIRST);
+        first.is_ok_and(|first| first.iter().any(|version| UnseenPlace::of(version) == Some(UnseenPlace::Others)))
+    }
+
+    /// Checks that the staging folder is present, or that the operator gave it up. A folder without
+    /// a mark is accepted if it has segments, or if the earlier catalogue needs no segment and
+    /// never recorded a mark.
     pub(super) fn find_staging(
         &self,
         earlier: Option<&mut SqliteCatalogue>,
@@ -110,12 +123,13 @@ impl Archive {
         Ok(away)
     }
 
-    /// Whether the catalogue was rebuilt while staging was absent, and no rebuild has seen it since.
+    /// True if the catalogue was rebuilt while staging was absent, and no later rebuild has seen
+    /// staging.
     pub(crate) fn was_staging_unseen(&self) -> Result<bool, ArchiveError> {
         Ok(unseen_places(&mut **self.catalogue())?.contains(&UnseenPlace::Staging))
     }
 
-    /// The stores that can't be looked into.
+    /// Stores that are absent or can't be listed.
     pub(super) fn unseen_stores(&self) -> Vec<AwayStore> {
         let disks = self.disks();
         let unlisted = disks.there().filter_map(|(name, store)| {
@@ -133,7 +147,7 @@ impl Archive {
         }
     }
 
-    /// Records what could not be looked into.
+    /// Records the unseen places in the catalogue.
     pub(crate) fn note_unseen(&self, report: &RebuildReport) -> Result<(), ArchiveError> {
         let place = |(index, unseen): (usize, &Unseen)| UnlistedVersion {
             id: VersionId((index as u128).to_be_bytes()),
@@ -146,7 +160,7 @@ impl Archive {
         Ok(self.catalogue().adopt_unlisted(&places)?)
     }
 
-    /// Forgets what the last rebuild did not see: it is gone for good. Returns what that was.
+    /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
@@ -163,9 +177,10 @@ impl Archive {
         Ok(places)
     }
 
-    /// Keys of versions that are neither listed nor unlisted nor removed. All keys are looked at.
-    pub(super) fn surplus_keys(&self) -> Result<u64, ArchiveError> {
-        let (mut surplus, mut after) = (0, None);
+    /// Counts the keys of versions that are not listed, unlisted or removed: all of them, or those
+    /// newer than `newest`.
+    pub(super) fn surplus_keys(&self, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
+        let (mut surplus, mut after) = (0, newest);
         loop {
             let page = self.keys().page(after, BATCH)?;
             let Some((last, _)) = page.last() else { return Ok(surplus) };
@@ -178,7 +193,7 @@ impl Archive {
     }
 }
 
-/// What a catalogue says was not seen when it was made.
+/// Unseen places recorded in a catalogue.
 pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
     let (mut places, mut after) = (Vec::new(), None);
     loop {
@@ -186,5 +201,18 @@ pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenP
         let Some(last) = page.last() else { return Ok(places) };
         after = Some(last.id);
         places.extend(page.iter().filter_map(UnseenPlace::of));
+    }
+}
+
+impl RebuildReport {
+    /// Adds a sign of stores or folders that are not in the settings.
+    pub(super) fn add_others(&mut self, why: String) {
+        match self.unseen.iter_mut().find(|unseen| unseen.place == UnseenPlace::Others) {
+            Some(others) => {
+                others.why.push_str("; ");
+                others.why.push_str(&why);
+            }
+            None => self.unseen.push(Unseen { place: UnseenPlace::Others, hindrance: Hindrance::Absent, why }),
+        }
     }
 }

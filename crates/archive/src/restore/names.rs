@@ -1,42 +1,42 @@
-//! What a restored object is called.
+//! Chooses file names for restored objects.
 //!
-//! Names of objects are bytes with slashes between, and few rules: over S3 a key may be `a//b`,
-//! `../x` or 1,000 bytes without a slash, and `a` may be an object beside `a/b`. File systems are
-//! stricter. So that all of it can be restored, and nothing in the place of something else:
+//! Object names are bytes separated by slashes, with few rules. Over S3 a key may be `a//b`, `../x`
+//! or 1,000 bytes without a slash, and both `a` and `a/b` may be objects. File systems are
+//! stricter. These rules make sure that every object can be restored and none replaces another:
 //!
-//! - A part that no file can have as its name (empty, `.`, `..`, with a NUL byte, longer than 255
-//!   bytes) ends with `~` and the first 32 hex digits of its SHA-256, behind as much of it as can
-//!   be kept.
-//! - An object with content whose name is a folder too gets `~file`, or `~link`, behind its name;
-//!   the folder keeps it.
-//! - Where an object or folder of the archive has the changed name already, `~2` is put behind it,
-//!   or `~3` …
-//! - An empty object whose name ends with a slash is a folder: that is how S3 clients make one.
+//! - A component that is not a valid file name (empty, `.`, `..`, with a NUL byte, longer than 255
+//!   bytes) keeps as many of its bytes as fit, followed by `~` and the first 32 hex digits of its
+//!   SHA-256.
+//! - An object with content whose name is also a folder gets the suffix `~file` or `~link`; the
+//!   folder keeps the name.
+//! - If an object or folder of the archive already has the changed name, the suffix `~2`, `~3` … is
+//!   added.
+//! - An empty object whose name ends with a slash is a folder: S3 clients create folders that way.
 //!
-//! Whatever is changed is reported.
+//! Every change is reported.
 
 use fulgurite_domain::{Kind, ObjectName};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Catalogue, VersionRow, Versions};
 
-/// Longest name of a file, on all common file systems.
+/// Maximum length of a file name on all common file systems.
 pub(super) const NAME_BYTES: usize = 255;
 
-/// Where an object goes, below the folder that it is restored into.
+/// Path of an object below the destination folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Names of the folders, and of the file. None for the folder itself.
+    /// Names of the folders, and of the file. Empty for the destination folder itself.
     pub(super) components: Vec<Vec<u8>>,
-    /// Whether it is a folder itself.
+    /// True if the object is a folder.
     pub(super) is_folder: bool,
-    /// Why it isn't the object's own name.
+    /// Reason why the name was changed.
     pub(super) changed: Option<&'static str>,
 }
 
 impl Target {
-    /// The target of a version. Its name without the first `strip` bytes counts; `is_above` says
-    /// whether there are objects below its name.
+    /// Computes the target of a version from its name without the first `strip` bytes. `is_above`
+    /// says whether objects exist below its name.
     pub(super) fn of(archive: &Archive, version: &VersionRow, strip: usize, is_above: bool) -> Result<Self, ArchiveError> {
         let record = &version.record;
         let name = &record.name.0;
@@ -66,7 +66,8 @@ impl Target {
                 Kind::SymbolicLink => "~link",
                 _ => "~file",
             };
-            // Below a folder with a changed name there is nothing but what was in it.
+            // A folder with a changed name contains only its own objects, so nothing can clash
+            // below it.
             let is_free = |candidate: &[u8]| match target.changed {
                 None => is_free(&mut *archive.reading(), [&name[..start], candidate].concat()),
                 Some(_) => Ok(true),
@@ -87,26 +88,26 @@ impl Target {
     }
 }
 
-/// Whether neither an object nor a folder of the archive has this name.
+/// True if neither an object nor a folder of the archive has this name.
 fn is_free(catalogue: &mut dyn Catalogue, name: Vec<u8>) -> Result<bool, ArchiveError> {
     let below = [&name[..], b"/"].concat();
     let object = catalogue.newest(&ObjectName(name))?.is_some_and(|row| row.record.kind != Kind::DeletionMarker);
     Ok(!object && catalogue.list(&below, Versions::Newest, None, 1)?.is_empty())
 }
 
-/// Why no file can have this name.
+/// Returns the reason why `component` can't be a file name.
 fn unfit(component: &[u8]) -> Option<&'static str> {
     match component {
         b"" => Some("a part of its name is empty"),
-        b"." | b".." => Some("a part of its name is . or .., which mean other folders"),
-        _ if component.contains(&0) => Some("a part of its name has a NUL byte"),
+        b"." | b".." => Some("a part of its name is . or .., which refer to other folders"),
+        _ if component.contains(&0) => Some("a part of its name contains a NUL byte"),
         _ if component.len() > NAME_BYTES => Some("a part of its name is longer than 255 bytes"),
         _ => None,
     }
 }
 
-/// A name that a file can have, for one that it can't or mustn't have. Different ones for different
-/// components and tags.
+/// Returns a valid file name for a component that can't keep its own. Different components and tags
+/// yield different names.
 pub(super) fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
     let is_fit = unfit(component).is_none();
     if is_fit && component.len() + tag.len() <= NAME_BYTES {
@@ -121,7 +122,7 @@ pub(super) fn renamed(component: &[u8], tag: &str) -> Vec<u8> {
     };
     if kept.len() > NAME_BYTES - tag.len() {
         let mut end = NAME_BYTES - tag.len();
-        // Not in the middle of a character, of up to four bytes.
+        // Don't cut a UTF-8 character, of up to four bytes, in the middle.
         while kept[end] & 0xc0 == 0x80 && end > NAME_BYTES - tag.len() - 4 {
             end -= 1;
         }
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_file_can_not_be_called_gets_a_name_of_its_own() {
+    fn invalid_file_names_get_distinct_valid_names() {
         let long = |end: &str| ["ü".repeat(200).as_bytes(), end.as_bytes()].concat();
         let names: Vec<Vec<u8>> =
             vec![b"".into(), b".".into(), b"..".into(), b"a\0b".into(), b"a_b\0".into(), long("a"), long("b"), vec![0xbf; 300]];
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_goes_behind_a_name_while_there_is_room() {
+    fn a_tag_is_appended_while_the_name_has_room() {
         assert_eq!(renamed(b"a", "~file"), b"a~file");
         assert_eq!(renamed(&[b'a'; 250], "~file").len(), 255);
         let without_room = renamed(&[b'a'; 251], "~file");

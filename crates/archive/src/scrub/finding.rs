@@ -1,4 +1,4 @@
-//! What a scrub finds.
+//! Results of a scrub.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,25 +12,25 @@ use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
 use crate::watch::OutOfReach;
 
-/// A platter in one word; see [`unread`](crate::unread).
+/// State of a platter; see [`unread`](crate::unread).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlatterState {
-    /// Whole, and where it should be.
+    /// Intact, and on its own store.
     Sound,
-    /// Whole, on another store than its own.
+    /// Intact, but on a different store.
     Elsewhere,
-    /// Its store isn't there.
+    /// Its store is absent.
     Absent,
-    /// It is there, and the system refused to read some of it or all.
+    /// Present, but the system refuses to read some or all of it.
     Unreadable,
-    /// Its store is there without it.
+    /// Its store is present but doesn't have it.
     Missing,
-    /// What was read of it is wrong.
+    /// The bytes read are wrong.
     Damaged,
 }
 
 impl PlatterState {
-    /// The word for it, in answers to programs.
+    /// Name of the state in machine-readable output.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl PlatterState {
         }
     }
 
-    /// What keeps anything from being known of it.
+    /// Why nothing is known about the platter, if so.
     #[must_use]
     pub fn hindrance(self) -> Option<Hindrance> {
         match self {
@@ -54,7 +54,7 @@ impl PlatterState {
     }
 }
 
-/// What was found on one platter.
+/// Findings about one platter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlatterFinding {
     /// The platter.
@@ -66,29 +66,33 @@ pub struct PlatterFinding {
     pub store: String,
     /// Why nothing of it could be read.
     pub gone: Option<NoPlatter>,
-    /// Whether it was found on `store` now, and had been nowhere when the catalogue was rebuilt.
+    /// True if the platter had no known store when the catalogue was rebuilt, and was now found on
+    /// `store`.
     pub turned_up: bool,
-    /// Another store that it is on.
+    /// The other store on which it was found.
     pub elsewhere: Option<String>,
-    /// Whether its own store could be looked at, which it need not be where the platter is elsewhere.
+    /// True if its own store could be checked. If the platter is elsewhere, its own store may be
+    /// absent.
     pub own_store_is_there: bool,
-    /// Lost sectors, group redundancy tracks included, without those that the system refused to read.
+    /// Lost sectors, including those of group redundancy tracks, but not sectors that the system
+    /// refused to read.
     pub lost_sectors: u64,
-    /// Tracks that their own code can't rebuild, group redundancy tracks included.
+    /// Tracks that their own code can't rebuild, including group redundancy tracks.
     pub lost_tracks: u32,
-    /// Copies of the header that are bad.
+    /// Bad copies of the header.
     pub bad_headers: u32,
     /// Sectors and copies of the header that the system refused to read.
     pub unreadable: u64,
-    /// What the system said of the first of them.
+    /// The system's error for the first of them.
     pub why_unreadable: Option<String>,
-    /// Information sectors of information tracks that were not had by the track's own code, for whatever reason.
+    /// Information sectors of information tracks that the track's own code could not provide, for
+    /// any reason.
     #[serde(skip)]
     pub(super) lost: BTreeMap<TrackIndex, Vec<u16>>,
 }
 
 impl PlatterFinding {
-    /// Of a platter that nothing was found on yet.
+    /// An empty finding for a platter.
     pub(super) fn new(set: &SetDescription, position: u16) -> Self {
         let place = &set.platters[usize::from(position)];
         Self {
@@ -108,7 +112,7 @@ impl PlatterFinding {
         }
     }
 
-    /// The platter in one word: the worst that is known of it.
+    /// State of the platter: the worst problem found.
     #[must_use]
     pub fn state(&self) -> PlatterState {
         match &self.gone {
@@ -122,18 +126,18 @@ impl PlatterFinding {
         }
     }
 
-    /// Whether the platter is whole, and where it should be.
+    /// True if the platter is intact and on its own store.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.state() == PlatterState::Sound
     }
 
-    /// Whether any of the platter was read: it was there, and the system didn't refuse all of it.
+    /// True if at least part of the platter could be read.
     pub(super) fn was_read(&self, geometry: Geometry) -> bool {
         self.gone.is_none() && self.unreadable < u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors())
     }
 
-    /// What the catalogue should know from now on; `None` where nothing new is known.
+    /// Health to record in the catalogue; `None` if nothing new is known.
     pub(super) fn health(&self) -> Option<Health> {
         let state = self.state();
         if state.hindrance().is_some() || self.unreadable > 0 || (self.elsewhere.is_some() && !self.own_store_is_there) {
@@ -141,7 +145,7 @@ impl PlatterFinding {
         }
         Some(Health {
             verified: Some(now_s()),
-            // From its own store it is; nobody should count on another.
+            // It is missing from its own store, and readers shouldn't rely on another.
             missing: state == PlatterState::Missing || self.elsewhere.is_some(),
             lost_sectors: self.lost_sectors,
             lost_tracks: self.lost_tracks,
@@ -149,22 +153,23 @@ impl PlatterFinding {
     }
 }
 
-/// Which platters a scrub writes anew, beside those that are missing or damaged. What is absent or unreadable may be whole, and come back.
+/// Selects platters that a scrub replaces in addition to missing and damaged ones. Absent and
+/// unreadable platters may be intact and come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Replace {
-    /// Those on stores that are absent.
+    /// Replace platters on absent stores.
     pub absent: bool,
-    /// Those that can't be read.
+    /// Replace platters that can't be read.
     pub unreadable: bool,
 }
 
 impl Replace {
-    /// Whether a platter is to be written anew.
+    /// True if the platter should be replaced.
     pub(super) fn includes(self, finding: &PlatterFinding) -> bool {
         match finding.state() {
             PlatterState::Sound => false,
             PlatterState::Missing | PlatterState::Damaged => true,
-            // It can't go back where it belongs.
+            // A platter elsewhere can't be written back while its own store is absent.
             PlatterState::Elsewhere => finding.own_store_is_there || self.absent,
             PlatterState::Absent => self.absent,
             PlatterState::Unreadable => self.unreadable,
@@ -172,59 +177,60 @@ impl Replace {
     }
 }
 
-/// What a scrub found and did.
+/// Results of a scrub.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScrubReport {
-    /// Platters looked for.
+    /// Platters checked.
     pub platters: u64,
-    /// Those of them that could be read, in part at least.
+    /// Platters that could be read, at least in part.
     pub platters_read: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Platters that are not sound, as they were found.
+    /// Unsound platters, in the state in which they were found.
     pub unsound: Vec<PlatterFinding>,
-    /// Platters written anew.
+    /// Platters replaced.
     pub rebuilt: u64,
-    /// Those of the unsound that were left as they were, because they may come back.
+    /// Unsound platters left alone because they may come back.
     pub left: u64,
-    /// Versions of which bytes are lost for good; each was reported.
+    /// Versions with bytes that are lost for good; each was reported.
     pub lost_versions: u64,
-    /// Versions that can't be read now, and aren't known to be lost; each was reported.
+    /// Versions that can't be read now but aren't known to be lost; each was reported.
     pub out_of_reach: OutOfReach,
-    /// Staged versions that were read.
+    /// Staged versions read.
     pub staged_versions: u64,
-    /// Versions that exist and can't be listed; each was reported.
+    /// Versions that exist but can't be listed; each was reported.
     pub unlisted: u64,
-    /// Version numbers that several versions of a name share; the first of them were named.
+    /// Version numbers shared by several versions of a name; the first of them were reported.
     pub shared_numbers: u64,
-    /// Platters on the stores that the catalogue doesn't know, so that it is an old copy.
+    /// Platters on the stores that the catalogue doesn't know, which means that it is an old copy.
     pub unknown: Vec<UnknownPlatter>,
-    /// What the last rebuild of the catalogue could not look into, so that what is there may be unknown.
+    /// Places that the last rebuild of the catalogue could not read; they may hold unknown
+    /// versions.
     pub unseen: Vec<UnseenPlace>,
-    /// What repair it took.
+    /// Repairs performed while reading.
     pub repairs: Repairs,
-    /// Those of the lost versions that are on several sets, each of which may have lost something of them.
+    /// Lost versions that span several sets. Avoids counting a version once per set.
     #[serde(skip)]
     pub(super) lost_in_several_sets: HashSet<VersionKey>,
-    /// The same for versions out of reach.
+    /// The same for versions that can't be read now.
     #[serde(skip)]
     pub(super) out_of_reach_in_several_sets: HashSet<VersionKey>,
 }
 
 impl ScrubReport {
-    /// Whether no byte is lost, as far as it is known.
+    /// True if no bytes are known to be lost.
     #[must_use]
     pub fn nothing_is_lost(&self) -> bool {
         self.lost_versions == 0 && self.unlisted == 0
     }
 
-    /// The worst that kept the scrub from knowing everything.
+    /// The worst hindrance that kept the scrub from reading everything.
     #[must_use]
     pub fn hindrance(&self) -> Option<Hindrance> {
         self.unsound.iter().filter_map(|finding| finding.state().hindrance()).chain(self.out_of_reach.hindrance()).max()
     }
 
-    /// Stores that are absent and should have platters.
+    /// Absent stores that should hold platters.
     #[must_use]
     pub fn absent_stores(&self) -> BTreeSet<&str> {
         self.unsound

@@ -1,4 +1,4 @@
-//! Scrubbing in pieces: a platter or a set by itself, for a server that reads a little at a time.
+//! Scrubbing in pieces, one platter or set at a time, for a server that reads a little at a time.
 
 use fulgurite_domain::PlatterId;
 
@@ -8,10 +8,10 @@ use crate::catalogue::SetDescription;
 use crate::watch::{Watcher, go_on};
 
 impl Archive {
-    /// Reads a platter in full and records what was found.
+    /// Reads a platter in full and records the result.
     ///
     /// # Errors
-    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or what the catalogue says.
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
         let set = self.set_with(platter)?;
         let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters") as u16;
@@ -21,10 +21,11 @@ impl Archive {
         Ok(finding)
     }
 
-    /// Reads all platters of the set that `platter` belongs to, and reports what is lost. Nothing is written anew.
+    /// Reads all platters of the set that contains `platter`, and reports what is lost. Replaces
+    /// nothing.
     ///
     /// # Errors
-    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or what the catalogue says.
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_set_of(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
         let mut report = ScrubReport::default();
         self.scrub_set(&self.set_with(platter)?, None, &mut report, watcher)?;

@@ -1,6 +1,7 @@
-//! Version numbers that several versions of a name share.
+//! Detects version numbers shared by several versions of a name.
 //!
-//! A rebuild without all stores can't know which numbers are taken (decision 0014). Whatever takes a number then needs an identifier to choose by.
+//! A rebuild without all stores can't know which numbers are taken (decision 0014). Commands that
+//! take a version number then need an identifier instead.
 
 use fulgurite_domain::ObjectName;
 
@@ -8,22 +9,22 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, VersionRow, Versions};
 use crate::watch::{Trouble, Watcher};
 
-/// Rows asked of the catalogue at once.
+/// Rows per catalogue query.
 const PAGE: usize = 1_000;
-/// Most numbers that are named; the others are only counted.
+/// Maximum number of shared numbers to report; further ones are only counted.
 const NAMED: u64 = 100;
 
-/// Finds shared numbers in rows that come in the order of all listings.
+/// Finds shared numbers in rows in listing order.
 #[derive(Default)]
 pub(crate) struct SharedNumbers {
     last: Option<(ObjectName, u64)>,
-    /// Whether the last number is counted already.
+    /// True if the current number has been counted.
     is_counted: bool,
     count: u64,
 }
 
 impl SharedNumbers {
-    /// Takes the next row. Names its number if the row before has the same, and the one before that has not.
+    /// Processes the next row. Reports its number at the second row that has it.
     pub(crate) fn take(&mut self, row: &VersionRow, watcher: &dyn Watcher) {
         let is_shared = self.last.as_ref().is_some_and(|(name, number)| *number == row.record.version && *name == row.record.name);
         if !is_shared {
@@ -32,7 +33,7 @@ impl SharedNumbers {
             self.count += 1;
             if self.count <= NAMED {
                 let text = format!(
-                    "{} has several versions numbered {}; `fulgurite ls --versions` shows their identifiers, and `get --id` and `rm --id` take one",
+                    "{} has several versions numbered {}; `fulgurite ls --versions` shows their identifiers, for use with `get --id` and `rm --id`",
                     row.record.name.display(),
                     row.record.version
                 );
@@ -42,14 +43,14 @@ impl SharedNumbers {
         self.is_counted = is_shared;
     }
 
-    /// How many numbers are shared.
+    /// Number of shared version numbers found.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 }
 
 impl Archive {
-    /// Counts the numbers that several versions of a name share, and names the first of them.
+    /// Counts version numbers shared by several versions of a name, and reports the first of them.
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.

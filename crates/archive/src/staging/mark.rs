@@ -1,5 +1,5 @@
-//! The mark of the folder of staging. Staging can be a disk of its own, and one that isn't mounted
-//! looks like an empty folder: without a mark, everything staged would be taken for lost.
+//! The mark file of the staging folder. Staging can be on its own disk, and an unmounted disk looks
+//! like an empty folder. Without a mark, all staged objects would be taken for lost.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ fn mark_text(archive: ArchiveId) -> String {
     format!("fulgurite staging 1\narchive {archive}\n")
 }
 
-/// Whether that is the mark of some archive's staging.
+/// True if `text` is the mark of any archive's staging.
 fn is_mark(text: &str) -> bool {
     let id = text.strip_prefix("fulgurite staging 1\narchive ").and_then(|rest| rest.strip_suffix('\n'));
     id.is_some_and(|id| id.parse::<ArchiveId>().is_ok())
@@ -26,13 +26,13 @@ fn on_one_line(text: &str) -> String {
     text.trim().replace('\n', ", ")
 }
 
-/// What is in the place of the mark.
+/// Result of reading the mark file.
 enum Found {
     Ours,
     Nothing,
-    /// A mark of another archive.
+    /// The mark of another archive.
     Other(String),
-    /// Something that is no mark.
+    /// A file that is not a valid mark.
     Damaged(String),
 }
 
@@ -47,11 +47,11 @@ impl Staging {
         })
     }
 
-    /// Whether the folder has the mark of this archive's staging.
+    /// True if the folder carries the mark of this archive's staging.
     ///
     /// # Errors
-    /// [`StagingError::Foreign`] if another mark is in it, [`StagingError::Unreadable`] if the
-    /// folder can't be read.
+    /// [`StagingError::Foreign`] if it carries a different mark, [`StagingError::Unreadable`] if
+    /// the folder can't be read.
     pub fn is_marked(&self) -> Result<bool, StagingError> {
         match self.found_mark()? {
             Found::Ours => Ok(true),
@@ -60,10 +60,11 @@ impl Staging {
         }
     }
 
-    /// Whether the folder has the mark of this archive's staging, or a damaged one.
+    /// True if the folder carries the mark of this archive's staging, or a damaged mark.
     ///
     /// # Errors
-    /// As [`is_marked`](Self::is_marked), of another archive's mark.
+    /// [`StagingError::Foreign`] for another archive's mark, [`StagingError::Unreadable`] as
+    /// [`is_marked`](Self::is_marked).
     pub(crate) fn has_some_mark(&self) -> Result<bool, StagingError> {
         match self.found_mark()? {
             Found::Damaged(_) => Ok(true),
@@ -71,7 +72,7 @@ impl Staging {
         }
     }
 
-    /// Marks the folder, which must be there.
+    /// Writes the mark. The folder must exist.
     ///
     /// # Errors
     /// [`StagingError::Foreign`], or [`StagingError::Write`].
@@ -86,11 +87,11 @@ impl Staging {
         write_mark(&*self.volume, MARK, &mark_text(self.archive)).map_err(|source| self.write_error(source))
     }
 
-    /// Fails if the folder lost its mark since the archive was opened: the disk was unmounted, and a
-    /// segment would be hidden when it is mounted again.
+    /// Fails if the folder lost its mark since the archive was opened. The disk was unmounted then,
+    /// and a new segment would be hidden as soon as the disk is mounted again.
     pub(super) fn check_still_marked(&self) -> io::Result<()> {
         if self.marked.load(Ordering::Relaxed) && !matches!(self.found_mark(), Ok(Found::Ours)) {
-            let why = "the mark of this archive is not in it any more; is the disk mounted?";
+            let why = "it no longer contains the mark of this archive; is the disk mounted?";
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         }
         Ok(())
@@ -106,9 +107,9 @@ impl Staging {
 }
 
 impl Archive {
-    /// Makes sure that the folder of staging is there. An archive made by an earlier version has no
-    /// mark in it, and is believed if nothing that was staged is missing. So is a folder whose mark is
-    /// damaged, if everything that is staged is in it.
+    /// Checks that the staging folder is present. An archive made by an earlier version has no
+    /// mark; its folder is accepted if no staged segment is missing. A folder with a damaged mark
+    /// is accepted if it contains all staged segments.
     pub(crate) fn check_staging(&self) -> Result<(), ArchiveError> {
         let is_it = match self.staging().found_mark()? {
             Found::Ours => true,
@@ -120,7 +121,7 @@ impl Archive {
         if is_it { Ok(()) } else { Err(self.staging().absent().into()) }
     }
 
-    /// Marks the folder that was found to be staging, and notes that in the catalogue.
+    /// Writes the mark into the verified staging folder and records it in the catalogue.
     pub(crate) fn mark_staging(&self) -> Result<(), ArchiveError> {
         if !matches!(self.staging().found_mark()?, Found::Ours) {
             self.staging().write_mark()?;
@@ -146,7 +147,7 @@ mod tests {
     use crate::settings::Settings;
 
     #[test]
-    fn an_archive_of_an_earlier_version_gets_a_mark_and_needs_it_from_then_on() {
+    fn an_archive_of_an_earlier_version_gets_a_mark_and_requires_it_afterwards() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let home = folder.path().join("archive");
         let text = format!(
@@ -164,7 +165,7 @@ mod tests {
         assert!(mark.exists());
         std::fs::write(&mark, mark_text(ArchiveId([8; 16]))).expect("written");
         assert!(matches!(Archive::open(&home, Access::Write), Err(ArchiveError::Staging(StagingError::Foreign { .. }))));
-        // A damaged mark is no reason to stop, and is written anew.
+        // A damaged mark is rewritten, and is no reason to refuse the folder.
         std::fs::write(&mark, "fulgurite staginh 1\n").expect("written");
         drop(Archive::open(&home, Access::Write).expect("opens"));
         assert_eq!(std::fs::read_to_string(&mark).expect("text"), mark_text(ArchiveId([7; 16])));

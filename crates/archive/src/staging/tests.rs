@@ -1,9 +1,9 @@
-//! Staging on small disks, and under the eyes of other processes.
+//! Staging on small disks and with several processes.
 
 use super::*;
 use crate::volume::FolderVolume;
 
-/// A folder on a disk that has room for so many bytes.
+/// A folder on a disk with a capacity of `bytes`.
 struct SmallDisk {
     folder: FolderVolume,
     bytes: u64,
@@ -52,7 +52,7 @@ impl Volume for SmallDisk {
 }
 
 impl SmallFile {
-    /// Lets the file have so many bytes, if the disk has them.
+    /// Grows the file to `length` if the disk has enough free space.
     fn take(&self, length: u64) -> io::Result<()> {
         let more = length.saturating_sub(self.file.length()?);
         if self.taken.load(Ordering::Relaxed) + more > self.bytes {
@@ -106,14 +106,14 @@ fn a_segment_reserves_no_more_than_the_disk_has() {
             staging.open(place.segment).and_then(|file| file.length().map_err(|e| staging.write_error(e))).expect("there").max(MIB),
             reserved.max(MIB)
         );
-        assert!(room - staging.room() < 1_000, "a reservation takes no room from the put that made it");
+        assert!(room - staging.room() < 1_000, "a reservation doesn't reduce the room of the put that made it");
         drop(writer);
-        assert!(staging.free().on_disk.expect("known") > disk - 1_000, "what was not needed is given back");
+        assert!(staging.free().on_disk.expect("known") > disk - 1_000, "the unused reservation is freed");
     }
 }
 
 #[test]
-fn a_full_disk_is_named_with_what_is_needed_and_what_is_free() {
+fn the_error_for_a_full_disk_names_needed_and_free_bytes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let volume = SmallDisk { folder: FolderVolume::new(folder.path()), bytes: 3 << 20, taken: Arc::default() };
     let staging = Staging::new(Arc::new(volume), ArchiveId([1; 16]), 256 << 20);
@@ -126,7 +126,7 @@ fn a_full_disk_is_named_with_what_is_needed_and_what_is_free() {
 }
 
 #[test]
-fn a_limit_counts_what_is_staged() {
+fn the_limit_counts_staged_bytes_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let volume = Arc::new(FolderVolume::new(folder.path()));
     let staging = Staging::new(volume, ArchiveId([1; 16]), 2 << 20).limited(Some(64 << 20));
@@ -136,7 +136,7 @@ fn a_limit_counts_what_is_staged() {
     for _ in 0..5 {
         writer.append(RecordKind::Data, VersionId([2; 16]), 0, false, &[7; 1 << 20]).expect("appended");
     }
-    // A reservation of the segment being written takes nothing from the limit.
+    // The reservation of the open segment doesn't count against the limit.
     assert_eq!(staging.free().within_limit, Some(staging.room()));
     writer.close_segments().expect("closed");
     assert!(staging.room().abs_diff(59 << 20) < 10_000, "{}", staging.room());
@@ -144,7 +144,7 @@ fn a_limit_counts_what_is_staged() {
 }
 
 #[test]
-fn a_number_that_was_released_is_not_used_again() {
+fn a_released_segment_number_is_not_reused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = || Staging::new(Arc::new(FolderVolume::new(folder.path())), ArchiveId([1; 16]), 1 << 20);
     let stage = |payload: &[u8]| {
@@ -160,7 +160,7 @@ fn a_number_that_was_released_is_not_used_again() {
     let mut last = 0;
     for content in [&b"old"[..], b"new", b"newer, and longer"] {
         let place = stage(content);
-        assert!(place.segment > last, "an old copy of the catalogue would take one segment for the other");
+        assert!(place.segment > last, "with a reused number, an old copy of the catalogue would mistake one segment for another");
         last = place.segment;
         reader.read(place, &mut payload).expect("read");
         assert_eq!(payload, content);

@@ -1,6 +1,7 @@
-//! What any store has to do: one function a property, and [`conformance!`] that makes a test of each.
+//! Requirements for all stores: one function per property, and [`conformance!`], which creates a
+//! test for each.
 //!
-//! A property gets a [`Place`]: somewhere a store can be opened, dropped and opened again.
+//! Every property gets a [`Place`]: a location where a store can be opened, dropped and reopened.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,15 +10,15 @@ use fulgurite_domain::{ArchiveId, PlatterId};
 
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 
-/// Where one store is kept.
+/// The location of one store.
 pub(crate) trait Place {
     /// Opens the place as an archive's store of this name.
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore>;
-    /// Names of all files of the place, as `platters/…`; in any order.
+    /// Names of all files in the place, as `platters/…`, in any order.
     fn names(&self) -> Vec<String>;
 }
 
-/// Makes a test of each property. `$place` makes a new [`Place`].
+/// Creates a test for each property. `$place` creates a new [`Place`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::store::conformance::conformance! { $place;
@@ -51,7 +52,7 @@ const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 const ONE: PlatterId = PlatterId([0x01; 16]);
 const TWO: PlatterId = PlatterId([0xf2; 16]);
 
-/// Bytes unlike those of other seeds, and unlike themselves a little further on.
+/// Pseudorandom bytes that differ between seeds and don't repeat.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = || {
@@ -61,7 +62,7 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(step).take(bytes).collect()
 }
 
-/// The place as a store that is marked.
+/// Opens the place and marks it as a store.
 fn marked(place: &dyn Place) -> Arc<dyn PlatterStore> {
     let store = place.open(ARCHIVE, "one");
     store.mark().expect("marked");
@@ -78,7 +79,7 @@ fn write(store: &dyn PlatterStore, platter: PlatterId, bytes: &[u8]) {
     begin(store, platter, bytes).commit().expect("committed");
 }
 
-/// Fills `buffer`, or as much of it as there is.
+/// Fills `buffer`, up to the end of the file.
 fn read_into(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> usize {
     let mut read = 0;
     while read < buffer.len() {
@@ -96,11 +97,12 @@ fn read_all(file: &dyn PlatterFile) -> Vec<u8> {
     bytes
 }
 
-/// What the store gives for a platter. Megabytes don't fit a message, so it says only that they are other ones.
+/// Asserts the content of a platter. Megabytes don't fit in a message, so it only says that they
+/// differ.
 #[track_caller]
 fn assert_holds(store: &dyn PlatterStore, platter: PlatterId, expected: &[u8]) {
     let file = store.open(platter).expect("opened").expect("it is there");
-    assert!(read_all(&*file) == expected, "platter {platter} reads back otherwise");
+    assert!(read_all(&*file) == expected, "platter {platter} reads back different bytes");
 }
 
 #[track_caller]
@@ -180,7 +182,7 @@ pub(crate) fn a_platter_reads_back_at_any_place(place: &dyn Place) {
             let expected = &bytes[offset.min(bytes.len())..(offset + length).min(bytes.len())];
             assert_eq!(read, expected.len(), "{length} bytes at {offset}");
             assert!(buffer[..read] == *expected, "{length} bytes at {offset}");
-            assert!(buffer[read..].iter().all(|&byte| byte == 0xee), "nothing beyond the end: {length} bytes at {offset}");
+            assert!(buffer[read..].iter().all(|&byte| byte == 0xee), "bytes past the end are untouched: {length} bytes at {offset}");
         }
     }
     for offset in [1 << 40, 1 << 62] {
@@ -200,13 +202,13 @@ pub(crate) fn what_is_finished_can_be_read_and_replaces_nothing_yet(place: &dyn 
     assert!(read_all(&*sink.finish().expect("finished already")) == new);
     sink.commit().expect("committed");
     assert_holds(&*store, ONE, &new);
-    // Whoever verified it may go on with what was opened for that.
+    // Readers opened for verification stay valid after the commit.
     assert!(read_all(&*finished) == new);
 }
 
 pub(crate) fn a_platter_takes_the_place_of_one_that_was_there(place: &dyn Place) {
     let store = marked(place);
-    // Shorter and longer, so that nothing of the old one may show through.
+    // Shorter and longer, so that remains of the old platter would be noticed.
     for (seed, bytes) in [(5, 700_000), (6, 300), (7, 5_000_000)] {
         let bytes = noise(seed, bytes);
         write(&*store, ONE, &bytes);
@@ -241,7 +243,7 @@ pub(crate) fn what_is_cut_short_is_swept_away(place: &dyn Place) {
     for platter in [ONE, TWO] {
         let mut sink = begin(&*store, platter, &noise(11, 5_000_000));
         sink.finish().expect("finished");
-        // A process that ended here would have dropped nothing either.
+        // A killed process drops nothing either.
         std::mem::forget(sink);
     }
     assert_eq!(parts(place).len(), 2, "there is something to sweep");
@@ -288,7 +290,7 @@ pub(crate) fn a_platter_can_be_empty(place: &dyn Place) {
     assert_eq!(sink.finish().expect("finished").length().expect("length"), 0);
     sink.commit().expect("committed");
     assert_holds(&*store, ONE, b"");
-    // And without anybody having looked at it before.
+    // Also without a read before the commit.
     write(&*store, TWO, b"");
     assert_holds(&*store, TWO, b"");
     assert_eq!(listed(&*store), [ONE, TWO]);
@@ -302,7 +304,7 @@ pub(crate) fn a_large_platter_arrives_in_odd_pieces(place: &dyn Place) {
     for size in [1, 4_095, 0, 4_194_303, 2, 65_536, 3_000_001, 4_194_304, 7].into_iter().cycle() {
         let (now, later) = rest.split_at(size.min(rest.len()));
         sink.write_all(now).expect("written");
-        sink.flush().expect("which says nothing of the disk");
+        sink.flush().expect("flushed, without durability");
         rest = later;
         if rest.is_empty() {
             break;
@@ -326,7 +328,7 @@ pub(crate) fn two_platters_are_written_at_once(place: &dyn Place) {
     first.commit().expect("committed");
     assert_holds(&*store, ONE, &one);
     assert_holds(&*store, TWO, &two);
-    // And by two threads, one of which gives up.
+    // Also from two threads, one of which aborts.
     std::thread::scope(|scope| {
         scope.spawn(|| write(&*store, ONE, &two));
         scope.spawn(|| drop(begin(&*store, TWO, &one)));

@@ -1,4 +1,4 @@
-//! A store in a local folder: one file for each platter.
+//! A store in a local folder, with one file per platter.
 
 #[cfg(test)]
 mod tests;
@@ -25,16 +25,16 @@ pub struct FolderStore {
 }
 
 impl FolderStore {
-    /// The store called `name` of an archive, in a volume.
+    /// Creates the store `name` of an archive, in a volume.
     #[must_use]
     pub fn new(name: String, archive: ArchiveId, volume: Arc<dyn Volume>) -> Self {
         Self { name, archive, volume }
     }
 
-    /// The text of the mark in a volume, whatever it says; `None` if there is none.
+    /// Returns the text of the mark in a volume, valid or not; `None` if there is no mark.
     ///
     /// # Errors
-    /// What reading gives.
+    /// [`StoreError::Io`] if the mark can't be read.
     pub fn mark_in(volume: Arc<dyn Volume>) -> Result<Option<String>, StoreError> {
         Self::new(volume.describe(), ArchiveId([0; 16]), volume).read_mark()
     }
@@ -87,10 +87,11 @@ impl PlatterStore for FolderStore {
 
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>> {
         let part = part_name(platter);
-        // It may be lost with all that was in it, and a platter be written anew for that.
+        // The folder of platters may be lost with its content; this platter may be written to
+        // replace that.
         if matches!(self.volume.list(PLATTERS), Err(error) if error.kind() == io::ErrorKind::NotFound) {
             self.volume.create_directory(PLATTERS)?;
-            // Or the folder could be gone after a crash, with every platter that is in it.
+            // Otherwise a crash could lose the folder with every platter in it.
             self.volume.sync_directory("")?;
         }
         match self.volume.remove(&part) {
@@ -144,7 +145,7 @@ impl PlatterStore for FolderStore {
 }
 
 impl FolderStore {
-    /// What is in the folder of platters; nothing if that is lost, which its mark doesn't depend on.
+    /// Names in the folder of platters; empty if the folder is lost. The mark doesn't depend on it.
     fn names(&self) -> io::Result<Vec<String>> {
         match self.volume.list(PLATTERS) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -153,22 +154,23 @@ impl FolderStore {
     }
 }
 
-/// A platter being written. The bytes are handed to a thread that writes them, so that coding goes on meanwhile.
+/// A platter being written. A separate thread writes the bytes, so that encoding continues
+/// meanwhile.
 struct FolderSink {
     volume: Arc<dyn Volume>,
     platter: PlatterId,
     pieces: Option<SyncSender<(AlignedBytes, usize)>>,
-    /// Pieces that were written, to be filled again.
+    /// Written pieces, for reuse.
     emptied: Receiver<AlignedBytes>,
     writer: Option<JoinHandle<io::Result<Box<dyn VolumeFile>>>>,
     piece: Option<AlignedBytes>,
-    /// Bytes in the piece.
+    /// Bytes in the current piece.
     gathered: usize,
     complete: bool,
     committed: bool,
 }
 
-/// Pieces that may wait for the disk.
+/// Pieces that may be queued for the disk.
 const PIECES_BEHIND: usize = 2;
 
 impl FolderSink {
@@ -202,19 +204,19 @@ impl FolderSink {
         let bytes = std::mem::take(&mut self.gathered);
         match self.pieces.as_ref().map(|pieces| pieces.send((piece, bytes))) {
             Some(Ok(())) => Ok(()),
-            // The thread ended early, and says why.
+            // The thread stopped early; its error says why.
             _ => Err(self.finish_writing().err().unwrap_or_else(|| io::Error::other("the platter is finished"))),
         }
     }
 
-    /// Waits until everything handed over is written.
+    /// Waits until all queued pieces are written.
     fn finish_writing(&mut self) -> io::Result<Box<dyn VolumeFile>> {
         self.pieces = None;
-        let writer = self.writer.take().ok_or_else(|| io::Error::other("writing failed before"))?;
+        let writer = self.writer.take().ok_or_else(|| io::Error::other("an earlier write failed"))?;
         writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Writes what is left, and syncs all of it.
+    /// Writes the remaining bytes and syncs the file.
     fn complete(&mut self) -> io::Result<()> {
         if self.complete {
             return Ok(());
@@ -252,7 +254,7 @@ impl PlatterSink for FolderSink {
     }
 
     fn commit(mut self: Box<Self>) -> io::Result<()> {
-        // Synced before it has its name, so that a platter with a name is whole whatever happens.
+        // Sync before the rename, so that a named platter is complete whatever happens.
         self.complete()?;
         self.volume.rename(&part_name(self.platter), &file_name(self.platter))?;
         self.volume.sync_directory(PLATTERS)?;

@@ -1,9 +1,9 @@
-//! What a store is inside, whatever it is kept in, so that a bucket that was downloaded is a folder store:
+//! Layout of a store. It is the same on all media, so a downloaded bucket is a valid folder store:
 //!
 //! ```text
 //! fulgurite-store                  the mark: whose store this is, and which
 //! platters/<identifier>.platter    a platter
-//! platters/<identifier>.part       one that is being written, or that nobody went on writing
+//! platters/<identifier>.part       a platter being written, or left by an interrupted write
 //! ```
 
 use fulgurite_domain::{ArchiveId, PlatterId};
@@ -17,17 +17,17 @@ pub(super) fn mark_text(archive: ArchiveId, store: &str) -> String {
     format!("fulgurite store 1\narchive {archive}\nname {store}\n")
 }
 
-/// What a mark says.
+/// Contents of a mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
-    /// The archive whose store it is.
+    /// The archive that the store belongs to.
     pub archive: ArchiveId,
     /// The store's name.
     pub name: String,
 }
 
 impl Mark {
-    /// Reads a mark; `None` if that isn't one.
+    /// Parses a mark; `None` if `text` is not a valid mark.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (archive, name) = text.strip_prefix("fulgurite store 1\narchive ")?.strip_suffix('\n')?.split_once("\nname ")?;
@@ -41,7 +41,8 @@ pub(super) fn foreign(store: &dyn PlatterStore, found: &str, expected: &str) -> 
     StoreError::Foreign { store: store.name().to_owned(), place: store.place(), found: line(found), expected: line(expected) }
 }
 
-/// The store that a mark is of, if it is of the archive that another mark is of. Both are on one line, as errors have them.
+/// Returns the store named in the mark `found` if it belongs to the same archive as the mark
+/// `expected`. Both are on one line, as in errors.
 pub(super) fn same_archive<'a>(found: &'a str, expected: &str) -> Option<&'a str> {
     let (theirs, ours) = (found.rsplit_once(", name ")?, expected.rsplit_once(", name ")?);
     (theirs.0 == ours.0).then_some(theirs.1)
@@ -55,7 +56,7 @@ pub(super) fn part_name(platter: PlatterId) -> String {
     format!("{PLATTERS}/{platter}.part")
 }
 
-/// The platter that a file among the platters is, if it is one.
+/// Parses the name of a platter file.
 pub(super) fn platter(name: &str) -> Option<PlatterId> {
     name.strip_suffix(".platter")?.parse().ok()
 }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_reads_back_and_nothing_else_does() {
+    fn only_valid_marks_parse() {
         let mark = Mark { archive: ArchiveId([7; 16]), name: "disk one".into() };
         let text = mark_text(mark.archive, &mark.name);
         assert_eq!(Mark::parse(&text), Some(mark));

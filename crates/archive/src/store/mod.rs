@@ -1,9 +1,11 @@
-//! Stores: where platters are kept. One store stands for one thing that fails as a whole, such as a disk, a mount or a bucket.
+//! Stores: where platters are kept. A store is one failure unit, such as a disk, a mount or a
+//! bucket.
 //!
-//! The platters of a set are on different stores (I3: a store is a blast zone of the disk medium). A store is marked as one of its archive's,
-//! because a disk that isn't mounted looks like an empty folder, and must not be taken for one.
+//! The platters of a set are on different stores (I3: a store is a blast zone of the disk medium).
+//! A mark identifies a store as its archive's, because a disk that isn't mounted looks like an
+//! empty folder and must not be mistaken for an empty store.
 //!
-//! `conformance` is the suite that any store has to pass.
+//! Every store must pass the `conformance` suite.
 
 #[cfg(test)]
 mod conformance;
@@ -28,7 +30,7 @@ pub use remote::RemoteStore;
 /// Why a store can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It has no mark: not mounted, or never set up.
+    /// The store has no mark: it is not mounted, or was never set up.
     #[error(
         "store {store} ({place}) is absent: no mark of this archive is in it. Is the disk mounted? \
          If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
@@ -36,68 +38,68 @@ pub enum StoreError {
     Unmarked {
         /// Name in the settings.
         store: String,
-        /// Where it should be.
+        /// Configured location.
         place: String,
     },
-    /// It belongs to another archive, or is another store of this one.
+    /// The store belongs to another archive, or is another store of this one.
     #[error(
-        "store {store} ({place}) is absent: its folder is marked \"{found}\", and \"{expected}\" is expected. {}",
+        "store {store} ({place}) is absent: its folder is marked \"{found}\", expected \"{expected}\". {}",
         whose(.found, .expected)
     )]
     Foreign {
         /// Name in the settings.
         store: String,
-        /// Where it is.
+        /// Location of the store.
         place: String,
-        /// What its mark says.
+        /// Text of the mark found.
         found: String,
-        /// What it should say.
+        /// Text of the mark expected.
         expected: String,
     },
-    /// It can't become a store, because it is one.
+    /// The folder can't become a store, because it already is one.
     #[error(
-        "store {store} ({place}) can't be set up: the folder is marked \"{found}\" already. Give another folder. \
-         If that archive's own folder is lost, `fulgurite attach` brings it back from its stores"
+        "store {store} ({place}) can't be set up: the folder is already marked \"{found}\". Choose another folder. \
+         If that archive's own folder is lost, `fulgurite attach` rebuilds it from its stores"
     )]
     Taken {
         /// Name in the settings.
         store: String,
-        /// Where it is.
+        /// Location of the store.
         place: String,
-        /// What its mark says.
+        /// Text of the mark found.
         found: String,
     },
-    /// Its service can't do what a store has to.
-    #[error("store {store} ({place}) can't keep platters: its service has no {lacks}")]
+    /// The service lacks a required feature.
+    #[error("store {store} ({place}) can't hold platters: its service doesn't support {lacks}")]
     Unfit {
         /// Name in the settings.
         store: String,
-        /// Where it is.
+        /// Location of the store.
         place: String,
-        /// What the service doesn't do.
+        /// The missing feature.
         lacks: &'static str,
     },
-    /// Reading or writing failed.
-    #[error("store {store} ({place}) can't be read or written: {source}")]
+    /// A read or write failed.
+    #[error("can't access store {store} ({place}): {source}")]
     Io {
         /// Name in the settings.
         store: String,
-        /// Where it is.
+        /// Location of the store.
         place: String,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 fn whose(found: &str, expected: &str) -> String {
     match layout::same_archive(found, expected) {
-        Some(other) => format!("It is the disk of store {other}: two disks changed places, or the settings do"),
-        None => "It is another archive's".to_owned(),
+        Some(other) => format!("It is the disk of store {other}: two disks changed places, on the machine or in the settings"),
+        None => "It belongs to another archive".to_owned(),
     }
 }
 
 impl StoreError {
-    /// The store of the same archive whose disk is in the place of this one.
+    /// Name of the store of the same archive whose disk is in this place.
     #[must_use]
     pub fn is_disk_of(&self) -> Option<&str> {
         match self {
@@ -106,7 +108,7 @@ impl StoreError {
         }
     }
 
-    /// What it says of a store that was looked at, whose platters can't be read.
+    /// Why the store's platters can't be read, given this error of [`check`](PlatterStore::check).
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
         match self {
@@ -116,70 +118,71 @@ impl StoreError {
     }
 }
 
-/// A platter being written to a store. Nobody sees it before [`commit`](PlatterSink::commit).
+/// A platter being written to a store. It is invisible before [`commit`](PlatterSink::commit).
 pub trait PlatterSink: Write + Send {
-    /// Makes what was written durable and opens it, to be read back before anybody sees it. Nothing can be written after that.
+    /// Makes the written bytes durable and opens them, to be read back before the platter becomes
+    /// visible. Nothing can be written after that.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn finish(&mut self) -> io::Result<Arc<dyn PlatterFile>>;
-    /// Makes the platter durable and visible under its identifier, in place of one that was there.
+    /// Makes the platter durable and visible under its identifier, replacing an earlier one.
     ///
     /// # Errors
-    /// What the store answers; the platter is not there then.
+    /// An error of the store; the platter is not visible then.
     fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
-/// Keeps platters. Platters are immutable; all a store can do is take, show, list and drop them.
+/// Stores platters. Platters are immutable: a store only adds, reads, lists and removes them.
 pub trait PlatterStore: Send + Sync {
     /// Its name in the settings.
     fn name(&self) -> &str;
-    /// Where it is, for people.
+    /// Location for messages.
     fn place(&self) -> String;
     /// Sets up a new, empty store.
     ///
     /// # Errors
-    /// [`StoreError::Foreign`] if it is a store already.
+    /// [`StoreError::Foreign`] if it is already another store.
     fn mark(&self) -> Result<(), StoreError>;
-    /// Whether it is there, and this archive's.
+    /// Checks that the store is present and belongs to this archive.
     ///
     /// # Errors
-    /// [`StoreError`] says what is wrong.
+    /// [`StoreError`] if it doesn't.
     fn check(&self) -> Result<(), StoreError>;
-    /// Begins a platter of `bytes`.
+    /// Starts writing a platter of `bytes`.
     ///
     /// # Errors
-    /// What the store answers, such as a full disk.
+    /// An error of the store, such as a full disk.
     fn create(&self, platter: PlatterId, bytes: u64) -> io::Result<Box<dyn PlatterSink>>;
-    /// Opens a platter; `None` if it isn't there.
+    /// Opens a platter; `None` if the store doesn't have it.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn open(&self, platter: PlatterId) -> io::Result<Option<Arc<dyn PlatterFile>>>;
-    /// The platters that are there.
+    /// Lists the platters on the store.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn list(&self) -> io::Result<Vec<PlatterId>>;
-    /// Drops a platter. That it isn't there is no error.
+    /// Removes a platter. Succeeds if the store doesn't have it.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn remove(&self, platter: PlatterId) -> io::Result<()>;
-    /// Removes what interrupted writing left behind. Nobody else may be writing.
+    /// Removes leftovers of interrupted writes. No platter may be being written.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn sweep(&self) -> io::Result<()>;
-    /// Bytes that can still be written, where that is known.
+    /// Bytes that can still be written, if known.
     fn free_bytes(&self) -> Option<u64>;
 }
 
-/// A platter of a store, to be read.
+/// A platter opened for reading.
 pub trait PlatterFile: PlatterSource {
     /// Length of the file.
     ///
     /// # Errors
-    /// What the store answers.
+    /// An error of the store.
     fn length(&self) -> io::Result<u64>;
 }

@@ -1,4 +1,5 @@
-//! A store behind a network: one object for each platter, in any service that opendal has and that can do what is needed.
+//! A store in a network service: one object per platter, in any opendal service with the required
+//! features.
 //!
 //! ```text
 //! write   --> [piece] [piece] [piece] ...   platters/<identifier>.part
@@ -6,16 +7,19 @@
 //! commit  --> renamed, or copied by the service and then deleted:   platters/<identifier>.platter
 //! ```
 //!
-//! What a crash leaves is the service's promise: what it has acknowledged is there. So nothing is synced here, and what is written in place of another
-//! platter is seen whole or not at all if the service does that with names (rename) or objects (copy), as object stores do.
+//! A crash leaves what the service guarantees: acknowledged writes are durable. So this store syncs
+//! nothing. Replacing a platter is atomic if the service's rename or copy is atomic, as in object
+//! stores.
 //!
-//! Requests that fail for a while are repeated for some seconds, then it is an error. How long one request may take is for the operator to
-//! say (opendal's `TimeoutLayer`): whoever makes it knows its service. Uploads that a dead process left open can't be seen from here; a
-//! bucket should have a rule that ends them.
+//! Failed requests are retried for some seconds before they become an error. The operator sets the
+//! timeout of a request (opendal's `TimeoutLayer`), because the right value depends on the service.
+//! Uploads left open by a dead process are invisible to this store; configure a lifecycle rule on
+//! the bucket that aborts them.
 //!
-//! opendal is asynchronous and the archive is not. Each store has a runtime of one thread that carries out its requests, and whoever asks
-//! waits for the answer. opendal's blocking operator would panic where another runtime is at work, such as in a network service; here such a
-//! thread is merely blocked, as by any file.
+//! opendal is asynchronous, but the archive is not. Each store runs its requests on a
+//! single-threaded runtime, and callers block until the response arrives. opendal's blocking
+//! operator would panic inside another runtime, such as that of a network service; here such a
+//! thread only blocks, as it does for a file.
 
 #[cfg(all(test, feature = "remote-tests"))]
 mod tests;
@@ -36,7 +40,7 @@ use super::layout::{self, MARK, PLATTERS, file_name, part_name};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 use crate::mark::MARK_BYTES;
 
-/// A store behind a network.
+/// A store in a network service.
 pub struct RemoteStore {
     name: String,
     archive: ArchiveId,
@@ -44,19 +48,20 @@ pub struct RemoteStore {
 }
 
 impl RemoteStore {
-    /// The store called `name` of an archive, in what the operator has as its root.
+    /// Creates the store `name` of an archive, below the operator's root.
     ///
     /// # Errors
-    /// [`StoreError::Unfit`] if the service can't do all that a store has to, [`StoreError::Io`] if there can be no thread for it.
+    /// [`StoreError::Unfit`] if the service lacks a required feature, [`StoreError::Io`] if its
+    /// thread can't be started.
     pub fn new(name: String, archive: ArchiveId, operator: Operator) -> Result<Self, StoreError> {
         let can = operator.info().capability();
         let needed = [
-            (can.stat, "way to ask for the length of an object"),
+            (can.stat, "querying the length of an object"),
             (can.read, "reading"),
-            (can.write && can.write_can_multi, "writing of an object in pieces"),
+            (can.write && can.write_can_multi, "writing an object in pieces"),
             (can.delete, "deleting"),
             (can.list, "listing"),
-            (can.rename || can.copy, "renaming and no copying"),
+            (can.rename || can.copy, "renaming or copying"),
         ];
         if let Some(&(_, lacks)) = needed.iter().find(|(can, _)| !can) {
             return Err(StoreError::Unfit { place: place(&operator), store: name, lacks });
@@ -81,7 +86,7 @@ impl RemoteStore {
         read().map_err(|error| self.io(error))
     }
 
-    /// Whether there is a mark.
+    /// True if the store has its mark.
     fn is_marked(&self) -> Result<bool, StoreError> {
         let expected = layout::mark_text(self.archive, &self.name);
         match self.read_mark()? {
@@ -110,7 +115,7 @@ impl PlatterStore for RemoteStore {
             let (part, bytes) = (format!("{MARK}.part"), text.len() as u64);
             let (operator, name) = (self.service.operator.clone(), part.clone());
             self.service.ask(async move { operator.write(&name, text).await })?;
-            // Whole or not at all, so that what was cut short can be tried again.
+            // Published atomically, so that an interrupted write can be retried.
             self.service.put_in_place(part, MARK.to_owned(), bytes)
         };
         write().map_err(|error| self.io(error))
@@ -159,7 +164,7 @@ impl PlatterStore for RemoteStore {
         Ok(())
     }
 
-    /// Nobody knows.
+    /// The service doesn't report it.
     fn free_bytes(&self) -> Option<u64> {
         None
     }
@@ -170,35 +175,36 @@ fn place(operator: &Operator) -> String {
     format!("{}://{}{}", info.scheme(), info.name(), info.root())
 }
 
-/// Bytes sent at once. S3 wants at least 5 MiB.
+/// Bytes per piece. S3 requires at least 5 MiB.
 const PIECE_BYTES: u64 = 8 << 20;
-/// Pieces that an object can have in S3.
+/// Maximum number of pieces of an S3 object.
 const MOST_PIECES: u64 = 10_000;
-/// Pieces under way at the same time, where the service can do that; each is in memory.
+/// Pieces sent concurrently, if the service supports that. Each is held in memory.
 const PIECES_AT_ONCE: usize = 2;
 
-/// Bytes of a piece of a platter of so many bytes: large platters need larger ones.
+/// Piece size for a platter of `platter_bytes`. Large platters need larger pieces.
 fn piece_bytes(platter_bytes: u64) -> usize {
     let bytes = PIECE_BYTES.max(platter_bytes.div_ceil(MOST_PIECES));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The wait before a request is repeated; it doubles each time. Tests know that they needn't wait.
+/// Delay before the first retry; it doubles with each further one. Tests don't need to wait.
 const FIRST_WAIT: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 100 });
-/// With the waits above, six seconds and a third.
+/// With the delays above, 6.3 seconds in total.
 const REPEATS: usize = 6;
 
-/// An operator, and the thread that works for it.
+/// An operator, and the runtime that runs its requests.
 struct Service {
     operator: Operator,
     renames: bool,
-    /// There until it is dropped.
+    /// Present until dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Waiting for the thread would be a panic where another runtime is at work. Nothing is under way any more: whoever asks holds this.
+        // Waiting for the thread would panic inside another runtime. No request is in flight,
+        // because callers hold a reference to the service.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -216,14 +222,14 @@ impl Service {
         Ok(Self { operator: operator.layer(retry), renames, runtime: Some(runtime) })
     }
 
-    /// Has the runtime do it, and waits.
+    /// Runs `work` on the runtime and waits for its result.
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
         let runtime = self.runtime.as_ref().expect("it is there until this is dropped");
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         runtime.spawn(async move {
             let _ = answer.send(work.await);
         });
-        // It ends without an answer by a panic, which has been printed.
+        // The channel closes without a result only if `work` panicked. The panic has been printed.
         answered.recv().map_err(|_| io::Error::other("the service's library failed"))
     }
 
@@ -231,7 +237,7 @@ impl Service {
         self.run(work)?.map_err(io_error)
     }
 
-    /// Length of an object; `None` if it isn't there.
+    /// Length of an object; `None` if it doesn't exist.
     fn length(&self, name: &str) -> io::Result<Option<u64>> {
         let (operator, name) = (self.operator.clone(), name.to_owned());
         match self.ask(async move { operator.stat(&name).await }) {
@@ -243,7 +249,7 @@ impl Service {
 
     /// Fills `buffer` from an object, which must be long enough.
     fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        // Some services take an empty range for all.
+        // Some services treat an empty range as the whole object.
         if buffer.is_empty() {
             return Ok(());
         }
@@ -252,7 +258,7 @@ impl Service {
         read.read_exact(buffer)
     }
 
-    /// Names in the folder of platters; none if there is no such thing.
+    /// Names in the folder of platters; empty if it doesn't exist.
     fn names(&self) -> io::Result<Vec<String>> {
         let operator = self.operator.clone();
         match self.ask(async move { operator.list(&format!("{PLATTERS}/")).await }) {
@@ -262,13 +268,13 @@ impl Service {
         }
     }
 
-    /// That it isn't there is no error.
+    /// Deletes an object. Succeeds if it doesn't exist.
     fn delete(&self, name: String) -> io::Result<()> {
         let operator = self.operator.clone();
         self.ask(async move { operator.delete(&name).await })
     }
 
-    /// Gives an object of so many bytes its name, in place of what had it.
+    /// Renames an object of `bytes`, replacing an existing object of that name.
     fn put_in_place(&self, from: String, to: String, bytes: u64) -> io::Result<()> {
         let (operator, renames) = (self.operator.clone(), self.renames);
         let kept = self.ask(async move {
@@ -282,7 +288,7 @@ impl Service {
             if kept != bytes {
                 let _ = operator.delete(&to).await;
             } else if !renames {
-                // If it stays, it is swept away some day.
+                // If this fails, a later sweep removes the part.
                 let _ = operator.delete(&from).await;
             }
             Ok(kept)
@@ -294,7 +300,7 @@ impl Service {
 fn same_length(kept: u64, sent: u64) -> io::Result<()> {
     match kept == sent {
         true => Ok(()),
-        false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the service has {kept} bytes of {sent} that were sent"))),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, format!("the service stored {kept} of {sent} bytes"))),
     }
 }
 
@@ -309,7 +315,7 @@ fn io_error(error: opendal::Error) -> io::Error {
         _ => {
             let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<io::Error>());
             match source.map(io::Error::kind) {
-                // For which `write_all` would try again, and it has been tried often enough.
+                // `write_all` would retry `Interrupted`, and the request has been retried enough.
                 None | Some(io::ErrorKind::Interrupted) => io::ErrorKind::Other,
                 Some(kind) => kind,
             }
@@ -318,11 +324,11 @@ fn io_error(error: opendal::Error) -> io::Error {
     io::Error::new(kind, error)
 }
 
-/// A platter being sent.
+/// A platter being uploaded.
 struct RemoteSink {
     service: Arc<Service>,
     platter: PlatterId,
-    /// There until all is sent, or something failed.
+    /// Present until everything is sent or a request failed.
     writer: Option<Writer>,
     piece: Vec<u8>,
     piece_bytes: usize,
@@ -333,7 +339,7 @@ struct RemoteSink {
 
 impl RemoteSink {
     fn send(&mut self) -> io::Result<()> {
-        let mut writer = self.writer.take().ok_or_else(|| io::Error::other("the platter is finished, or sending it failed before"))?;
+        let mut writer = self.writer.take().ok_or_else(|| io::Error::other("the upload is finished, or failed earlier"))?;
         let piece = std::mem::take(&mut self.piece);
         self.sent += piece.len() as u64;
         let sent = self.service.ask(async move {
@@ -347,7 +353,7 @@ impl RemoteSink {
         Ok(())
     }
 
-    /// Sends what is left, and ends the object.
+    /// Sends the remaining bytes and completes the object.
     fn complete(&mut self) -> io::Result<()> {
         if self.complete {
             return Ok(());
@@ -355,7 +361,7 @@ impl RemoteSink {
         if !self.piece.is_empty() {
             self.send()?;
         }
-        let mut writer = self.writer.take().ok_or_else(|| io::Error::other("sending the platter failed before"))?;
+        let mut writer = self.writer.take().ok_or_else(|| io::Error::other("the upload failed earlier"))?;
         let ended = self.service.ask(async move {
             let ended = writer.close().await;
             if ended.is_err() {
@@ -415,11 +421,11 @@ impl Drop for RemoteSink {
     }
 }
 
-/// A platter to be read, range by range. It never changes, so neither does its length.
+/// A platter read by ranges. Platters are immutable, so the length is constant.
 struct RemotePlatter {
     service: Arc<Service>,
     platter: PlatterId,
-    /// Tells which of its names it has.
+    /// True once the platter has its final name.
     committed: Arc<AtomicBool>,
     bytes: u64,
 }

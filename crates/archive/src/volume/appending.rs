@@ -1,8 +1,9 @@
 //! Files that are appended to in pieces of all sizes, and synced often.
 //!
-//! Small pieces go through the system's memory, where a sync finds them. Large ones go to the disk directly (`O_DIRECT`): their copy in the
-//! system's memory would take longer than the disk does, and drive out what is read. The two ways never share a block: what is before the
-//! first whole block of a large piece, and behind the last one, goes the ordinary way.
+//! Small pieces go through the page cache, and a sync writes them to disk. Large ones go directly
+//! to the disk (`O_DIRECT`): copying them into the page cache would take longer than the disk does,
+//! and would evict pages that are read. The two paths never share a block: the bytes before the
+//! first whole block of a large piece, and after the last one, go through the page cache.
 
 use std::fs::File;
 use std::io;
@@ -14,12 +15,14 @@ use fulgurite_codec::AlignedBytes;
 use super::passing::{ALIGNMENT, is_refusal};
 use super::{FolderFile, VolumeFile};
 
-/// Bytes that are gathered at most.
+/// Maximum number of buffered bytes.
 const GATHERED_BYTES: usize = 2 << 20;
-/// The smallest piece that goes to the disk directly. One that is smaller is with the disk when it is synced, while the next is gathered.
+/// Minimum size of a direct write. Smaller pieces go to the disk when they are synced, while the
+/// next one is buffered.
 const DIRECT_WRITE_BYTES: usize = 1 << 20;
 
-/// A file with a second, direct way for large pieces that lie in memory as they do in the file ([`Appending`]).
+/// A file with a second, direct path for large pieces whose memory is aligned like their place in
+/// the file ([`Appending`]).
 pub(super) struct AppendedFile {
     ordinary: FolderFile,
     direct: Option<File>,
@@ -75,46 +78,46 @@ impl VolumeFile for AppendedFile {
     }
 }
 
-/// Appends to a file: gathers what comes, in memory that lies as the file does.
+/// Appends to a file through a buffer whose alignment matches the file's.
 pub(crate) struct Appending {
     file: Arc<dyn VolumeFile>,
-    /// Bytes that were written.
+    /// Bytes written to the file.
     written: u64,
     memory: AlignedBytes,
-    /// Bytes that were gathered since.
+    /// Bytes buffered since.
     gathered: usize,
 }
 
 impl Appending {
-    /// Begins with an empty file.
+    /// Starts with an empty file.
     pub(crate) fn new(file: Arc<dyn VolumeFile>) -> Self {
         Self { file, written: 0, memory: AlignedBytes::zeroed(GATHERED_BYTES + ALIGNMENT, ALIGNMENT), gathered: 0 }
     }
 
-    /// The file. What is gathered isn't in it yet.
+    /// The file. It doesn't contain the buffered bytes yet.
     pub(crate) fn file(&self) -> &Arc<dyn VolumeFile> {
         &self.file
     }
 
-    /// Bytes of the file when all that is gathered is written.
+    /// Length of the file after all buffered bytes are written.
     pub(crate) fn length(&self) -> u64 {
         self.written + self.gathered as u64
     }
 
-    /// Bytes that are in the file.
+    /// Bytes written to the file.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Whether all of it was written.
+    /// True if no bytes are buffered.
     pub(crate) fn is_written(&self) -> bool {
         self.gathered == 0
     }
 
-    /// Appends bytes. They may still be in memory.
+    /// Appends bytes. They may still be buffered afterwards.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            // Ends with a block, so that the next piece begins with one.
+            // The buffer ends at a block boundary, so that the next piece starts at one.
             let room = self.memory.len() - self.start() - self.gathered;
             let (now, later) = bytes.split_at(bytes.len().min(room));
             let at = self.start() + self.gathered;
@@ -128,7 +131,7 @@ impl Appending {
         Ok(())
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffered bytes to the file.
     pub(crate) fn write_out(&mut self) -> io::Result<()> {
         let start = self.start();
         self.file.write_at(self.written, &self.memory[start..start + self.gathered])?;
@@ -137,7 +140,7 @@ impl Appending {
         Ok(())
     }
 
-    /// Where what is gathered begins in memory: as far from a block's beginning as in the file.
+    /// Start of the buffered bytes in memory: the same offset within a block as in the file.
     fn start(&self) -> usize {
         (self.written % ALIGNMENT as u64) as usize
     }
@@ -149,7 +152,7 @@ mod tests {
     use crate::volume::{FolderVolume, Volume};
 
     #[test]
-    fn pieces_of_all_sizes_are_in_the_file_as_they_came() {
+    fn pieces_of_all_sizes_are_written_in_order() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let file: Arc<dyn VolumeFile> = Arc::from(volume.create_appended("x").expect("created"));

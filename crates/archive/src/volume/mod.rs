@@ -1,10 +1,12 @@
-//! A directory tree on a disk: the only door from the archive to a file system, the catalogue's own files aside.
+//! A directory tree on a disk. The archive accesses file systems only through this module, except
+//! for the catalogue's own files.
 //!
-//! Everything that must survive a crash goes through here, so that tests can put a disk behind it which loses, tears and reorders
-//! whatever was not synced, and fails at will. The promises are those of POSIX and no more:
+//! Everything that must survive a crash goes through this trait, so that tests can substitute a
+//! disk that loses, tears and reorders unsynced writes, and fails on demand. The guarantees are
+//! those of POSIX and no more:
 //! - written bytes survive a crash after [`VolumeFile::sync`];
 //! - a new, renamed or removed name survives after [`Volume::sync_directory`] of its directory;
-//! - before that, any part of it may have happened, in any order.
+//! - before that, any part of the change may have happened, in any order.
 
 mod appending;
 mod passing;
@@ -19,42 +21,42 @@ pub(crate) use appending::Appending;
 pub(crate) use passing::{PIECE_BYTES, new_piece};
 use passing::{PassingFile, open_direct};
 
-/// A tree of files. Names are relative, components separated by `/`.
+/// A tree of files. Names are relative; components are separated by `/`.
 pub trait Volume: Send + Sync {
-    /// Makes a new, empty file. Fails if it exists.
+    /// Creates a new, empty file. Fails if it exists.
     fn create(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     fn open(&self, name: &str) -> io::Result<Box<dyn VolumeFile>>;
-    /// [`create`](Self::create) for a file that is written front to back in large pieces and read back by nobody soon. A volume that can,
-    /// lets it pass by the system's memory.
+    /// Like [`create`](Self::create), for a file that is written sequentially in large pieces and
+    /// not read soon. Bypasses the page cache if the volume supports it.
     fn create_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
-    /// [`create`](Self::create) for a file that is appended to in pieces of all sizes. A volume that can, lets large ones pass by the system's
-    /// memory.
+    /// Like [`create`](Self::create), for a file that is appended to in pieces of all sizes. Large
+    /// pieces bypass the page cache if the volume supports it.
     fn create_appended(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.create(name)
     }
-    /// [`open`](Self::open) for a file of which large pieces should come from the disk itself. A volume that can, lets them pass by the
-    /// system's memory.
+    /// Like [`open`](Self::open), for a file whose large reads should come from the disk itself.
+    /// They bypass the page cache if the volume supports it.
     fn open_passing(&self, name: &str) -> io::Result<Box<dyn VolumeFile>> {
         self.open(name)
     }
-    /// Gives a file another name in place of what had that name.
+    /// Renames a file, replacing an existing file of the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Cuts a file off after `bytes`, so that what was behind doesn't come back after a crash.
+    /// Truncates a file to `bytes`, durably: the removed tail doesn't reappear after a crash.
     fn cut(&self, name: &str, bytes: u64) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Names of the files in a directory, in no order.
+    /// Names of the files in a directory, in no particular order.
     fn list(&self, directory: &str) -> io::Result<Vec<String>>;
-    /// Makes the names in a directory survive a crash.
+    /// Makes the names in a directory durable.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
-    /// Makes a directory, and those above it.
+    /// Creates a directory and its parents.
     fn create_directory(&self, directory: &str) -> io::Result<()>;
-    /// Bytes that can still be written, where that is known.
+    /// Bytes that can still be written, if known.
     fn free_bytes(&self) -> Option<u64>;
-    /// The volume for people.
+    /// Description of the volume for messages.
     fn describe(&self) -> String;
 }
 
@@ -64,16 +66,16 @@ pub trait VolumeFile: Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Reads up to `buffer.len()` bytes from `offset` on; fewer only at the end of the file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Reserves room for a file of `bytes`, so that a full disk is found out now; what isn't written reads as zeros. Where a file system
-    /// can't, it does nothing.
+    /// Reserves space for a file of `bytes`, so that a full disk is detected now. Unwritten bytes
+    /// read as zeros. Does nothing if the file system doesn't support it.
     fn allocate(&self, bytes: u64) -> io::Result<()>;
-    /// Cuts the file, or lengthens it with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_length(&self, bytes: u64) -> io::Result<()>;
     /// Length of the file.
     fn length(&self) -> io::Result<u64>;
-    /// Makes written bytes survive a crash.
+    /// Makes written bytes durable.
     fn sync(&self) -> io::Result<()>;
-    /// Asks the system to forget what it has of this file in memory, so that the next reading comes from the disk.
+    /// Drops the file from the page cache, so that the next read comes from the disk.
     fn forget_cached(&self);
 }
 
@@ -83,7 +85,7 @@ pub struct FolderVolume {
 }
 
 impl FolderVolume {
-    /// The tree under `root`.
+    /// The tree below `root`.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -139,7 +141,7 @@ impl Volume for FolderVolume {
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.path(directory))? {
-            // A name that isn't UTF-8 is none of ours.
+            // Names that aren't UTF-8 are foreign files.
             names.extend(entry?.file_name().into_string().ok());
         }
         Ok(names)
@@ -210,7 +212,8 @@ impl VolumeFile for FolderFile {
 
     fn forget_cached(&self) {
         #[cfg(target_os = "linux")]
-        // Only a hint: where it is refused, verification reads from memory, and the next scrub reads the disk.
+        // Only a hint. If it is refused, verification reads from the page cache, and the next scrub
+        // reads the disk.
         let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed);
     }
 }

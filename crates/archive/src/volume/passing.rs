@@ -1,8 +1,10 @@
-//! Files whose large pieces pass by the system's memory (`O_DIRECT`).
+//! Files whose large pieces bypass the page cache (`O_DIRECT`).
 //!
-//! Platters are written once and read back to be verified: in the system's memory they would only drive out what is used, and a verification
-//! that reads memory proves nothing about the disk. It is also faster, since nothing is copied into pages and written from
-//! there later. Direct pieces must be aligned; what isn't goes the ordinary way, and so does everything where a file system has no direct way.
+//! Platters are written once and read back for verification. In the page cache they would only
+//! evict useful pages, and a verification that reads from memory proves nothing about the disk.
+//! Direct I/O is also faster, because nothing is copied into pages and written from there later.
+//! Direct pieces must be aligned. Unaligned bytes go through the page cache, and so does everything
+//! on file systems without direct I/O.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -15,24 +17,24 @@ use fulgurite_codec::AlignedBytes;
 
 use super::{FolderFile, VolumeFile};
 
-/// What direct pieces are aligned to: the largest logical block in use.
+/// Alignment of direct pieces: the largest logical block size in use.
 pub(super) const ALIGNMENT: usize = 4_096;
-/// Bytes moved at once: enough to keep a disk busy.
+/// Bytes per transfer: enough to keep a disk busy.
 pub(crate) const PIECE_BYTES: usize = 4 << 20;
-/// Reads shorter than this go the ordinary way: their neighbours are likely to be wanted next.
+/// Shorter reads go through the page cache, because their neighbours are likely to be read next.
 const DIRECT_READ_BYTES: usize = 1 << 20;
 
-/// A file with a second, direct way to its bytes.
+/// A file with a second, direct path to its bytes.
 pub(super) struct PassingFile {
     ordinary: FolderFile,
     direct: Option<File>,
-    /// Bytes that were written and wait for the rest of their piece, and where they go.
+    /// Bytes that wait for the rest of their piece, and their place in the file.
     gathered: Mutex<Gathered>,
 }
 
 struct Gathered {
     offset: u64,
-    /// Taken when something is gathered first.
+    /// Allocated on first use.
     piece: Option<AlignedBytes>,
     bytes: usize,
 }
@@ -43,7 +45,7 @@ impl PassingFile {
         Self { ordinary, direct: open_direct(options, path), gathered }
     }
 
-    /// Writes whole blocks directly, the rest the ordinary way.
+    /// Writes whole blocks directly, and the rest through the page cache.
     fn write_now(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut whole = bytes.len() - bytes.len() % ALIGNMENT;
         match &self.direct {
@@ -60,7 +62,7 @@ impl PassingFile {
         Ok(())
     }
 
-    /// Writes what is gathered.
+    /// Writes the buffered bytes.
     fn write_out(&self, gathered: &mut Gathered) -> io::Result<()> {
         if let Some(piece) = &gathered.piece {
             self.write_now(gathered.offset, &piece[..gathered.bytes])?;
@@ -75,7 +77,8 @@ impl PassingFile {
         if gathered.bytes == 0 { Ok(()) } else { self.write_out(&mut gathered) }
     }
 
-    /// Reads directly: into the buffer where that lies as the file does, else into an aligned piece to be copied from. `None` if there is no direct way.
+    /// Reads directly: into `buffer` if it is aligned like the file, else into an aligned piece to
+    /// copy from. `None` if direct I/O is unavailable or the read is too short for it.
     fn read_directly(&self, offset: u64, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         thread_local! {
             static PIECE: RefCell<Option<AlignedBytes>> = const { RefCell::new(None) };
@@ -115,7 +118,7 @@ impl VolumeFile for PassingFile {
             self.write_out(&mut gathered)?;
         }
         if gathered.bytes == 0 {
-            // What comes in whole pieces needs no gathering.
+            // Whole aligned pieces need no buffering.
             if bytes.len() >= PIECE_BYTES && is_aligned(offset, bytes.as_ptr()) {
                 return self.write_now(offset, bytes);
             }
@@ -175,17 +178,17 @@ pub(super) fn open_direct(_options: &mut OpenOptions, _path: &Path) -> Option<Fi
     None
 }
 
-/// Whether an error says that this can't be done directly, rather than that it failed.
+/// True if direct I/O isn't supported for the request, as opposed to a failure.
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-/// Memory for a piece.
+/// Allocates an aligned piece.
 pub(crate) fn new_piece() -> AlignedBytes {
     AlignedBytes::zeroed(PIECE_BYTES, ALIGNMENT)
 }
 
-/// Whether bytes at `offset` can move between the disk and this memory as they are.
+/// True if bytes at `offset` can be transferred directly between the disk and this memory.
 fn is_aligned(offset: u64, memory: *const u8) -> bool {
     offset.is_multiple_of(ALIGNMENT as u64) && memory.addr().is_multiple_of(ALIGNMENT)
 }
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_any_length_are_written_and_read_like_any_others() {
+    fn pieces_of_any_length_round_trip() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let content = noise(9_000_123);
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn aligned_memory_is_written_and_read_like_any_other() {
+    fn aligned_memory_round_trips() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let content = noise(PIECE_BYTES + 3 * ALIGNMENT + 77);
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_out_of_order_is_all_there() {
+    fn bytes_written_out_of_order_round_trip() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let volume = FolderVolume::new(folder.path());
         let content = noise(300_000);

@@ -1,4 +1,5 @@
-//! The golden files of format version 1 can be read, whole and damaged, and `docs/format.md` shows what is in them.
+//! Reads the golden files of format version 1, intact and damaged, and checks the worked example in
+//! `docs/format.md` against them.
 //!
 //! `tools/test_golden.py` reads the same files with the second reader.
 
@@ -42,7 +43,7 @@ fn expected() -> Value {
     serde_json::from_slice(&golden("expected.json")).expect("JSON")
 }
 
-/// The platters of the set, to be damaged.
+/// The platters of the set, for tests to damage.
 fn platters() -> Vec<Option<Vec<u8>>> {
     PLATTERS.iter().map(|name| Some(golden(name))).collect()
 }
@@ -93,7 +94,7 @@ fn frames_of(version: VersionId, sealed: bool) -> Frames {
 
 type Objects = BTreeMap<String, (ObjectRecord, bool, Vec<u8>)>;
 
-/// Everything that is on the platters, by version identifier, and what it took to read it.
+/// All objects on the platters, by version identifier, and the repairs needed to read them.
 fn read_set(images: Vec<Option<Vec<u8>>>) -> (Objects, Repairs) {
     let header = images.iter().flatten().find_map(|image| header_of(image)).expect("a header");
     let place = |member: &fulgurite_format::Member| PlatterPlace { platter: member.platter, store: String::new() };
@@ -179,7 +180,7 @@ fn sha256(bytes: &[u8]) -> String {
     aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Changes a byte of each of these sectors.
+/// Changes a byte in each of these sectors.
 fn spoil(image: &mut Option<Vec<u8>>, track: u32, sectors: impl IntoIterator<Item = u64>) {
     let image = image.as_mut().expect("it is there");
     let geometry = header_of(&golden(PLATTERS[0])).expect("a header").geometry;
@@ -190,23 +191,23 @@ fn spoil(image: &mut Option<Vec<u8>>, track: u32, sectors: impl IntoIterator<Ite
 }
 
 #[test]
-fn todays_writer_still_writes_the_golden_files() {
+fn the_current_writer_reproduces_the_golden_files() {
     let made = making::golden_files();
     assert_eq!(made.len(), fs::read_dir(folder()).expect("the golden files").count());
     for (name, bytes) in made {
-        assert!(bytes == golden(&name), "{name} would be written differently: the format has changed");
+        assert!(bytes == golden(&name), "the current writer produces a different {name}: the format has changed");
     }
 }
 
 #[test]
-fn the_golden_files_are_whole() {
+fn the_golden_files_match_their_checksums() {
     for (name, sum) in expected()["files"].as_object().expect("a map") {
         assert_eq!(sum["sha256"], sha256(&golden(name)), "{name}");
     }
 }
 
 #[test]
-fn every_copy_of_every_header_says_the_same_of_the_set() {
+fn all_copies_of_all_headers_agree_on_the_set() {
     let first = header_of(&golden(PLATTERS[0])).expect("a header");
     for (position, name) in PLATTERS.iter().enumerate() {
         let image = golden(name);
@@ -236,14 +237,14 @@ fn inspect_finds_nothing_lost_and_all_entries() {
 }
 
 #[test]
-fn every_object_comes_back_from_whole_platters() {
+fn every_object_is_read_from_intact_platters() {
     let (objects, repairs) = read_set(platters());
     check_all(&objects);
     assert_eq!(repairs, Repairs::default());
 }
 
 #[test]
-fn every_object_comes_back_with_three_sectors_of_every_track_lost() {
+fn every_object_is_restored_with_three_sectors_of_every_track_lost() {
     let mut platters = platters();
     for platter in &mut platters {
         (0..20).for_each(|track| spoil(platter, track, [0, 4, 8].map(|n| (u64::from(track) + n) % 13)));
@@ -254,7 +255,7 @@ fn every_object_comes_back_with_three_sectors_of_every_track_lost() {
 }
 
 #[test]
-fn every_object_comes_back_with_as_many_tracks_lost_as_each_group_has_redundancy() {
+fn every_object_is_restored_with_as_many_tracks_lost_as_each_group_has_redundancy() {
     let mut platters = platters();
     for platter in &mut platters {
         [0, 3, 8, 11, 13, 14, 18].iter().for_each(|&track| spoil(platter, track, 0..13));
@@ -265,7 +266,7 @@ fn every_object_comes_back_with_as_many_tracks_lost_as_each_group_has_redundancy
 }
 
 #[test]
-fn every_object_comes_back_without_any_one_platter() {
+fn every_object_is_restored_without_any_one_platter() {
     for gone in 0..3 {
         let mut platters = platters();
         platters[gone] = None;
@@ -276,7 +277,7 @@ fn every_object_comes_back_without_any_one_platter() {
 }
 
 #[test]
-fn every_object_comes_back_without_a_platter_while_the_others_are_damaged_on_every_level() {
+fn every_object_is_restored_without_a_platter_and_with_damage_on_every_level() {
     let mut platters = platters();
     platters[0] = None;
     for platter in &mut platters[1..] {
@@ -290,7 +291,7 @@ fn every_object_comes_back_without_a_platter_while_the_others_are_damaged_on_eve
 }
 
 #[test]
-fn sealed_keys_are_those_in_the_clear() {
+fn sealed_keys_equal_the_plain_export() {
     let sealed = golden("keys.sealed");
     let passphrase = expected()["passphrase"].as_str().expect("text").to_owned();
     let mut text = Vec::new();
@@ -303,7 +304,8 @@ fn sealed_keys_are_those_in_the_clear() {
     assert!(MasterKey::new([0; 32]).unwrap(wrapped.values().next().expect("a key")).is_err());
 }
 
-/// `tests/golden/v2/keys.sealed` was made once by the Python of `tools/test_read_platter.py`, from the sealed keys of version 1.
+/// `tests/golden/v2/keys.sealed` was created once by `tools/test_read_platter.py`, from the sealed
+/// keys of version 1.
 #[test]
 fn sealed_keys_of_version_2_are_those_of_version_1_in_blocks() {
     let golden_v2 = fs::read(folder().join("../v2/keys.sealed")).expect("a golden file");
@@ -311,8 +313,8 @@ fn sealed_keys_of_version_2_are_those_of_version_1_in_blocks() {
     let cost = ScryptCost { log2_n: 10, r: 8, p: 1 };
     let mut writer = SealedExportWriter::new(Vec::new(), passphrase.as_bytes(), [0x5a; 16], cost).expect("a small cost");
     io::Write::write_all(&mut writer, &golden("keys.txt")).expect("into memory");
-    assert!(writer.finish().expect("into memory") == golden_v2, "both writers agree on every byte");
-    // A few blocks are enough.
+    assert!(writer.finish().expect("into memory") == golden_v2, "both writers produce the same bytes");
+    // Damages a few blocks; that is enough.
     let mut damaged = golden_v2;
     damaged[..8 * 1_024 - 100].fill(0xff);
     let mut text = Vec::new();
@@ -322,7 +324,7 @@ fn sealed_keys_of_version_2_are_those_of_version_1_in_blocks() {
 }
 
 #[test]
-fn the_segment_holds_the_staged_objects_and_its_torn_record_is_found_out() {
+fn the_segment_contains_the_staged_objects_and_its_torn_record_is_detected() {
     let segment = golden(SEGMENT);
     let archive: ArchiveId = expected()["archive"].as_str().expect("text").parse().expect("an identifier");
     let mut heads = Vec::new();
@@ -345,9 +347,9 @@ fn the_segment_holds_the_staged_objects_and_its_torn_record_is_found_out() {
     }
 }
 
-/// All of it at once: an archive that has nothing but the golden platters, segment and sealed keys.
+/// Rebuilds a complete archive from nothing but the golden platters, segment and sealed keys.
 #[test]
-fn an_archive_is_made_anew_from_the_golden_files() {
+fn an_archive_is_rebuilt_from_the_golden_files() {
     let expected = expected();
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let home = support::Home::with(2, 1, |settings| settings.archive.id = text(&expected["archive"]).parse().expect("an identifier"));
@@ -371,7 +373,7 @@ fn an_archive_is_made_anew_from_the_golden_files() {
     let mut wanted = BTreeMap::new();
     let all = [&expected["objects"], &expected["staged"]].map(|list| list.as_array().expect("a list").clone()).concat();
     for object in all.iter().filter(|object| object["kind"] == 0) {
-        // Versions of a name come in order, so the newest stays.
+        // Versions of a name are in ascending order, so the newest one stays.
         wanted.insert(text(&object["name_hex"]), text(&object["sha256"]));
     }
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -380,7 +382,8 @@ fn an_archive_is_made_anew_from_the_golden_files() {
     assert_eq!(keys, all.iter().filter(|object| object["sealed"] == true).count() as u64);
 }
 
-/// The hexadecimal lines of `docs/format.md`, section "A worked example", with the file that the text before them names.
+/// The hexadecimal lines of `docs/format.md`, section "A worked example", with the file named in
+/// the text before them.
 fn example() -> Vec<(String, usize, Vec<u8>)> {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", "format.md"].iter().collect();
     let page = fs::read_to_string(path).expect("the specification");
@@ -401,7 +404,7 @@ fn example() -> Vec<(String, usize, Vec<u8>)> {
 }
 
 #[test]
-fn the_worked_example_of_the_specification_is_what_the_golden_files_hold() {
+fn the_worked_example_of_the_specification_matches_the_golden_files() {
     let lines = example();
     for (file, offset, bytes) in &lines {
         assert_eq!(golden(file)[*offset..*offset + bytes.len()], **bytes, "{file} at {offset:06x}");

@@ -1,7 +1,9 @@
-//! How the golden files of format version 1 were made: by the writer of that day, from fixed content, keys, identifiers and times.
+//! Creates the golden files of format version 1 from fixed content, keys, identifiers and times,
+//! with the writer of the time.
 //!
-//! They were written once, by `cargo run -p fulgurite-archive --example make_golden`, and are never written again: later programs have
-//! to read what that program wrote. This stays to show what is in them, and to tell (by a test) when the writer begins to write something else.
+//! The files were written once, by `cargo run -p fulgurite-archive --example make_golden`, and are
+//! never rewritten, because later programs must read what that program wrote. This code stays to
+//! document their contents, and lets a test detect when the writer starts to write something else.
 //!
 //! ```text
 //! platter 0   sealed/large, first frame | two frames | empty | folder                     | table, with both tombstones
@@ -61,16 +63,16 @@ pub(crate) fn golden_files() -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Where a thing is to be found.
+/// The location of an object.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
-    /// Whole, on the information platter of this position.
+    /// Complete, on the information platter at this position.
     On(usize),
-    /// Its first frame on platter 0, the rest on platter 1.
+    /// The first frame on platter 0, the rest on platter 1.
     OverBoth,
-    /// On platter 1, and a tombstone on platter 0; no key is left.
+    /// On platter 1, with a tombstone on platter 0 and without a key.
     Deleted,
-    /// In the segment.
+    /// In the staging segment.
     Staged,
 }
 
@@ -172,7 +174,8 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// The part of an object that is on the platter of this position, its index and where it starts; `None` if there is none.
+/// The part of an object on the platter at this position, with its index and start; `None` if the
+/// platter has no part of it.
 fn shard(thing: &Thing, position: usize) -> Option<(u32, usize, Vec<u8>)> {
     let stored = thing.stored();
     match (thing.place, position) {
@@ -184,7 +187,8 @@ fn shard(thing: &Thing, position: usize) -> Option<(u32, usize, Vec<u8>)> {
     }
 }
 
-/// The content of an information platter, as long as the platter is, and what its header says of the table.
+/// The content of an information platter, padded to the platter's size, and its header's member
+/// entry with the place of the table.
 fn content(things: &[Thing], position: usize) -> (Vec<u8>, Member) {
     let (mut content, mut entries) = (Vec::new(), Vec::new());
     for thing in things {
@@ -264,7 +268,8 @@ fn write(header: &Header, content: &[u8]) -> Vec<u8> {
     drive.finish().expect("into memory").sink
 }
 
-/// Both staged objects, a tombstone of a version that is nowhere, a record torn in its payload, and preallocated zeros.
+/// A segment with both staged objects, a tombstone of a version that exists nowhere else, a record
+/// torn in its payload, and preallocated zeros.
 fn segment(things: &[Thing]) -> Vec<u8> {
     let mut segment = SegmentHead { archive: ARCHIVE, number: SEGMENT_NUMBER }.to_bytes().to_vec();
     let mut append = |kind: RecordKind, version: VersionId, offset: u64, sealed: bool, payload: &[u8]| {

@@ -1,11 +1,13 @@
-//! Disks that keep the promises of [`Volume`](fulgurite_archive::volume::Volume), and no other.
+//! Simulated disks that give the guarantees of [`Volume`](fulgurite_archive::volume::Volume), and
+//! no others.
 //!
 //! The fault model of a crash:
-//! - what was written to a file and not synced is there, or not, or in part: cut at any byte, or only some of its sectors of 512 bytes; each
-//!   write on its own, in any order, so that a later one may be there without an earlier one, and win or lose where they overlap;
-//! - the same goes for a change of a file's length;
-//! - a name made, moved or removed and not made durable by a sync of its directory is there, or not; each on its own. The two halves
-//!   of a renaming count as two.
+//! - An unsynced write may survive, be lost, or survive in part: cut at any byte, or with only some
+//!   of its sectors of 512 bytes. Writes survive independently and in any order, so a later one may
+//!   survive without an earlier one, and either may win where they overlap.
+//! - The same holds for changes of a file's length.
+//! - A name that was created, moved or removed without a sync of its directory may or may not
+//!   survive, independently of others. A rename counts as two changes.
 //!
 //! ```text
 //! durable --(changes since the last sync: each kept, dropped or torn, by a seed)--> what a reboot finds
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Chance from a seed (xorshift64*).
+/// Random numbers from a seed (xorshift64*).
 #[derive(Clone)]
 pub struct Chance(u64);
 
@@ -41,18 +43,18 @@ impl Chance {
     }
 }
 
-/// What of the changes that were not synced outlives a crash.
+/// Which unsynced changes survive a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survival {
     /// None of them.
     Nothing,
     /// All of them.
     Everything,
-    /// Some, in part, in some order.
+    /// Some of them, possibly in part and reordered.
     Some(u64),
 }
 
-/// A disk. Cloning one is cheap, so that a crash can be tried at every step.
+/// A simulated disk. Clones are cheap, so that a crash can be tried at every step.
 #[derive(Clone, Default)]
 pub struct Disk {
     directories: BTreeMap<String, Directory>,
@@ -86,7 +88,7 @@ enum Change {
         offset: usize,
         bytes: Arc<Vec<u8>>,
     },
-    /// A length, and whether the file only grows to it.
+    /// A new length. If `grows`, the file is never shortened.
     Length {
         bytes: usize,
         grows: bool,
@@ -107,7 +109,7 @@ impl Change {
         }
     }
 
-    /// Applies a part of a write, as a disk does that loses power.
+    /// Applies part of a write, like a disk that loses power.
     fn apply_torn(&self, content: &mut Vec<u8>, chance: &mut Chance) {
         let Self::Write { offset, bytes } = self else { return self.apply(content) };
         if chance.one_in(2) {
@@ -129,7 +131,7 @@ fn put(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     content[offset..offset + bytes.len()].copy_from_slice(bytes);
 }
 
-/// What `resize` does, without a call for each byte where nothing is optimised.
+/// Like `resize`, which is slow in unoptimized builds because it makes a call per byte.
 fn lengthen(content: &mut Vec<u8>, bytes: usize) {
     content.extend_from_slice(&vec![0; bytes - content.len()]);
 }
@@ -227,7 +229,7 @@ impl Disk {
         file.durable = file.current.clone();
     }
 
-    /// What a failed sync may do: the system forgets what it could not write.
+    /// Simulates a failed sync: the system drops what it could not write.
     pub fn lose_unsynced(&mut self, file: u64) {
         let file = self.files.get_mut(&file).expect("files with handles stay");
         file.unsynced.clear();
@@ -238,13 +240,13 @@ impl Disk {
         &self.files[&file].current
     }
 
-    /// All names, in all directories.
+    /// All names in all directories.
     pub fn names(&self) -> Vec<String> {
         let full = |directory: &str, file: &str| if directory.is_empty() { file.to_owned() } else { format!("{directory}/{file}") };
         self.directories.iter().flat_map(|(name, directory)| directory.current.keys().map(move |file| full(name, file))).collect()
     }
 
-    /// Changes what a file holds, behind everybody's back and for good.
+    /// Changes the content of a file permanently and unnoticed.
     pub fn damage(&mut self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         let number = self.find(name).expect("a file to be damaged is there");
         let file = self.files.get_mut(&number).expect("a name has its file");
@@ -253,13 +255,13 @@ impl Disk {
         file.durable = file.current.clone();
     }
 
-    /// Takes a file away, for good.
+    /// Removes a file permanently.
     pub fn lose(&mut self, name: &str) {
         self.remove(name).expect("a file to be lost is there");
         self.sync_directory(split(name).0).expect("its directory is there");
     }
 
-    /// What is on the disk after a crash.
+    /// The state of the disk after a crash.
     pub fn crashed(&self, survival: Survival) -> Self {
         let mut after = Self { next_file: self.next_file, ..Self::default() };
         let mut chance = match survival {

@@ -1,7 +1,8 @@
-//! Catalogue and key store with faults: every change is two steps of the world, one before it, when nothing has happened, and one behind it, when
-//! it is done for good and the caller never learns.
+//! A faulty catalogue and key store. Every change takes two steps of the simulated world: one
+//! before the change, when nothing has happened, and one after it, when it is durable but the
+//! caller doesn't learn that.
 //!
-//! What SQLite does within a transaction is SQLite's to test; here are the real engines on real files.
+//! The real engines run on real files. Crashes within a transaction are left to SQLite's own tests.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -101,8 +102,17 @@ impl Catalogue for FaultyCatalogue {
     fn complete_set(&mut self, set: SetId, extents: &mut dyn Iterator<Item = ArchivedExtent>, verified: u64) -> Result<(), CatalogueError> {
         self.change("complete_set", |engine| engine.complete_set(set, extents, verified))
     }
-    fn forget_tombstones(&mut self, tombstones: &[VersionId]) -> Result<(), CatalogueError> {
-        self.change("forget_tombstones", |engine| engine.forget_tombstones(tombstones))
+    fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError> {
+        self.change("archive_tombstones", |engine| engine.archive_tombstones(tombstones, set))
+    }
+    fn adopt_archived_tombstones(&mut self, tombstones: &[(VersionId, SetId)]) -> Result<(), CatalogueError> {
+        self.change("adopt_archived_tombstones", |engine| engine.adopt_archived_tombstones(tombstones))
+    }
+    fn archived_tombstones(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, SetId)>, CatalogueError> {
+        self.engine.archived_tombstones(after, limit)
+    }
+    fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError> {
+        self.engine.newest_id()
     }
     fn forget_set(&mut self, set: SetId) -> Result<bool, CatalogueError> {
         self.change("forget_set", |engine| engine.forget_set(set))

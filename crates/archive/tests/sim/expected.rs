@@ -1,4 +1,4 @@
-//! What an archive owes its users: the model that every test of faults checks against.
+//! The state that an archive guarantees: the model for all fault tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use fulgurite_domain::VersionId;
 
 use crate::support::noise;
 
-/// One put of one object. Its content follows from its number, so that each version can be told from all others.
+/// One put of one object. Its content is derived from its number, so every version is unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Put {
     pub name: String,
-    /// Counts the puts of a test.
+    /// Number of the put within the test.
     pub number: u64,
     pub bytes: usize,
 }
@@ -25,31 +25,33 @@ impl Put {
     }
 }
 
-/// What a reader of everything gets.
+/// Result of reading everything.
 #[derive(Default)]
 pub struct Seen {
-    /// What was read, byte for byte.
+    /// Puts that were read back with the right bytes.
     pub found: BTreeSet<Put>,
-    /// Errors that the archive gave.
+    /// Errors reported by the archive.
     pub told: Vec<String>,
-    /// What no archive may do, damaged or not: lose without a word, or give something else.
+    /// Violations that no archive may commit, damaged or not: silent loss or wrong content.
     pub wrong: Vec<String>,
 }
 
-/// What must be there, what may be there, and what must not.
+/// Objects that must exist, that may exist, and versions that must not.
 #[derive(Clone, Default)]
 pub struct Expected {
     /// Acknowledged and not removed.
     must: BTreeSet<Put>,
-    /// Being put or being removed when the lights went out: there as a whole, or not at all.
+    /// Being put or removed when a fault struck: complete or absent.
     may: BTreeSet<Put>,
-    /// All that was ever put, with its content.
+    /// Every object ever put, with its content.
     all: BTreeMap<Put, Arc<Vec<u8>>>,
-    /// Versions of which the removal has begun and was not acknowledged.
+    /// Versions whose removal was begun but not acknowledged.
     removing: BTreeMap<Put, VersionId>,
-    /// Versions that are gone, although their removal was not acknowledged: their keys may be there until the archive is opened again.
+    /// Versions that are gone although their removal was not acknowledged. Their keys may exist
+    /// until the archive is reopened.
     gone: BTreeSet<VersionId>,
-    /// Versions whose removal was acknowledged, or completed by an opening: their keys are gone.
+    /// Versions whose removal was acknowledged, or completed when the archive was opened. Their
+    /// keys must be gone.
     removed: BTreeSet<VersionId>,
 }
 
@@ -68,7 +70,7 @@ impl Expected {
         }
     }
 
-    /// A version is being removed; from here on it may be gone.
+    /// Marks a version as being removed; from here on it may be gone.
     pub fn begin_removal(&mut self, put: &Put, id: VersionId) {
         self.must.remove(put);
         self.may.insert(put.clone());
@@ -81,7 +83,7 @@ impl Expected {
         self.removed.insert(id);
     }
 
-    /// After a fault it is known what became of what was on its way.
+    /// Records the outcome of unacknowledged changes, after a fault.
     pub fn found(&mut self, found: &BTreeSet<Put>) {
         self.must.extend(self.may.intersection(found).cloned());
         self.may.clear();
@@ -89,7 +91,8 @@ impl Expected {
         self.gone.extend(gone.map(|(_, id)| id));
     }
 
-    /// The archive was opened since removals failed, and so has completed those that had taken effect.
+    /// The archive was reopened after failed removals, and has completed those that had taken
+    /// effect.
     pub fn opened(&mut self) {
         self.removed.append(&mut self.gone);
     }
@@ -98,28 +101,29 @@ impl Expected {
         &self.must
     }
 
-    /// Reads everything there is and compares. Gives what is there.
+    /// Reads everything, compares it with the model, and returns the objects found.
     pub fn check(&self, archive: &Archive) -> Result<BTreeSet<Put>, String> {
         let seen = self.look(archive);
         if let Some(wrong) = seen.wrong.into_iter().chain(seen.told).next() {
             return Err(wrong);
         }
         self.check_keys(archive)?;
-        // No key was ever lost, so none may be missed. What a crash tore, a rebuild can't tell from what was damaged later.
+        // No key was ever lost, so none may be reported as missing. A rebuild can't tell a put torn
+        // by a crash from one that was damaged later.
         let unlisted = archive.catalogue().unlisted(None, 1_000).map_err(|error| error.to_string())?;
         let is_wrong = |version: &&UnlistedVersion| match version.why {
             Unlisted::Incomplete | Unlisted::OutOfSight | Unlisted::UnreadableTable => is_listed(archive, version),
-            // A put that was cut short leaves keys, and a rebuild can't tell of what.
+            // An interrupted put leaves keys, and a rebuild can't tell whose they are.
             Unlisted::UnseenStore => false,
             Unlisted::NoKey | Unlisted::UnreadableRecord | Unlisted::Gone => true,
         };
         if let Some(wrong) = unlisted.iter().find(is_wrong) {
-            return Err(format!("{wrong:?} is said to exist and not to be readable"));
+            return Err(format!("{wrong:?} is wrongly reported as unlisted"));
         }
         Ok(seen.found)
     }
 
-    /// Reads everything there is and compares.
+    /// Reads everything and compares it with the model.
     pub fn look(&self, archive: &Archive) -> Seen {
         let mut seen = Seen::default();
         let mut newest: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
@@ -150,14 +154,14 @@ impl Expected {
                 continue;
             };
             if !self.must.contains(put) && !self.may.contains(put) {
-                seen.wrong.push(format!("{name} (put {}, id {}) is there and must not be", put.number, row.id));
+                seen.wrong.push(format!("{name} (put {}, id {}) exists but must not", put.number, row.id));
             }
             // Newest first.
             if newest.insert(row.record.name.0.clone(), put.number).is_some_and(|last| last < put.number) {
-                seen.wrong.push(format!("the versions of {name} are not in the order they were put in"));
+                seen.wrong.push(format!("the versions of {name} are not in the order of their puts"));
             }
             if !seen.found.insert(put.clone()) {
-                seen.wrong.push(format!("{name} (put {}) is there twice", put.number));
+                seen.wrong.push(format!("{name} (put {}) exists twice", put.number));
             }
         }
         for lost in self.must.difference(&seen.found).filter(|lost| !unreadable.contains(&lost.name)) {
@@ -166,18 +170,18 @@ impl Expected {
         seen
     }
 
-    /// Whether the keys of what was removed are gone.
+    /// Checks that the keys of removed versions are gone.
     pub fn check_keys(&self, archive: &Archive) -> Result<(), String> {
         for &id in &self.removed {
             if archive.keys().get(id).map_err(|error| error.to_string())?.is_some() {
-                return Err(format!("the key of version {id}, which was removed, is there"));
+                return Err(format!("the key of the removed version {id} still exists"));
             }
         }
         Ok(())
     }
 }
 
-/// Whether a version that is said to be unlisted is listed.
+/// True if an allegedly unlisted version is listed.
 fn is_listed(archive: &Archive, version: &UnlistedVersion) -> bool {
     rows(archive).is_ok_and(|rows| rows.iter().any(|row| row.id == version.id))
 }

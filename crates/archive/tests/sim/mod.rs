@@ -1,4 +1,5 @@
-//! A world in which disks, catalogue and key store fail as they are told, for tests of what an archive survives.
+//! A simulated world with faulty disks, catalogue and key store, for tests of what an archive
+//! survives.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod disk;
@@ -17,12 +18,12 @@ use fulgurite_domain::ObjectName;
 use expected::{Expected, Put, rows};
 use world::World;
 
-/// An archive in a world, and what it owes.
+/// An archive in a simulated world, with the state that its users expect.
 pub struct Scene {
     pub world: Arc<World>,
     pub archive: Archive,
     puts: u64,
-    /// Whether no removal has failed since the archive was opened.
+    /// True if no removal has failed since the archive was opened.
     fresh: Cell<bool>,
 }
 
@@ -32,7 +33,7 @@ impl Scene {
         Ok(Self { archive, world, puts: 0, fresh: Cell::new(true) })
     }
 
-    /// Opens the archive again, as after its process has ended.
+    /// Reopens the archive, as after the end of its process.
     pub fn reopen(self) -> Result<Self, String> {
         let Self { world, archive, puts, .. } = self;
         drop(archive);
@@ -43,7 +44,7 @@ impl Scene {
         self.world.expected.lock().expect("not poisoned").clone()
     }
 
-    /// Puts objects of these names and lengths in one go.
+    /// Puts objects with these names and lengths in one call.
     pub fn put(&mut self, objects: &[(&str, usize)]) -> Result<(), ArchiveError> {
         let puts: Vec<Put> =
             (self.puts + 1..).zip(objects).map(|(number, &(name, bytes))| Put { name: name.to_owned(), number, bytes }).collect();
@@ -56,18 +57,18 @@ impl Scene {
         Ok(())
     }
 
-    /// Puts go on counting from here, so that no two have one content.
+    /// Sets the counter of puts, so that no two have the same content.
     pub fn count_from(&mut self, puts: u64) {
         self.puts = puts;
     }
 
-    /// Removes the newest version of a name, if there is one.
+    /// Removes the newest version of a name, if any.
     pub fn remove(&self, name: &str) -> Result<(), ArchiveError> {
         let Some(row) = self.archive.catalogue().versions_of(&ObjectName(name.as_bytes().to_vec()))?.into_iter().next() else {
             return Ok(());
         };
         let newest = self.expected().must().iter().filter(|put| put.name == name).max_by_key(|put| put.number).cloned();
-        let newest = newest.expect("what the catalogue has is expected to be there, once a failed put was looked into");
+        let newest = newest.expect("versions in the catalogue are expected, once the outcome of a failed put was checked");
         self.world.expected.lock().expect("not poisoned").begin_removal(&newest, row.id);
         let fresh = self.fresh.replace(false);
         self.archive.remove(std::slice::from_ref(&row))?;
@@ -80,10 +81,10 @@ impl Scene {
         self.archive.flush(&Unwatched).map(drop)
     }
 
-    /// Whether all that is owed can be read, and nothing else is there: no platter of a set that was given up, no segment that nothing needs.
+    /// Checks that everything acknowledged is readable, and that nothing else exists.
     pub fn check(&self) -> Result<(), String> {
         let found = self.expected().check(&self.archive)?;
-        // From here on it is known what became of what was on its way.
+        // The outcome of unacknowledged changes is known from here on.
         let mut expected = self.world.expected.lock().expect("not poisoned");
         expected.found(&found);
         if self.fresh.get() {
@@ -96,7 +97,7 @@ impl Scene {
         let platters = self.archive.catalogue().platters().map_err(|error| error.to_string())?;
         for file in self.world.platter_files() {
             if !platters.iter().any(|row| row.state == SetState::Complete && file.ends_with(&format!("/{}.platter", row.place.platter))) {
-                return Err(format!("{file} is there, and belongs to no set"));
+                return Err(format!("{file} exists but belongs to no set"));
             }
         }
         if let Some(row) = platters.iter().find(|row| row.state != SetState::Complete) {
@@ -105,13 +106,13 @@ impl Scene {
         let used = self.archive.catalogue().segments_in_use().map_err(|error| error.to_string())?;
         let there = self.archive.staging().segments().map_err(|error| error.to_string())?;
         if there != used {
-            return Err(format!("segments {there:?} are there, and {used:?} are needed"));
+            return Err(format!("segments {there:?} exist, but {used:?} are needed"));
         }
         self.archive.catalogue().check().map_err(|error| error.to_string())?;
         self.archive.keys().check().map_err(|error| error.to_string())
     }
 
-    /// Whether the archive still does its work.
+    /// Checks that the archive still works.
     pub fn check_usable(&mut self) -> Result<(), String> {
         let says = |what: &str, error: ArchiveError| format!("{what} afterwards: {error}");
         self.put(&[("afterwards", 3_000)]).map_err(|error| says("put", error))?;

@@ -1,11 +1,13 @@
-//! One world: the disk of staging, that of each store, the folder of catalogue and key store, and a count of every step that changes any of them.
+//! A simulated world: the disk of staging, the disk of each store, the folder of the catalogue and
+//! the key store, and a counter of all steps that change any of them.
 //!
-//! Before each step the world may be photographed. A photograph is exactly what is left when the power goes at that instant, but for what
-//! the disks do with changes that were not synced; and that is tried as well, see [`Survival`]. So one run of a workload shows every crash there
-//! can be in it. A step that was under way when the power went needs no case of its own: a write is among the unsynced changes of the next
-//! photograph, and a sync that did not finish is the state before it.
+//! A test can photograph the world before each step. A photograph is the state after a power
+//! failure at that instant, except for the fate of unsynced changes, which is simulated too; see
+//! [`Survival`]. A single run of a workload thus covers every possible crash in it. A step
+//! interrupted by the crash needs no case of its own: a write is one of the unsynced changes in the
+//! next photograph, and an unfinished sync equals the state before it.
 //!
-//! A world can also refuse: no space left, or an I/O error, at one step or from there on.
+//! A world can also fail with a full disk or an I/O error, at one step or from there on.
 
 use std::io;
 use std::path::Path;
@@ -25,20 +27,21 @@ use super::engines::{FaultyCatalogue, FaultyKeys};
 use super::expected::Expected;
 use crate::support::settings;
 
-/// What goes wrong.
+/// An injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The power goes: a photograph is taken, and nothing works any more.
+    /// Power failure: a photograph is taken, and every later step fails.
     Crash,
     /// One step finds the disk full.
     NoSpaceOnce,
-    /// Disk and catalogue are full, until space is made.
+    /// Disks and catalogue are full until the fault is cleared.
     NoSpace,
-    /// One change fails. A write is there in part, a sync loses what it could not write, a name changed or not.
+    /// One change fails. A write survives in part, a sync loses what it could not write, and a name
+    /// may or may not have changed.
     Io,
-    /// One reading fails.
+    /// One read fails.
     ReadIo,
-    /// One reading gives less than was asked for, which is no error.
+    /// One read returns fewer bytes than requested, which is not an error.
     ShortRead,
 }
 
@@ -55,17 +58,17 @@ struct State {
     steps: u64,
     reads: u64,
     fault: Option<(u64, Fault)>,
-    /// Whether the fault has shown.
+    /// What the fault struck, if it has.
     struck: Option<String>,
     crashed: Option<Photograph>,
     photographer: Option<SyncSender<Photograph>>,
 }
 
-/// What is left of a world.
+/// The state of a world after a power failure.
 #[derive(Clone)]
 pub struct Photograph {
     pub step: u64,
-    /// What was about to happen.
+    /// The step that was about to run.
     pub what: String,
     settings: Settings,
     disks: Vec<Disk>,
@@ -75,11 +78,11 @@ pub struct Photograph {
 
 const CATALOGUE: &str = "catalogue.db";
 const KEYS: &str = "keys.db";
-/// A database and its log. The third file, `-shm`, is made anew by whoever opens them.
+/// The databases and their logs. The third file, `-shm`, is recreated when a database is opened.
 const ENGINE_FILES: [&str; 4] = [CATALOGUE, "catalogue.db-wal", KEYS, "keys.db-wal"];
 
 impl World {
-    /// A new archive with sets of 2+1 on three stores.
+    /// A new archive with 2+1 sets on three stores.
     pub fn new(encrypt: bool) -> Arc<Self> {
         Self::with(encrypt, |_| {})
     }
@@ -129,7 +132,7 @@ impl World {
         (1..).zip(&self.settings.stores).map(store).collect()
     }
 
-    /// Puts the archive together without settling.
+    /// Assembles the archive without settling it.
     pub fn assemble(self: &Arc<Self>) -> Result<Archive, String> {
         self.assemble_with(CATALOGUE)
     }
@@ -156,7 +159,8 @@ impl World {
         Ok(archive)
     }
 
-    /// Makes the catalogue anew from stores and staging, and opens the archive with it, without settling.
+    /// Rebuilds the catalogue from stores and staging, and opens the archive with it, without
+    /// settling.
     pub fn rebuild(self: &Arc<Self>) -> Result<Archive, String> {
         let fresh = new_engines(&self.settings).into_iter().find(|(name, _)| *name == CATALOGUE).expect("made with the others").1;
         for suffix in ["", "-wal", "-shm"] {
@@ -180,7 +184,7 @@ impl World {
         &self.settings
     }
 
-    /// Photographs go there, one before each step from now on.
+    /// Sends a photograph before each step from now on.
     pub fn photograph_to(&self, photographer: Option<SyncSender<Photograph>>) {
         self.state().photographer = photographer;
     }
@@ -190,7 +194,7 @@ impl World {
         self.expose(&self.state(), what)
     }
 
-    /// The fault strikes at step `at` from now.
+    /// Injects a fault at step `at` from now.
     pub fn strike(&self, at: u64, fault: Fault) {
         let mut state = self.state();
         let from = if matches!(fault, Fault::ReadIo | Fault::ShortRead) { state.reads } else { state.steps };
@@ -198,7 +202,7 @@ impl World {
         state.struck = None;
     }
 
-    /// All is well again. Says what the fault struck, if it did.
+    /// Clears the fault, and returns what it struck, if anything.
     pub fn calm(&self) -> Option<String> {
         let mut state = self.state();
         state.fault = None;
@@ -209,7 +213,7 @@ impl World {
         self.state().struck.is_some()
     }
 
-    /// What was left when [`Fault::Crash`] struck.
+    /// The photograph taken when [`Fault::Crash`] struck.
     pub fn crash(&self) -> Option<Photograph> {
         self.state().crashed.clone()
     }
@@ -218,7 +222,7 @@ impl World {
         self.state().steps
     }
 
-    /// Names of the files of platters, whole or not, with their stores.
+    /// Names of all platter files, complete or not, with their stores.
     pub fn platter_files(&self) -> Vec<String> {
         let state = self.state();
         let mut names = Vec::new();
@@ -239,7 +243,8 @@ impl World {
     }
 
     fn expose(&self, state: &State, what: &str) -> Photograph {
-        // The log last: a checkpoint moves what is in it to the database and not back.
+        // Read the log after the database: a checkpoint moves content from the log to the database,
+        // never back.
         let read = |name: &'static str| Some((name, std::fs::read(self.path(name)).ok()?));
         Photograph {
             step: state.steps,
@@ -251,7 +256,7 @@ impl World {
         }
     }
 
-    /// A step of an engine, which holds the gate.
+    /// A step of an engine that holds the gate.
     pub fn step_in_gate(&self, what: &str) -> io::Result<()> {
         let mut state = self.state();
         let photograph = state.photographer.clone().map(|photographer| (photographer, self.expose(&state, what)));
@@ -263,7 +268,7 @@ impl World {
         struck
     }
 
-    /// Counts a step, and says whether it fails.
+    /// Counts a step, and returns the injected error if it fails.
     fn strikes(&self, state: &mut State, what: &str, takes_space: bool) -> io::Result<()> {
         if state.crashed.is_some() {
             return Err(io::Error::other("there is no power"));
@@ -295,7 +300,7 @@ impl World {
 }
 
 impl Photograph {
-    /// The world after the power is back.
+    /// Builds the world after the power is back.
     pub fn reboot(&self, survival: Survival) -> Arc<World> {
         let home = tempfile::tempdir().expect("a temporary folder");
         for (name, bytes) in &self.engines {
@@ -330,7 +335,7 @@ struct SimVolume {
 }
 
 impl SimVolume {
-    /// Does a step, or has it fail. `change` is told whether to do it, or what a failing one does of it.
+    /// Runs a step, or makes it fail. `change` receives how much of the step to apply.
     fn step<T>(&self, what: &str, takes_space: bool, change: impl FnOnce(&mut Disk, Doing) -> io::Result<T>) -> io::Result<T> {
         let world = &self.world;
         let _gate = world.gate();
@@ -366,7 +371,7 @@ impl SimVolume {
     }
 }
 
-/// How much of a step is done.
+/// How much of a step is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     All,

@@ -1,5 +1,5 @@
-//! Archives and trees for tests.
-// Each test file uses its own part of it.
+//! Archives and file trees for tests.
+// Each test file uses only part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use fulgurite_domain::{ArchiveId, Attributes, Digest, Kind, ObjectName, ObjectRe
 use fulgurite_format::{Frames, RecordHead, RecordKind, SegmentHead, TAG_BYTES, encode_record};
 use std::sync::Mutex;
 
-/// A folder with an archive in it, gone in the end.
+/// A temporary folder with an archive.
 pub struct Home {
     pub folder: tempfile::TempDir,
 }
 
 impl Home {
-    /// A new archive with sets of this shape, on as many stores.
+    /// Creates an archive with sets of this shape, on as many stores.
     pub fn new(information: u16, redundancy: u16) -> Self {
         Self::with(information, redundancy, |_| {})
     }
 
-    /// The same with other settings.
+    /// Like [`new`](Self::new), with changed settings.
     pub fn with(information: u16, redundancy: u16, change: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut settings = settings(information, redundancy);
@@ -43,7 +43,7 @@ impl Home {
         Archive::open(&self.path(), Access::Write).expect("the archive opens")
     }
 
-    /// The platter files that are there, by store.
+    /// All existing platter files, by store.
     pub fn platter_files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for store in fs::read_dir(self.path().join("stores")).expect("stores") {
@@ -67,7 +67,7 @@ pub fn settings(information: u16, redundancy: u16) -> Settings {
     }
 }
 
-/// A record as it may come from elsewhere than a file system. The object is as many bytes long as its content.
+/// A record that doesn't come from a file system. The object's size is the length of `content`.
 pub fn record(name: &str, version: u64, kind: Kind, content: &[u8], attributes: &[(&str, &[u8])]) -> ObjectRecord {
     let mut sha256 = [0; 32];
     sha256.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, content).as_ref());
@@ -84,8 +84,8 @@ pub fn record(name: &str, version: u64, kind: Kind, content: &[u8], attributes: 
     }
 }
 
-/// Lays a segment into staging as a put leaves it that a crash cut short behind its last sync: the next opening acknowledges what is in it.
-/// Objects are in the clear, of one frame at most.
+/// Writes a segment to staging as an interrupted put leaves it after its last sync. The next
+/// opening acknowledges its content. Objects are unencrypted, with at most one frame.
 pub fn stage(home: &Home, segment: u64, objects: &[(ObjectRecord, &[u8])]) {
     let mut bytes = SegmentHead { archive: ArchiveId([0x5a; 16]), number: segment }.to_bytes().to_vec();
     let mut add = |kind, version, offset, payload: &[u8]| {
@@ -159,7 +159,7 @@ pub fn read_tree(root: &Path, folder: &Path, found: &mut BTreeMap<Vec<u8>, Vec<u
     }
 }
 
-/// Collects what is reported.
+/// Collects reported troubles.
 #[derive(Default)]
 pub struct Troubles(pub Mutex<Vec<String>>);
 

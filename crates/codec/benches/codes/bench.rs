@@ -1,8 +1,8 @@
-//! Pools, clocks and the table.
+//! Pools, clocks and result tables.
 
 use fulgurite_codec::reference::noise;
 
-/// Shards of noise, each its own allocation as sectors are.
+/// Shards of noise, each in its own allocation like sectors.
 pub(crate) struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
@@ -37,12 +37,12 @@ pub(crate) struct Competitor<'a> {
     pub(crate) name: String,
     /// Runs once and returns its CPU nanoseconds.
     pub(crate) run: Box<dyn FnMut() -> u64 + 'a>,
-    /// Bytes coded in a run, if other than the case's.
+    /// Whether a run codes the case's bytes repeatedly.
     pub(crate) repeats: bool,
 }
 
 impl<'a> Competitor<'a> {
-    /// On this thread, by its CPU clock.
+    /// A competitor on this thread, timed by its CPU clock.
     pub(crate) fn here(name: &str, mut work: impl FnMut() + 'a) -> Self {
         let run = Box::new(move || {
             let start = thread_cpu_ns();
@@ -55,9 +55,9 @@ impl<'a> Competitor<'a> {
 
 fn thread_cpu_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a timespec to write to.
+    // SAFETY: `time` is a valid timespec.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(result, 0, "every Linux has this clock");
+    assert_eq!(result, 0, "clock_gettime failed");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
@@ -71,12 +71,12 @@ impl Bench {
         title.contains(&self.filter)
     }
 
-    /// Prints a table of competitors that each code `bytes` a run.
+    /// Prints a table of competitors that each code `bytes` per run.
     pub(crate) fn case(&self, title: &str, bytes: usize, competitors: Vec<Competitor<'_>>) {
         self.case_repeated(title, bytes, 1, competitors);
     }
 
-    /// As [`Bench::case`], where competitors on this thread code `bytes` as many `times` a run.
+    /// Like [`Bench::case`], but competitors on this thread code `bytes` that many `times` per run.
     pub(crate) fn case_repeated(&self, title: &str, bytes: usize, times: usize, mut competitors: Vec<Competitor<'_>>) {
         if !self.wants(title) {
             return;
@@ -92,7 +92,7 @@ impl Bench {
             for (competitor, rates) in competitors.iter_mut().zip(&mut rates) {
                 let bytes = if competitor.repeats { bytes * times } else { bytes };
                 let rate = bytes as f64 / (competitor.run)() as f64;
-                // The first round faults pages in and fills tables.
+                // Skip the first round: it faults pages in and fills tables.
                 if round > 0 {
                     rates.push(rate);
                 }

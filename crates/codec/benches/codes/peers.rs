@@ -93,7 +93,7 @@ pub(crate) fn klauspost<'a>(
     Some(process(&format!("klauspost {code}"), command))
 }
 
-/// ISA-L, whichever version the system's libisal is.
+/// ISA-L, in the version of the system's libisal.
 pub(crate) fn isal<'a>(information: usize, redundancy: usize, shard_bytes: usize, groups: usize, lost: usize) -> Option<Competitor<'a>> {
     static BINARY: OnceLock<Option<String>> = OnceLock::new();
     let binary = BINARY.get_or_init(|| {
@@ -116,23 +116,23 @@ struct Peer(Child);
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Its input closed, a peer ends by itself.
+        // A peer exits when its input closes.
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-/// A process that runs once for each line it is sent, and answers with its CPU nanoseconds.
+/// A process that runs once per input line and answers with its CPU nanoseconds.
 fn process<'a>(name: &str, mut command: Command) -> Competitor<'a> {
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a peer that was just built starts");
+    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("failed to start the peer");
     let mut peer = Peer(child);
     let mut answers = BufReader::new(peer.0.stdout.take().expect("its output is piped"));
     let run = Box::new(move || {
         let input = peer.0.stdin.as_mut().expect("its input is piped");
-        input.write_all(b"run\n").expect("the peer lives");
+        input.write_all(b"run\n").expect("the peer exited");
         let mut answer = String::new();
-        answers.read_line(&mut answer).expect("the peer lives");
-        answer.trim().parse().expect("nanoseconds")
+        answers.read_line(&mut answer).expect("the peer exited");
+        answer.trim().parse().expect("the peer's answer is not a number of nanoseconds")
     });
     Competitor { name: name.into(), run, repeats: false }
 }

@@ -1,9 +1,11 @@
-//! The additive FFT over columns of shards, written once over the registers of every kernel.
+//! The additive FFT over columns of shards, written once for the registers of every kernel.
 //!
-//! Work is rows of `pitch` bytes, one row per point of the transform, whose columns are in an order of the kernel's own: only
-//! [`read`](SymbolLanes::read) and [`write`](SymbolLanes::write) know the order of a shard's bytes.
+//! Work consists of rows of `pitch` bytes, one per point of the transform. Each kernel orders the
+//! columns as it likes: only [`read`](SymbolLanes::read) and [`write`](SymbolLanes::write) know the
+//! byte order of a shard.
 //!
-//! Butterflies of level k pair rows 2^k apart, with the factor t = p >> k of the pair's block at position p:
+//! Butterflies of level k pair rows 2^k apart, with the factor t = p >> k of the pair's block at
+//! position p:
 //!
 //! ```text
 //! forward:  a += t b    inverse:  b += a        level 1 and 0 together ("radix 4"): four rows are loaded once
@@ -15,22 +17,22 @@ use crate::kernel::prefetch;
 /// Registers of one kernel.
 ///
 /// # Safety
-/// The methods may be called only where the kernel's instructions are available, with pointers to [`BYTES`](Self::BYTES)
-/// bytes. Implementations mark them `inline(always)`, so that they become part of an entry function which enables the
-/// instructions.
+/// The methods may only be called where the kernel's instructions are available, with pointers to
+/// [`BYTES`](Self::BYTES) bytes. Implementations are `inline(always)`, so that they become part of
+/// an entry function that enables the instructions.
 pub(super) trait SymbolLanes {
-    /// Bytes of work that one pair covers: 64 or 128.
+    /// Bytes of work in one pair: 64 or 128.
     const BYTES: usize;
     /// Low bytes and high bytes of `BYTES / 2` symbols.
     type Pair: Copy;
-    /// A symbol, made ready for products.
+    /// A symbol, prepared for products.
     type Factor: Copy;
 
     unsafe fn factor(t: u16) -> Self::Factor;
     unsafe fn zero() -> Self::Pair;
     unsafe fn load(from: *const u8) -> Self::Pair;
     unsafe fn store(pair: Self::Pair, to: *mut u8);
-    /// Reads `bytes` of a shard, 64 or `BYTES`; what is missing is zero.
+    /// Reads `bytes` of a shard, 64 or `BYTES`; the rest of the pair is zero.
     unsafe fn read(from: *const u8, bytes: usize) -> Self::Pair;
     /// Writes `bytes` of a shard, 64 or `BYTES`.
     unsafe fn write(pair: Self::Pair, to: *mut u8, bytes: usize);
@@ -39,18 +41,21 @@ pub(super) trait SymbolLanes {
     unsafe fn add_product(sum: Self::Pair, x: Self::Pair, factor: Self::Factor) -> Self::Pair;
 }
 
-/// One step of the work on a block of columns. Rows are `pitch` bytes apart, of which `width` rounded up to 128 are worked on.
+/// One step of work on a block of columns. Rows are `pitch` bytes apart; `width`, rounded up to
+/// 128, bytes of each are processed.
 #[derive(Clone, Copy)]
 pub(super) enum Step<'a> {
-    /// IFFT of 2^`levels` shards at `position`, put into `sums`, replacing (`fresh`) or adding.
+    /// IFFT of 2^`levels` shards at `position`; the result replaces `sums` (`fresh`) or is added to
+    /// them.
     ///
-    /// `sources` point to `width` bytes each; rows after the last are zero.
+    /// `sources` point to `width` bytes each; rows after the last source are zero.
     Inverse { work: *mut u8, sums: *mut u8, fresh: bool, sources: &'a [*const u8], levels: u32, position: usize },
     /// IFFT in place.
     InverseInPlace { work: *mut u8, levels: u32, position: usize },
-    /// FFT in place; only the first `outputs` rows need be right afterwards.
+    /// FFT in place; only the first `outputs` rows are valid afterwards.
     Forward { work: *mut u8, levels: u32, position: usize, outputs: usize },
-    /// One level of FFT in place: rows `0..half` and `half..2 * half`, with one factor. Only the asked halves are right afterwards.
+    /// One level of FFT in place: rows `0..half` and `half..2 * half`, with one factor. Only the
+    /// requested halves are valid afterwards.
     Split { work: *mut u8, half: usize, factor: u16, lower: bool, upper: bool },
     /// `to = (from + shard) * factor`.
     Scale { to: *mut u8, from: *const u8, shard: *const u8, factor: u16 },
@@ -60,23 +65,24 @@ pub(super) enum Step<'a> {
     Write { shard: *mut u8, from: *const u8, factor: u16 },
 }
 
-/// Sources this many rows ahead are asked for.
+/// Prefetch distance, in sources.
 const AHEAD: usize = 32;
 
 /// # Safety
-/// `L`'s instructions are available; work, sums, `from` and `to` have as many rows of `pitch` bytes as the step names, and `pitch`
-/// is at least `width` rounded up to 128; shards and sources have `width` bytes, a multiple of 64.
+/// `L`'s instructions are available; work, sums, `from` and `to` have as many rows of `pitch` bytes
+/// as the step names, and `pitch` is at least `width` rounded up to 128; shards and sources have
+/// `width` bytes, a multiple of 64.
 #[inline(always)]
 pub(super) unsafe fn run<L: SymbolLanes>(step: Step<'_>, pitch: usize, width: usize) {
     let span = width.next_multiple_of(L::BYTES);
     debug_assert!(span <= pitch && width.is_multiple_of(64));
-    // SAFETY: each arm stays within the rows that the step names, which the caller promises.
+    // SAFETY: each arm stays within the rows named by the step, which the caller guarantees.
     unsafe {
         match step {
             Step::Inverse { work, sums, fresh, sources, levels, position } => {
                 let rows = 1usize << levels;
-                // The lower levels are done on blocks of rows that stay in L1 from their reading on; only the upper ones
-                // go through L2.
+                // The lower levels run on blocks of rows that stay in L1 once read; only the upper
+                // ones go through L2.
                 let inner = inner_levels(levels, span);
                 for begin in (0..rows).step_by(1 << inner) {
                     let end = begin + (1 << inner);
@@ -84,7 +90,8 @@ pub(super) unsafe fn run<L: SymbolLanes>(step: Step<'_>, pitch: usize, width: us
                     let next = &sources[(begin + AHEAD).min(sources.len())..];
                     let block = work.add(begin * pitch);
                     let mut filled = present.len();
-                    // A transform of no more than the levels read at once has nothing left to put into the sums.
+                    // A transform of only the levels done while reading would have no pass left
+                    // that writes the sums.
                     let read_levels = if levels >= 3 && inner >= 2 { 2 } else { 0 };
                     if read_levels == 2 {
                         read_radix4::<L>(block, pitch, width, present, next, position + begin);
@@ -180,12 +187,13 @@ pub(super) unsafe fn run<L: SymbolLanes>(step: Step<'_>, pitch: usize, width: us
     }
 }
 
-/// What the last level of an inverse transform does with its result.
+/// Where the last level of an inverse transform puts its result.
 const IN_PLACE: u8 = 0;
 const REPLACE: u8 = 1;
 const ADD: u8 = 2;
 
-/// Rows of a transform at `position` that aren't zero, or are asked for. They are the first ones of their blocks.
+/// Rows of a transform at `position` that are nonzero, or requested. They come first in their
+/// blocks.
 #[derive(Clone, Copy)]
 struct Range {
     begin: usize,
@@ -193,17 +201,18 @@ struct Range {
     position: usize,
 }
 
-/// A block of rows and the lines that stream past share an L1 of 32 or 48 KiB.
+/// A block of rows shares an L1 of 32 or 48 KiB with the lines streaming past.
 const INNER_BYTES: usize = 16 * 1024;
 
-/// Levels to do on a block of rows that stays in L1, so that the rest makes whole radix-4 passes.
+/// Levels to run on a block of rows that stays in L1, chosen so that the rest are whole radix-4
+/// passes.
 #[inline(always)]
 fn inner_levels(levels: u32, span: usize) -> u32 {
     let fit = (INNER_BYTES / span).max(4).ilog2();
     if levels <= fit + 1 { levels } else { fit + (levels - fit) % 2 }
 }
 
-/// Levels `from..to` of an inverse transform; the last pass puts its result into `sink`.
+/// Levels `from..to` of an inverse transform; the last pass writes to `sink`.
 #[inline(always)]
 unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
     work: *mut u8,
@@ -214,7 +223,7 @@ unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
     to: u32,
     range: Range,
 ) {
-    // SAFETY: the caller's promise that the blocks of the range lie within work and sink.
+    // SAFETY: the caller guarantees that the blocks of the range are within work and sink.
     unsafe {
         if from == to && SINK != IN_PLACE {
             for x in (0..span).step_by(L::BYTES) {
@@ -222,7 +231,7 @@ unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
             }
         }
         let mut level = from;
-        // An odd level goes first, where rows are nearest.
+        // An odd level goes first, where rows are closest together.
         if (to - from) % 2 == 1 {
             if to - from == 1 {
                 inverse2::<L, SINK>(work, sink, pitch, span, level, range);
@@ -244,7 +253,7 @@ unsafe fn inverse_levels<L: SymbolLanes, const SINK: u8>(
 /// Levels `from` down to `to` of a forward transform.
 #[inline(always)]
 unsafe fn forward_levels<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, from: u32, to: u32, range: Range) {
-    // SAFETY: the caller's promise that the blocks of the range lie within work.
+    // SAFETY: the caller guarantees that the blocks of the range are within work.
     unsafe {
         let mut level = from;
         while level >= to + 2 {
@@ -259,7 +268,7 @@ unsafe fn forward_levels<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usiz
 
 #[inline(always)]
 unsafe fn read_row<L: SymbolLanes>(to: *mut u8, from: *const u8, width: usize) {
-    // SAFETY: the caller's promise of `width` bytes behind `from`, and as many rounded up behind `to`.
+    // SAFETY: the caller guarantees `width` bytes at `from`, and that many, rounded up, at `to`.
     unsafe {
         for x in (0..width).step_by(L::BYTES) {
             L::store(L::read(from.add(x), L::BYTES.min(width - x)), to.add(x));
@@ -277,8 +286,8 @@ unsafe fn read_radix4<L: SymbolLanes>(
     ahead: &[*const u8],
     position: usize,
 ) {
-    // SAFETY: the caller promises `width` bytes behind each source, and rows of work up to the sources' number rounded up
-    // to 4 (the transform has at least 8).
+    // SAFETY: the caller guarantees `width` bytes per source, and as many rows of work as sources,
+    // rounded up to 4 (the transform has at least 8).
     unsafe {
         for (block, four) in sources.chunks(4).enumerate() {
             let start = 4 * block;
@@ -289,7 +298,8 @@ unsafe fn read_radix4<L: SymbolLanes>(
                     for x in (0..width).step_by(64) {
                         prefetch(next.wrapping_add(x));
                     }
-                    // Shards seldom begin on a cache line, so there is one line more than the width has.
+                    // Shards seldom start on a cache line, so they span one line more than the
+                    // width.
                     prefetch(next.wrapping_add(width - 1));
                 }
             }
@@ -320,7 +330,7 @@ unsafe fn inverse_butterflies<L: SymbolLanes>(
     t23: L::Factor,
     t02: L::Factor,
 ) -> (L::Pair, L::Pair, L::Pair, L::Pair) {
-    // SAFETY: instructions are available by the caller's promise.
+    // SAFETY: the caller guarantees that the instructions are available.
     unsafe {
         let b = L::add(b, a);
         let d = L::add(d, c);
@@ -337,10 +347,11 @@ unsafe fn inverse_butterflies<L: SymbolLanes>(
 #[inline(always)]
 unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 4 * distance rows that begin in the range lie within work and sink, the caller promises.
+    // SAFETY: the caller guarantees that blocks of 4 * distance rows starting in the range are
+    // within work and sink.
     unsafe {
         let mut start = range.begin;
-        // Blocks that hold only zeros stay zero.
+        // Blocks of zeros stay zero.
         while start < range.end {
             let p = range.position + start;
             let t01 = L::factor((p >> level) as u16);
@@ -368,7 +379,8 @@ unsafe fn inverse4<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8,
 #[inline(always)]
 unsafe fn inverse2<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 2 * distance rows that begin in the range lie within work and sink, the caller promises.
+    // SAFETY: the caller guarantees that blocks of 2 * distance rows starting in the range are
+    // within work and sink.
     unsafe {
         let mut start = range.begin;
         while start < range.end {
@@ -389,17 +401,17 @@ unsafe fn inverse2<L: SymbolLanes, const SINK: u8>(work: *mut u8, sink: *mut u8,
 
 #[inline(always)]
 unsafe fn put<L: SymbolLanes, const SINK: u8>(pair: L::Pair, to: *mut u8) {
-    // SAFETY: the caller's promise of a pair's bytes behind `to`.
+    // SAFETY: the caller guarantees a pair's bytes at `to`.
     unsafe { L::store(if SINK == ADD { L::add(L::load(to), pair) } else { pair }, to) }
 }
 
 #[inline(always)]
 unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 4 * distance rows that begin in the range lie within the transform.
+    // SAFETY: blocks of 4 * distance rows starting in the range are within the transform.
     unsafe {
         let mut start = range.begin;
-        // Blocks after the last output feed nothing that is asked for.
+        // Blocks after the last output contribute to no requested row.
         while start < range.end {
             let p = range.position + start;
             let t01 = L::factor((p >> level) as u16);
@@ -429,11 +441,11 @@ unsafe fn forward4<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, lev
     }
 }
 
-/// One level of a forward transform, where it is left over.
+/// The single leftover level of a forward transform.
 #[inline(always)]
 unsafe fn forward2<L: SymbolLanes>(work: *mut u8, pitch: usize, span: usize, level: u32, range: Range) {
     let distance = 1usize << level;
-    // SAFETY: blocks of 2 * distance rows that begin in the range lie within the transform.
+    // SAFETY: blocks of 2 * distance rows starting in the range are within the transform.
     unsafe {
         let mut start = range.begin;
         while start < range.end {

@@ -1,14 +1,16 @@
-//! GF(2^16): symbols modulo x^16 + x^5 + x^3 + x^2 + 1 (0x1002D), written in Leopard's Cantor basis.
+//! GF(2^16): symbols modulo x^16 + x^5 + x^3 + x^2 + 1 (0x1002D), in Leopard's Cantor basis.
 //!
-//! A symbol is 16 bits; bit i counts basis element b_i, where b_0 = 1 and b_i^2 + b_i = b_(i-1). In this basis
-//! the polynomial s_k that vanishes on symbols 0..2^k is a shift: `s_k(x) = x >> k`. So a transform needs no table of twiddle factors:
-//! the factor of level k for the block at position p is `p >> k`.
+//! A symbol is 16 bits; bit i is the coefficient of basis element b_i, where b_0 = 1 and b_i^2 +
+//! b_i = b_(i-1). In this basis the polynomial s_k that vanishes on symbols 0..2^k is a shift:
+//! `s_k(x) = x >> k`. So a transform needs no table of twiddle factors: the factor of level k for
+//! the block at position p is `p >> k`.
 //!
-//! A shard is a row of 64-byte blocks, each 32 symbols: their low bytes, then their high bytes.
+//! A shard is a row of 64-byte blocks of 32 symbols each: first their low bytes, then their high
+//! bytes.
 //!
-//! Source: S.-J. Lin, W.-H. Chung, Y. S. Han, "Novel polynomial basis and its application to Reed-Solomon erasure
-//! codes", FOCS 2014; D. G. Cantor, "On arithmetical algorithms over finite fields", JCTA 50 (1989); Leopard
-//! (C. A. Taylor) for this basis and the order of bytes.
+//! Source: S.-J. Lin, W.-H. Chung, Y. S. Han, "Novel polynomial basis and its application to
+//! Reed-Solomon erasure codes", FOCS 2014; D. G. Cantor, "On arithmetical algorithms over finite
+//! fields", JCTA 50 (1989); Leopard (C. A. Taylor) for this basis and the order of bytes.
 
 use std::sync::LazyLock;
 
@@ -25,11 +27,11 @@ pub(crate) use transform::Transform;
 /// Bytes of one block of 32 symbols.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
-/// Symbols other than zero.
+/// Number of nonzero symbols.
 const MODULUS: u32 = 65535;
 
 struct Field {
-    /// Discrete logarithms of symbols; of 0, 0.
+    /// Discrete logarithms of symbols; 0 for symbol 0.
     log: Box<[u16]>,
     exp: Box<[u16]>,
 }
@@ -59,7 +61,7 @@ pub(crate) fn multiply(a: u16, b: u16) -> u16 {
     if a == 0 || b == 0 { 0 } else { power(log(a) + log(b)) }
 }
 
-/// Discrete logarithm of a symbol, below 65,535; of 0, 0.
+/// Discrete logarithm of a symbol, below 65,535; 0 for symbol 0.
 pub(crate) fn log(a: u16) -> u32 {
     u32::from(FIELD.log[a as usize])
 }
@@ -69,14 +71,16 @@ pub(crate) fn power(exponent: u32) -> u16 {
     FIELD.exp[(exponent % MODULUS) as usize]
 }
 
-/// Products of `t` with each basis element. Multiplication is linear, so they say all of it.
+/// Products of `t` with each basis element. Multiplication is linear, so they define it.
 fn columns(t: u16) -> [u16; 16] {
     std::array::from_fn(|bit| multiply(t, 1 << bit))
 }
 
-/// For each x in 0..65,536, the sum of the logarithms of `x + p` over the points p, but for p = x; modulo 65,535.
+/// For each x in 0..65,536, the sum of the logarithms of `x + p` over all points p other than x,
+/// modulo 65,535.
 ///
-/// A convolution over XOR: the Walsh-Hadamard transform turns it into products, whatever the number of points.
+/// This is a convolution over XOR: the Walsh-Hadamard transform turns it into products, whatever
+/// the number of points.
 pub(crate) fn sums_of_logs(points: impl Iterator<Item = u16>) -> Vec<u32> {
     let mut at = vec![0i64; 65536];
     for point in points {
@@ -89,7 +93,8 @@ pub(crate) fn sums_of_logs(points: impl Iterator<Item = u16>) -> Vec<u32> {
         *a = a.wrapping_mul(*b);
     }
     walsh_hadamard(&mut at);
-    // The true sums times 65,536 are below 2^48, so they come out exact although what is between may have wrapped.
+    // The true sums times 65,536 are below 2^48, so they are exact even if intermediate values
+    // wrapped.
     at.into_iter().map(|sum| ((sum >> 16) % i64::from(MODULUS)) as u32).collect()
 }
 
@@ -112,7 +117,7 @@ mod tests {
     use crate::reference::{BASIS, multiply_polynomials, polynomial};
 
     #[test]
-    fn the_basis_is_cantors() {
+    fn the_basis_is_a_cantor_basis() {
         assert_eq!(BASIS[0], 1);
         for i in 1..16 {
             assert_eq!(multiply_polynomials(BASIS[i], BASIS[i]) ^ BASIS[i], BASIS[i - 1]);
@@ -121,7 +126,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "too much for Miri")]
-    fn symbols_multiply_as_the_polynomials_they_stand_for() {
+    fn symbols_multiply_like_the_polynomials_they_represent() {
         for (a, b) in (0..=65535u16).step_by(97).flat_map(|a| (0..=65535u16).step_by(1013).map(move |b| (a, b))) {
             assert_eq!(polynomial(multiply(a, b)), multiply_polynomials(polynomial(a), polynomial(b)));
         }

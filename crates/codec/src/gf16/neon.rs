@@ -7,8 +7,8 @@ use super::lanes::{Step, SymbolLanes, run};
 
 struct Neon;
 
-// SAFETY of the loads and stores below is the caller's promise of 64 bytes; the instructions are the caller's promise that the
-// kernel is available.
+// SAFETY of the loads and stores below: the caller guarantees 64 bytes. SAFETY of the instructions:
+// the caller guarantees that the kernel is available.
 impl SymbolLanes for Neon {
     const BYTES: usize = 64;
     /// Two registers of low bytes and two of high bytes.

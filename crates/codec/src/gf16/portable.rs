@@ -1,4 +1,4 @@
-//! GF(2^16) products by table look-up, a nibble at a time.
+//! GF(2^16) products by table lookup, one nibble at a time.
 
 use super::columns;
 use super::lanes::{Step, SymbolLanes, run};
@@ -29,7 +29,7 @@ impl SymbolLanes for Portable {
     }
     #[inline(always)]
     unsafe fn load(from: *const u8) -> [u16; 32] {
-        // SAFETY: the caller promises 64 bytes.
+        // SAFETY: the caller guarantees 64 bytes.
         let block = unsafe { from.cast::<[u8; 64]>().read_unaligned() };
         std::array::from_fn(|i| u16::from_le_bytes([block[i], block[i + 32]]))
     }
@@ -39,17 +39,17 @@ impl SymbolLanes for Portable {
         for (i, symbol) in pair.into_iter().enumerate() {
             [block[i], block[i + 32]] = symbol.to_le_bytes();
         }
-        // SAFETY: the caller promises 64 bytes.
+        // SAFETY: the caller guarantees 64 bytes.
         unsafe { to.cast::<[u8; 64]>().write_unaligned(block) }
     }
     #[inline(always)]
     unsafe fn read(from: *const u8, _bytes: usize) -> [u16; 32] {
-        // SAFETY: the caller promises 64 bytes.
+        // SAFETY: the caller guarantees 64 bytes.
         unsafe { Self::load(from) }
     }
     #[inline(always)]
     unsafe fn write(pair: [u16; 32], to: *mut u8, _bytes: usize) {
-        // SAFETY: the caller promises 64 bytes.
+        // SAFETY: the caller guarantees 64 bytes.
         unsafe { Self::store(pair, to) }
     }
     #[inline(always)]

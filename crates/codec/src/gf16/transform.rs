@@ -1,23 +1,26 @@
-//! The additive FFT on blocks of columns: the kernels' steps with their lengths checked.
+//! The additive FFT on blocks of columns: a safe wrapper that checks lengths around the kernels'
+//! steps.
 
 use super::BLOCK_BYTES;
 use super::lanes::Step;
 use crate::kernel::Kernel;
 
-/// Columns that are worked on together: one block of every row of a transform, sized to stay in L2.
+/// A block of columns that is processed together: the same columns of every row of a transform,
+/// sized to stay in L2.
 ///
-/// Rows of work are `pitch` bytes apart, and hold `width` bytes of the shards from `from` on, in the kernel's order.
+/// Rows of work are `pitch` bytes apart and hold `width` bytes of the shards, starting at `from`,
+/// in the kernel's order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transform {
     kernel: Kernel,
-    /// Points are 2^levels.
+    /// Log2 of the number of points.
     levels: u32,
     pitch: usize,
 }
 
-/// Two such blocks, work and sums, and the lines that stream past share an L2 of 1 MiB or more.
+/// Two such blocks, work and sums, share an L2 of 1 MiB or more with the lines streaming past.
 const WORK_BYTES: usize = 512 * 1024;
-/// Narrower columns fetch less than the memory's page opening is worth; wider ones gain nothing.
+/// Narrower columns fetch too little to pay for opening a memory page; wider ones gain nothing.
 const MIN_PITCH: usize = 256;
 const MAX_PITCH: usize = 4096;
 
@@ -39,7 +42,7 @@ impl Transform {
         self.pitch
     }
 
-    /// Bytes of a block of columns of `rows` rows.
+    /// Bytes of a block of columns with `rows` rows.
     pub(crate) fn block_bytes(&self, rows: usize) -> usize {
         rows * self.pitch
     }
@@ -50,9 +53,10 @@ impl Transform {
         (0..shard_bytes).step_by(pitch).map(move |from| (from, pitch.min(shard_bytes - from)))
     }
 
-    /// Adds the IFFT at `position` of columns `from..from + width` of the shards to `sums`, or puts it there if `fresh`.
+    /// Adds to `sums` the IFFT at `position` of columns `from..from + width` of the shards;
+    /// replaces `sums` if `fresh`.
     ///
-    /// An empty shard counts as zeros, as do shards missing at the end.
+    /// Empty shards count as zeros, and so do missing shards at the end.
     #[allow(clippy::too_many_arguments, reason = "two buffers, one column block, one place")]
     pub(crate) fn add_inverse(
         &self,
@@ -76,16 +80,17 @@ impl Transform {
         unsafe { self.run(step, width) }
     }
 
-    /// IFFT at `position` of `2^levels` rows of work.
+    /// IFFT at `position` of `2^levels` rows of work, in place.
     pub(crate) fn inverse(&self, work: &mut [u8], levels: u32, width: usize, position: usize) {
         assert!(work.len() >= self.block_bytes(1 << levels));
         // SAFETY: work has the rows.
         unsafe { self.run(Step::InverseInPlace { work: work.as_mut_ptr(), levels, position }, width) }
     }
 
-    /// FFT at `position` of `2^levels` rows of work, of which the `wanted` ones are right afterwards (rising, without repeats).
+    /// FFT at `position` of `2^levels` rows of work, in place. Only the `wanted` rows are valid
+    /// afterwards (ascending, no repeats).
     ///
-    /// Takes work in proportion: one wanted row of m costs m products instead of m/2 log m.
+    /// The cost is proportional: one wanted row of m costs m products instead of m/2 log m.
     pub(crate) fn forward(&self, work: &mut [u8], levels: u32, width: usize, position: usize, wanted: &[u16]) {
         let rows = 1 << levels;
         assert!(work.len() >= self.block_bytes(rows) && position + rows <= 65536);
@@ -121,7 +126,7 @@ impl Transform {
     pub(crate) fn scale(&self, to: &mut [u8], from: &[u8], shard: &[u8], factor: u16) {
         assert!(to.len() >= self.pitch && from.len() >= self.pitch);
         let step = Step::Scale { to: to.as_mut_ptr(), from: from.as_ptr(), shard: shard.as_ptr(), factor };
-        // SAFETY: a row each, and the shard has its own length.
+        // SAFETY: one row each, and the shard is read at its own length.
         unsafe { self.run(step, shard.len()) }
     }
 
@@ -132,11 +137,11 @@ impl Transform {
         unsafe { self.run(Step::Copy { to: to.as_mut_ptr(), from: from.as_ptr(), rows }, width) }
     }
 
-    /// Writes a row of work, times `factor`, as bytes of a shard.
+    /// Writes a row of work, times `factor`, into a shard.
     pub(crate) fn write(&self, shard: &mut [u8], from: &[u8], factor: u16) {
         assert!(from.len() >= self.pitch);
         let step = Step::Write { shard: shard.as_mut_ptr(), from: from.as_ptr(), factor };
-        // SAFETY: a row, and the shard has its own length.
+        // SAFETY: one row, and the shard is written at its own length.
         unsafe { self.run(step, shard.len()) }
     }
 
@@ -144,8 +149,8 @@ impl Transform {
     /// The step's rows exist, `pitch` apart, and its shards have `width` bytes.
     unsafe fn run(&self, step: Step<'_>, width: usize) {
         assert!(width <= self.pitch && width.is_multiple_of(BLOCK_BYTES));
-        // SAFETY: the kernel is available (checked when made); `pitch` is a multiple of 128 and no less than `width`; the rest is
-        // the caller's promise.
+        // SAFETY: the kernel is available (checked on creation); `pitch` is a multiple of 128 and
+        // at least `width`; the caller guarantees the rest.
         unsafe {
             match self.kernel {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,5 @@
-//! GF(2^16) products on x86-64: a 16x16 bit matrix as four of 8x8 (GFNI), or eight 16-entry tables (shuffles).
+//! GF(2^16) products on x86-64: a 16x16 bit matrix as four 8x8 ones (GFNI), or eight 16-entry
+//! tables (shuffles).
 
 use std::arch::x86_64::*;
 use std::sync::LazyLock;
@@ -6,7 +7,8 @@ use std::sync::LazyLock;
 use super::columns;
 use super::lanes::{Step, SymbolLanes, run};
 
-/// Bit matrices from low to low, high to low, low to high, high to high bytes, as `vgf2p8affineqb` takes them.
+/// Bit matrices low to low, high to low, low to high, high to high byte, in the layout of
+/// `vgf2p8affineqb`.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 struct Matrices([u64; 4]);
@@ -16,8 +18,9 @@ struct Matrices([u64; 4]);
 #[repr(align(64))]
 struct Shuffles([[[u8; 16]; 2]; 4]);
 
-/// What multiplies by t, for each low byte of t and for each high byte: it is linear in t, so those of the two bytes
-/// of any t add up. Both tables together stay in L1 or L2, where one entry per t wouldn't.
+/// Multipliers by t, for each low byte and each high byte of t. They are linear in t, so those of
+/// the two bytes of any t add up. Both tables together stay in L1 or L2, where one entry per t
+/// would not fit.
 struct ByByte<T>([[T; 256]; 2]);
 
 impl<T> ByByte<T> {
@@ -55,8 +58,9 @@ static SHUFFLES: LazyLock<Box<ByByte<Shuffles>>> = LazyLock::new(|| {
 
 struct Avx512Gfni;
 
-// In each implementation below: SAFETY of the loads and stores is the caller's promise of `BYTES` bytes (of `bytes` in
-// `read` and `write`); the instructions are the caller's promise that the kernel is available.
+// In each implementation below, SAFETY of the loads and stores: the caller guarantees `BYTES` bytes
+// (`bytes` in `read` and `write`). SAFETY of the instructions: the caller guarantees that the
+// kernel is available.
 impl SymbolLanes for Avx512Gfni {
     /// Two blocks: the low bytes of both in one register, the high bytes in another.
     const BYTES: usize = 128;
@@ -129,7 +133,7 @@ impl SymbolLanes for Avx512Gfni {
             let high = _mm512_gf2p8affine_epi64_epi8::<0>(x.0, f[2]);
             let low_of_high = _mm512_gf2p8affine_epi64_epi8::<0>(x.1, f[1]);
             let high_of_high = _mm512_gf2p8affine_epi64_epi8::<0>(x.1, f[3]);
-            // 0x96: the exclusive or of all three.
+            // 0x96: exclusive or of all three.
             (_mm512_ternarylogic_epi64::<0x96>(sum.0, low, low_of_high), _mm512_ternarylogic_epi64::<0x96>(sum.1, high, high_of_high))
         }
     }

@@ -1,25 +1,26 @@
-//! The loop of [`combine`](super::combine), written once over the registers of every kernel.
+//! The loop of [`combine`](super::combine), written once for the registers of every kernel.
 
 use crate::kernel::prefetch;
 
 /// Registers of one kernel.
 ///
 /// # Safety
-/// The methods may be called only where the kernel's instructions are available. Implementations mark them
-/// `inline(always)`, so that they become part of an entry function which enables those instructions.
+/// The methods may only be called where the kernel's instructions are available. Implementations
+/// are `inline(always)`, so that they become part of an entry function that enables those
+/// instructions.
 pub(super) trait ByteLanes {
-    /// Bytes one register holds; divides 64.
+    /// Bytes of one register; divides 64.
     const BYTES: usize;
-    /// Sums that the registers hold beside what a product needs.
+    /// Sums that fit into registers, besides the operands of a product.
     const SUMS: usize;
-    /// Rows whose sums are kept at once; at most `SUMS`, and at most 16.
+    /// Rows summed at once; at most `SUMS`, and at most 16.
     const ROWS: usize;
-    /// A coefficient as it is kept in memory.
+    /// A coefficient as stored in memory.
     type Stored: Copy;
-    /// A source register, made ready for products.
+    /// A source register, prepared for products.
     type Source: Copy;
     type Sum: Copy;
-    /// A coefficient, made ready for products.
+    /// A coefficient, prepared for products.
     type Factor: Copy;
 
     fn stored(coefficient: u8) -> Self::Stored;
@@ -31,18 +32,19 @@ pub(super) trait ByteLanes {
     unsafe fn add_product(sum: Self::Sum, source: Self::Source, factor: Self::Factor) -> Self::Sum;
 }
 
-/// Bytes of all sources together that are asked for ahead of their use: a few times what memory delivers in its latency.
+/// Prefetch distance over all sources together: a few times what memory delivers within its
+/// latency.
 const AHEAD_BYTES: usize = 128 * 1024;
 
 /// # Safety
-/// `L`'s instructions are available. There are `sums.len() * sources.len()` coefficients, and all sources and sums
-/// have `bytes` bytes.
+/// `L`'s instructions are available. There are `sums.len() * sources.len()` coefficients, and all
+/// sources and sums have `bytes` bytes.
 #[inline(always)]
 pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]], bytes: usize) {
     let columns = sources.len();
     let pointers: Vec<*const u8> = sources.iter().map(|source| source.as_ptr()).collect();
     let ahead = (AHEAD_BYTES / columns.max(1)).clamp(512, 1024) & !63;
-    // In the order of their use: a group of rows, a source, a row.
+    // In the order of use: by group of rows, source, row.
     let mut stored = Vec::with_capacity(coefficients.len());
     for group in coefficients.chunks(L::ROWS * columns.max(1)) {
         for column in 0..columns {
@@ -62,7 +64,8 @@ pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], s
         tail_pointers.extend(tails.iter().map(|tail| tail.as_ptr()));
     }
 
-    // Wide enough to be worth fetching; narrow enough that its sources stay in L1 from one group of rows to the next.
+    // Wide enough to be worth fetching; narrow enough that the sources stay in L1 from one group of
+    // rows to the next.
     let wide = if L::ROWS >= sums.len() { whole } else { (16 * 1024 / columns.max(1)).max(256).next_multiple_of(256) };
     let mut from = 0;
     while from < whole {
@@ -78,11 +81,11 @@ pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], s
                 from,
                 to,
                 width,
-                // The first group brings the sources in for the others.
+                // The first group prefetches the sources for the others.
                 ahead: if group == 0 { ahead } else { 0 },
             };
-            // SAFETY: sources and sums have `from + width` bytes, a multiple of a register's, and the group has a factor for each source
-            // and row.
+            // SAFETY: sources and sums have `from + width` bytes, a multiple of a register's size,
+            // and the group has a factor for each source and row.
             unsafe { rows_of::<L>(rows.len(), &job) }
         }
         from += width;
@@ -93,7 +96,7 @@ pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], s
             let to = padded.each_mut().map(|row| row.as_mut_ptr());
             let factors = stored[group * L::ROWS * columns..].as_ptr();
             let job = Rows { factors, sources: &tail_pointers, from: 0, to, width: L::BYTES, ahead: 0 };
-            // SAFETY: tails and padded rows have 64 bytes, which is no less than a register.
+            // SAFETY: tails and padded rows have 64 bytes, at least one register.
             unsafe { rows_of::<L>(rows.len(), &job) }
             for (row, padded) in rows.iter_mut().zip(&padded) {
                 row[whole..].copy_from_slice(&padded[..bytes - whole]);
@@ -103,21 +106,22 @@ pub(super) unsafe fn run<L: ByteLanes>(coefficients: &[u8], sources: &[&[u8]], s
 }
 
 struct Rows<'a, L: ByteLanes> {
-    /// For each source, one for each row.
+    /// Per source, one factor per row.
     factors: *const L::Stored,
     sources: &'a [*const u8],
-    /// Where to begin in the sources.
+    /// Start offset in the sources.
     from: usize,
     to: [*mut u8; 16],
-    /// A multiple of a register's bytes.
+    /// A multiple of a register's size.
     width: usize,
-    /// How far ahead sources are asked for; 0 is not at all.
+    /// Prefetch distance; 0 disables prefetching.
     ahead: usize,
 }
 
 #[inline(always)]
 unsafe fn rows_of<L: ByteLanes>(rows: usize, job: &Rows<'_, L>) {
-    // SAFETY: the caller's promise, passed on with the counts made constant. No kernel has counts over its own `ROWS`.
+    // SAFETY: the caller's guarantee is forwarded, with constant counts. No kernel gets more rows
+    // than its own `ROWS`.
     unsafe {
         match rows {
             1 => columns_of::<L, 1>(job),
@@ -143,7 +147,7 @@ unsafe fn rows_of<L: ByteLanes>(rows: usize, job: &Rows<'_, L>) {
 
 #[inline(always)]
 unsafe fn columns_of<L: ByteLanes, const R: usize>(job: &Rows<'_, L>) {
-    // SAFETY: blocks lie within the width that the caller promises.
+    // SAFETY: blocks are within the width that the caller guarantees.
     unsafe {
         let mut x = 0;
         if R * 4 <= L::SUMS {
@@ -165,13 +169,15 @@ unsafe fn columns_of<L: ByteLanes, const R: usize>(job: &Rows<'_, L>) {
     }
 }
 
-/// `R` sums of `C` registers each, which stay in registers while all sources pass by.
+/// `R` sums of `C` registers each, which stay in registers while all sources stream past.
 #[inline(always)]
 #[allow(clippy::needless_range_loop, reason = "indices say what goes with what")]
 unsafe fn block<L: ByteLanes, const R: usize, const C: usize>(job: &Rows<'_, L>, x: usize) {
-    // SAFETY: `x` and `C` registers lie within the width that the caller promises, for each source and row.
+    // SAFETY: `x` and `C` registers are within the width that the caller guarantees, for each
+    // source and row.
     unsafe {
-        // Plain loops, and no closures: a closure is a function of its own, without the kernel's instructions.
+        // Plain loops instead of closures: a closure is a separate function without the kernel's
+        // instructions.
         let mut sums = [[L::zero(); C]; R];
         let mut factors = job.factors;
         for &source in job.sources {

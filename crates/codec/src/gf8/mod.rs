@@ -1,13 +1,14 @@
 //! GF(2^8): bytes as polynomials over GF(2) modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11D).
 //!
-//! Everything a matrix code does is one operation, [`combine`]: rows of coefficients times a column of sources. A block of
-//! columns of up to 16 sums stays in registers while all sources pass by, each asked for well ahead of its use:
-//! hundreds of streams are more than the hardware follows.
+//! Matrix codes need only one operation, [`combine`]: rows of coefficients times a column of
+//! sources. A block of columns of up to 16 sums stays in registers while all sources stream past.
+//! Each source is prefetched well ahead of its use, because hundreds of streams are more than
+//! hardware prefetchers track.
 //!
 //! ```text
 //!               block
 //! source 0     [##].......[ahead]...        sums (registers)
-//! source 1     [##].......[ahead]...  ----> [##] [##] ... [##]    written once, when the block's sources have passed
+//! source 1     [##].......[ahead]...  ----> [##] [##] ... [##]    written once, after all of the block's sources
 //!   ...
 //! ```
 
@@ -64,7 +65,7 @@ pub(crate) fn inverse(a: u8) -> u8 {
     FIELD.exp[255 - FIELD.log[a as usize] as usize]
 }
 
-/// Products of c with 0..16 and with the multiples of 16, for kernels that shuffle.
+/// Products of c with 0..16 and with the multiples of 16, for kernels that use shuffles.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 static NIBBLES: [[u8; 32]; 256] = nibbles();
 
@@ -84,19 +85,22 @@ const fn nibbles() -> [[u8; 32]; 256] {
     nibbles
 }
 
-/// `sums[r] = sum over c of coefficients[r * sources.len() + c] * sources[c]`, replacing what `sums` held.
+/// `sums[r] = sum over c of coefficients[r * sources.len() + c] * sources[c]`, replacing the old
+/// `sums`.
 ///
 /// # Panics
-/// If the coefficients aren't `sums.len() * sources.len()`, or the slices aren't all of one length.
+/// If the number of coefficients isn't `sums.len() * sources.len()`, or the slices differ in
+/// length.
 pub(crate) fn combine(kernel: Kernel, coefficients: &[u8], sources: &[&[u8]], sums: &mut [&mut [u8]]) {
-    assert_eq!(coefficients.len(), sources.len() * sums.len(), "one coefficient per source and sum");
+    assert_eq!(coefficients.len(), sources.len() * sums.len(), "one coefficient per source and sum is required");
     assert!(kernel.is_available(), "{kernel:?} isn't available on this machine");
     let Some(bytes) = sums.first().map(|sum| sum.len()) else { return };
-    assert!(sums.iter().all(|sum| sum.len() == bytes), "sums of unequal lengths");
-    assert!(sources.iter().all(|source| source.len() == bytes), "sources of another length than the sums");
-    assert!(!sources.is_empty(), "sums of nothing");
+    assert!(sums.iter().all(|sum| sum.len() == bytes), "sums differ in length");
+    assert!(sources.iter().all(|source| source.len() == bytes), "sources and sums differ in length");
+    assert!(!sources.is_empty(), "no sources");
 
-    // SAFETY: the kernel is available, so its instructions are; the counts and lengths were asserted above.
+    // SAFETY: the kernel is available, so its instructions are; the counts and lengths were
+    // asserted above.
     unsafe {
         match kernel {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "too much for Miri")]
-    fn the_field_is_the_one_of_polynomial_0x11d() {
+    fn the_field_uses_polynomial_0x11d() {
         for a in 0..=255u8 {
             for b in 0..=255u8 {
                 assert_eq!(multiply(a, b), crate::reference::multiply8(a, b));
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_combines_as_the_reference_does_at_any_length_and_alignment() {
+    fn every_kernel_combines_like_the_reference_at_any_length_and_alignment() {
         let pool: Vec<u8> = crate::reference::noise(0x51, 32 * 1024);
         for &kernel in Kernel::available() {
             for (case, &(sources, sums, bytes)) in

@@ -7,8 +7,8 @@ use super::lanes::{ByteLanes, run};
 
 struct Neon;
 
-// SAFETY of the loads and stores below is the caller's promise of `BYTES` bytes; the instructions are the caller's
-// promise that the kernel is available.
+// SAFETY of the loads and stores below: the caller guarantees `BYTES` bytes. SAFETY of the
+// instructions: the caller guarantees that the kernel is available.
 impl ByteLanes for Neon {
     const BYTES: usize = 16;
     const SUMS: usize = 16;

@@ -1,4 +1,4 @@
-//! GF(2^8) products by table look-up, eight bytes at a time.
+//! GF(2^8) products by table lookup, eight bytes at a time.
 
 use super::lanes::{ByteLanes, run};
 use super::multiply;
@@ -10,7 +10,7 @@ const fn products() -> [[u8; 256]; 256] {
     let mut products = [[0; 256]; 256];
     let mut c = 1;
     while c < 256 {
-        // The product is linear in x: that of a power of two, then of what it adds to.
+        // The product is linear in x: a power of two's product, then sums of those.
         let mut x = 1usize;
         while x < 256 {
             let lowest = x & x.wrapping_neg();
@@ -38,7 +38,7 @@ impl ByteLanes for Portable {
     }
     #[inline(always)]
     unsafe fn source(from: *const u8) -> [u8; 8] {
-        // SAFETY: the caller promises 8 bytes.
+        // SAFETY: the caller guarantees 8 bytes.
         unsafe { from.cast::<[u8; 8]>().read_unaligned() }
     }
     #[inline(always)]
@@ -47,12 +47,12 @@ impl ByteLanes for Portable {
     }
     #[inline(always)]
     unsafe fn store(sum: u64, to: *mut u8) {
-        // SAFETY: the caller promises 8 bytes.
+        // SAFETY: the caller guarantees 8 bytes.
         unsafe { to.cast::<[u8; 8]>().write_unaligned(sum.to_le_bytes()) }
     }
     #[inline(always)]
     unsafe fn factor(stored: *const &'static [u8; 256]) -> &'static [u8; 256] {
-        // SAFETY: the caller promises a coefficient.
+        // SAFETY: the caller guarantees a coefficient.
         unsafe { *stored }
     }
     #[inline(always)]

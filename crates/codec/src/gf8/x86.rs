@@ -1,13 +1,15 @@
-//! GF(2^8) products on x86-64: one 8x8 bit matrix per coefficient (GFNI), or two 16-entry tables (shuffles).
+//! GF(2^8) products on x86-64: one 8x8 bit matrix per coefficient (GFNI), or two 16-entry tables
+//! (shuffles).
 //!
-//! GFNI's own product uses another polynomial (0x11B); its affine transform takes any matrix, so ours.
+//! GFNI's own product uses another polynomial (0x11B); its affine transform takes any matrix, so it
+//! can use ours.
 
 use std::arch::x86_64::*;
 
 use super::lanes::{ByteLanes, run};
 use super::{NIBBLES, multiply};
 
-/// Multiplication by c as the bit matrix `vgf2p8affineqb` takes: byte 7 - i is the row of output bit i.
+/// Multiplication by c as a bit matrix for `vgf2p8affineqb`: byte 7 - i is the row of output bit i.
 static MATRICES: [u64; 256] = matrices();
 
 const fn matrices() -> [u64; 256] {
@@ -28,8 +30,8 @@ const fn matrices() -> [u64; 256] {
 
 struct Avx512Gfni;
 
-// In each implementation below: SAFETY of the loads and stores is the caller's promise of `BYTES` bytes; the
-// instructions are the caller's promise that the kernel is available.
+// In each implementation below, SAFETY of the loads and stores: the caller guarantees `BYTES`
+// bytes. SAFETY of the instructions: the caller guarantees that the kernel is available.
 impl ByteLanes for Avx512Gfni {
     const BYTES: usize = 64;
     const SUMS: usize = 16;

@@ -1,14 +1,15 @@
-//! Encoding a group that is larger than memory: information shards in, redundancy out.
+//! Streaming encoder for groups larger than memory: information shards in, redundancy out.
 
 use super::{PooledCode, check_shard_length};
 use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::error::CodeError;
 use crate::gf16::Transform;
 
-/// Computes redundancy from information shards that pass by once, in order.
+/// Computes redundancy from a single ordered pass over the information shards.
 ///
-/// It keeps 2 m shards, m being R rounded up to a power of two ([`PooledCode::encoder_bytes`] says how many bytes), however many information
-/// shards there are. Its buffers can be used again: [`PooledEncoder::reset`].
+/// The encoder buffers 2 m shards, where m is R rounded up to a power of two, however many
+/// information shards there are ([`PooledCode::encoder_bytes`] gives the size).
+/// [`PooledEncoder::reset`] reuses the buffers.
 ///
 /// ```
 /// use fulgurite_codec::{PooledCode, PooledEncoder};
@@ -28,7 +29,7 @@ pub struct PooledEncoder {
 }
 
 impl PooledEncoder {
-    /// An encoder for shards of `shard_bytes`.
+    /// Creates an encoder for shards of `shard_bytes`.
     ///
     /// # Errors
     /// [`CodeError::ShardLength`] if that isn't a multiple of 64.
@@ -36,40 +37,42 @@ impl PooledEncoder {
         Ok(PooledEncoder { redundancy: code.redundancy, stream: ChunkStream::new(code, shard_bytes, 1)? })
     }
 
-    /// Spreads the work over this many threads, which live while a chunk of m shards is worked on. The default is 1: the caller's own.
+    /// Spreads the work over this many threads, which are started for each chunk of m shards. The
+    /// default is 1, the caller's own thread.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.stream.set_threads(threads);
         self
     }
 
-    /// Takes the next information shards. They are copied.
+    /// Adds the next information shards, by copying them.
     ///
     /// # Panics
-    /// If that makes more than I, or a shard has another length than the encoder's.
+    /// If that exceeds I shards, or a shard's length differs from the encoder's.
     pub fn push(&mut self, shards: &[&[u8]]) {
         for shard in shards {
             self.stream.push(shard);
         }
     }
 
-    /// Takes `count` information shards of zeros, which cost next to nothing.
+    /// Adds `count` information shards of zeros, at almost no cost.
     ///
     /// # Panics
-    /// If that makes more than I.
+    /// If that exceeds I shards.
     pub fn push_zero(&mut self, count: usize) {
         self.stream.push_zero(count);
     }
 
-    /// Information shards taken so far.
+    /// Information shards added so far.
     pub fn pushed(&self) -> usize {
         self.stream.pushed
     }
 
-    /// The redundancy of what was pushed; shards not pushed count as zeros. Only [`PooledEncoder::reset`] may follow.
+    /// Computes the redundancy of the shards pushed; missing shards count as zeros. Only
+    /// [`PooledEncoder::reset`] may follow.
     ///
     /// # Panics
-    /// If it was called since the encoder was made or reset.
+    /// If called twice without a reset.
     pub fn finish(&mut self) -> Rows<'_> {
         let outputs: Vec<u16> = (0..self.redundancy as u16).collect();
         self.stream.close();
@@ -77,18 +80,18 @@ impl PooledEncoder {
         self.stream.for_blocks(|_, width, sums, _, _| {
             transform.forward(sums, transform.points().trailing_zeros(), width, 0, &outputs);
         });
-        // The chunk buffer has done its work and has room for the rows: R <= m.
+        // The chunk buffer is free now and large enough for the rows, because R <= m.
         self.stream.write_rows(self.redundancy, |shard, row| transform.write(shard, row, 1));
         self.stream.rows(self.redundancy)
     }
 
-    /// Forgets what was pushed, to encode another group in the same buffers.
+    /// Discards all shards, to encode another group in the same buffers.
     pub fn reset(&mut self) {
         self.stream.reset();
     }
 }
 
-/// Shards that an encoder or repairer computed, in its buffer.
+/// Shards computed by an encoder or repairer, in its buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
     bytes: &'a [u8],
@@ -96,12 +99,12 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// How many there are.
+    /// Number of shards.
     pub fn len(&self) -> usize {
         self.bytes.len() / self.shard_bytes
     }
 
-    /// True if there are none.
+    /// True if there are no shards.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -109,7 +112,7 @@ impl<'a> Rows<'a> {
     /// The shard at `index`.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If `index` is out of range.
     pub fn row(&self, index: usize) -> &'a [u8] {
         &self.bytes[index * self.shard_bytes..][..self.shard_bytes]
     }
@@ -120,24 +123,24 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The sum of the inverse transforms of all chunks, of shards that come one by one.
+/// The sum of the inverse transforms of all chunks, over shards that arrive one by one.
 pub(super) struct ChunkStream {
     pub(super) transform: Transform,
     information: usize,
     shard_bytes: usize,
-    /// The chunk being filled: m rows of `shard_bytes`. Rows that aren't `present` hold remains.
+    /// The chunk being filled: m rows of `shard_bytes`. Rows that aren't `present` hold stale data.
     chunk: AlignedBytes,
     present: Vec<bool>,
     /// m rows of the transform's pitch for each block of columns.
     sums: AlignedBytes,
-    /// No chunk has reached `sums` since the start, so they hold remains.
+    /// True until the first chunk reaches `sums`, which hold stale data until then.
     fresh: bool,
     pushed: usize,
     closed: bool,
     work: Vec<Work>,
 }
 
-/// A thread's own blocks of columns.
+/// Column blocks of one thread.
 struct Work {
     first: AlignedBytes,
     second: AlignedBytes,
@@ -166,7 +169,7 @@ impl ChunkStream {
     }
 
     pub(super) fn set_threads(&mut self, threads: usize) {
-        assert!(threads > 0, "work needs a thread");
+        assert!(threads > 0, "at least one thread is required");
         let (first, second) = (self.work[0].first.len(), self.work[0].second.len());
         self.work.resize_with(threads, || Work {
             first: AlignedBytes::zeroed(first, CACHE_LINE),
@@ -183,7 +186,7 @@ impl ChunkStream {
     }
 
     pub(super) fn push(&mut self, shard: &[u8]) {
-        assert_eq!(shard.len(), self.shard_bytes, "a shard's length is the encoder's");
+        assert_eq!(shard.len(), self.shard_bytes, "a shard's length differs from the encoder's");
         self.put(self.present.len(), shard);
         self.next(true);
     }
@@ -194,13 +197,13 @@ impl ChunkStream {
         }
     }
 
-    /// Puts a shard's bytes into a row of the chunk buffer.
+    /// Copies a shard into a row of the chunk buffer.
     pub(super) fn put(&mut self, row: usize, shard: &[u8]) {
         self.chunk[row * self.shard_bytes..][..self.shard_bytes].copy_from_slice(shard);
     }
 
     fn next(&mut self, present: bool) {
-        assert!(!self.closed, "information after the last: reset first");
+        assert!(!self.closed, "already finished: reset first");
         assert!(self.pushed < self.information, "more information shards than the code's {}", self.information);
         self.present.push(present);
         self.pushed += 1;
@@ -211,7 +214,7 @@ impl ChunkStream {
 
     fn flush(&mut self) {
         let points = self.transform.points();
-        // Shards come in chunks of m, so the last one pushed says which chunk this is.
+        // Shards arrive in chunks of m, so the number pushed gives the index of this chunk.
         let position = self.pushed.div_ceil(points) * points;
         if self.present.contains(&true) {
             let (transform, fresh) = (self.transform, self.fresh);
@@ -227,9 +230,9 @@ impl ChunkStream {
         self.present.clear();
     }
 
-    /// Brings in the last chunk. Information may not follow.
+    /// Adds the last chunk. No more information may follow.
     pub(super) fn close(&mut self) {
-        assert!(!self.closed, "finished already: reset first");
+        assert!(!self.closed, "already finished: reset first");
         self.flush();
         if self.fresh {
             self.sums.fill(0);
@@ -248,7 +251,7 @@ impl ChunkStream {
         self.closed = false;
     }
 
-    /// Runs `f(from, width, sums, work, second work)` for each block of columns, on all threads.
+    /// Runs `f(from, width, sums, work, second work)` on each block of columns, on all threads.
     pub(super) fn for_blocks(&mut self, f: impl Fn(usize, usize, &mut [u8], &mut [u8], &mut [u8]) + Sync) {
         let block_bytes = self.transform.block_bytes(self.transform.points());
         let columns: Vec<(usize, usize)> = self.transform.columns(self.shard_bytes).collect();
@@ -270,7 +273,7 @@ impl ChunkStream {
         });
     }
 
-    /// Turns the first `count` rows of all blocks into shards, in the chunk buffer.
+    /// Writes the first `count` rows of all blocks as shards into the chunk buffer.
     pub(super) fn write_rows(&mut self, count: usize, write: impl Fn(&mut [u8], &[u8])) {
         let block_bytes = self.transform.block_bytes(self.transform.points());
         for (r, shard) in self.chunk.chunks_exact_mut(self.shard_bytes).take(count).enumerate() {
@@ -281,7 +284,8 @@ impl ChunkStream {
         }
     }
 
-    /// The chunk buffer for reading while the blocks are worked on; [`ChunkStream::give_chunk`] puts it back.
+    /// Takes the chunk buffer for reading while blocks are processed; [`ChunkStream::give_chunk`]
+    /// returns it.
     pub(super) fn take_chunk(&mut self) -> AlignedBytes {
         std::mem::replace(&mut self.chunk, AlignedBytes::zeroed(0, CACHE_LINE))
     }

@@ -1,30 +1,33 @@
-//! The pooled code: one Reed-Solomon code over all sectors of a large group, or of a track of each platter of a set.
+//! The pooled code: one Reed-Solomon code over all sectors of a large group, or over the matching
+//! tracks of a set's platters.
 //!
-//! Symbols are points of GF(2^16). With m = R rounded up to a power of two, redundancy sits at points 0..m (only the first R are
-//! kept) and information at points m.., in chunks of m:
+//! Symbols are points of GF(2^16). With m = R rounded up to a power of two, redundancy is at points
+//! 0..m (only the first R are stored) and information at points m.., in chunks of m:
 //!
 //! ```text
 //! point       0        R    m            2m           3m                 m + I
-//!             [redundancy]..[ chunk 0    ][ chunk 1    ][ chunk 2 ... 0 0 ]     what isn't there is zero
+//!             [redundancy]..[ chunk 0    ][ chunk 1    ][ chunk 2 ... 0 0 ]     missing shards are zero
 //!                  ^             | IFFT       | IFFT       | IFFT
 //!                  +---- FFT ----+----- + ----+----- + ----+
 //! ```
 //!
-//! Each chunk is the values of a polynomial of degree below m; redundancy is the sum of all those polynomials at points 0..m. The
-//! layout, the field and the order of bytes are those of Leopard and of reed-solomon-simd's high rate, so
-//! either can read the other's shards.
+//! Each chunk gives the values of a polynomial of degree below m; redundancy is the sum of all
+//! those polynomials at points 0..m. Layout, field and byte order are those of Leopard and of
+//! reed-solomon-simd's high rate, so each can read the other's shards.
 //!
-//! **Repair.** Recompute the redundancy with zeros for the lost shards L, and add what is stored: that leaves the part G of
-//! the lost shards alone. With s the polynomial that vanishes on points 0..m (a shift by log2 m in this basis), a lost shard
-//! d at point w adds `s(w) d / (x + w)` to G at point x < m. So `G = N / P`, where P is the product of all (x + w) over L
-//! and N has a degree below e = |L|. Take a block of 2^k >= e points, aligned, of which e rows Q are at hand, and let U be its
-//! other points. `N * product of (x + u) over U` has a degree below 2^k and is known at all points of the block: zero on U,
-//! and G times two products on Q. One IFFT of the block gives its coefficients, FFTs at the places of the lost shards
-//! its values there, and `s(w) d = N(w) / P'(w)`. The products come from their logarithms,
-//! [`sums_of_logs`](crate::gf16::sums_of_logs). Every choice of e rows will do, so the code is MDS and the
-//! cost is an encoding plus what was lost.
+//! **Repair.** Recompute the redundancy with zeros for the lost shards L and add the stored
+//! redundancy: what remains is G, the contribution of the lost shards. With s the polynomial that
+//! vanishes on points 0..m (a shift by log2 m in this basis), a lost shard d at point w adds `s(w)
+//! d / (x + w)` to G at point x < m. So `G = N / P`, where P is the product of all (x + w) over L
+//! and N has a degree below e = |L|. Take an aligned block of 2^k >= e points of which e rows Q are
+//! available, and let U be its other points. `N * product of (x + u) over U` has a degree below 2^k
+//! and is known at all points of the block: zero on U, and G times two products on Q. One IFFT of
+//! the block gives its coefficients, FFTs at the places of the lost shards its values there, and
+//! `s(w) d = N(w) / P'(w)`. The products come from their logarithms,
+//! [`sums_of_logs`](crate::gf16::sums_of_logs). Any e rows will do, so the code is MDS and the cost
+//! is an encoding plus a part proportional to the losses.
 //!
-//! Both run on blocks of columns that stay in L2, so shards pass through memory once.
+//! Both operations run on blocks of columns that stay in L2, so shards pass through memory once.
 
 use crate::aligned::{AlignedBytes, CACHE_LINE};
 use crate::error::CodeError;
@@ -44,9 +47,11 @@ pub use repairer::PooledRepairer;
 /// Points of GF(2^16).
 const LIMIT: usize = 65536;
 
-/// A systematic code of I information and R redundancy shards, any I of which restore all.
+/// A systematic code of I information and R redundancy shards; any I of them restore all the
+/// others.
 ///
-/// Shards are slices of bytes of one length, a multiple of 64. The code doesn't find silent errors: the caller says which are lost.
+/// Shards are byte slices of equal length, a multiple of 64. The code doesn't detect silent errors:
+/// the caller names the lost shards.
 #[derive(Debug, Clone)]
 pub struct PooledCode {
     information: usize,
@@ -55,15 +60,16 @@ pub struct PooledCode {
 }
 
 impl PooledCode {
-    /// A code of `information` + `redundancy` shards, on the fastest kernel there is.
+    /// Creates a code of `information` + `redundancy` shards on the fastest available kernel.
     ///
     /// # Errors
-    /// [`CodeError::TooLong`] if I plus R rounded up to a power of two is over 65,536, [`CodeError::Empty`] if either is 0.
+    /// [`CodeError::TooLong`] if I plus R rounded up to a power of two exceeds 65,536,
+    /// [`CodeError::Empty`] if either is 0.
     pub fn new(information: usize, redundancy: usize) -> Result<Self, CodeError> {
         Self::with_kernel(information, redundancy, Kernel::best())
     }
 
-    /// As [`PooledCode::new`], on a kernel of the caller's choice.
+    /// Like [`PooledCode::new`], on the given kernel.
     ///
     /// # Panics
     /// If this machine can't run the kernel.
@@ -96,26 +102,29 @@ impl PooledCode {
         self.transform.kernel()
     }
 
-    /// Bytes of the buffers of a [`PooledEncoder`] or [`PooledRepairer`] for shards of `shard_bytes`: twice m shards, where m is R rounded
-    /// up to a power of two. (Besides these, work space of about 0.5 or 1 MiB for each thread.)
+    /// Buffer size of a [`PooledEncoder`] or [`PooledRepairer`] for shards of `shard_bytes`: twice
+    /// m shards, where m is R rounded up to a power of two. (Each thread needs about 0.5 or 1 MiB
+    /// of work space in addition.)
     pub fn encoder_bytes(&self, shard_bytes: usize) -> usize {
         self.transform.points() * (shard_bytes + shard_bytes.next_multiple_of(self.transform.pitch()))
     }
 
-    /// Writes the R redundancy shards of the information shards, all in memory.
+    /// Computes the R redundancy shards of the information shards, all in memory.
     ///
-    /// Fewer than I information shards are a shortened code: the missing last ones count as zeros, as do empty slices.
+    /// With fewer than I information shards the code is shortened: missing shards at the end count
+    /// as zeros, and so do empty slices.
     ///
     /// # Errors
     /// [`CodeError::ShardLength`] if the length isn't a multiple of 64.
     ///
     /// # Panics
-    /// If there are more than I information or other than R redundancy shards, or they differ in length.
+    /// If there are more than I information shards or not R redundancy shards, or they differ in
+    /// length.
     pub fn encode(&self, information: &[&[u8]], redundancy: &mut [&mut [u8]]) -> Result<(), CodeError> {
-        assert_eq!(redundancy.len(), self.redundancy, "redundancy shards of the code");
+        assert_eq!(redundancy.len(), self.redundancy, "wrong number of redundancy shards");
         let shard_bytes = redundancy[0].len();
         check_shard_length(shard_bytes)?;
-        assert!(redundancy.iter().all(|shard| shard.len() == shard_bytes), "redundancy shards of unequal lengths");
+        assert!(redundancy.iter().all(|shard| shard.len() == shard_bytes), "redundancy shards differ in length");
         self.check_information(information, shard_bytes);
 
         let transform = &self.transform;
@@ -132,36 +141,39 @@ impl PooledCode {
         Ok(())
     }
 
-    /// How to rebuild lost information shards.
+    /// Plans the repair of lost information shards.
     ///
-    /// `lost` are the positions (0..I) of the information shards that aren't there, `rows` the redundancy shards (0..R) that are, and
-    /// `wanted` those of the lost that are to be rebuilt, in any order. Lost redundancy comes back by encoding anew.
+    /// `lost` are the positions (0..I) of missing information shards, `rows` the available
+    /// redundancy shards (0..R), and `wanted` the lost shards to rebuild, in any order. Lost
+    /// redundancy is restored by encoding again.
     ///
     /// # Errors
-    /// [`CodeError::TooManyLost`] if `lost` are more than `rows`; [`CodeError::Position`] for a position outside the code or named
-    /// twice, or wanted but not lost.
+    /// [`CodeError::TooManyLost`] if there are more `lost` than `rows`; [`CodeError::Position`] for
+    /// a position that is outside the code or repeated, or wanted but not lost.
     pub fn plan(&self, lost: &[usize], rows: &[usize], wanted: &[usize]) -> Result<PooledPlan, CodeError> {
         PooledPlan::new(self, lost, rows, wanted)
     }
 
     /// Rebuilds the plan's wanted shards into `out`, all in memory.
     ///
-    /// `information` has a slice per information shard, in order, empty where it is lost (or, at the end of a shortened code, absent); `rows` the redundancy
-    /// shards [`PooledPlan::rows`], in that order.
+    /// `information` has one slice per information shard, in order; a slice is empty if the shard
+    /// is lost (or, at the end of a shortened code, absent). `rows` are the redundancy shards
+    /// [`PooledPlan::rows`], in that order.
     ///
     /// # Errors
     /// [`CodeError::ShardLength`] if the length isn't a multiple of 64.
     ///
     /// # Panics
-    /// If the slices aren't as many as the code and the plan say, or differ in length, or the plan is another code's.
+    /// If the number of slices doesn't match the code and the plan, if they differ in length, or if
+    /// the plan belongs to another code.
     pub fn repair(&self, plan: &PooledPlan, information: &[&[u8]], rows: &[&[u8]], out: &mut [&mut [u8]]) -> Result<(), CodeError> {
         plan.check_code(self);
-        assert_eq!(rows.len(), plan.rows().len(), "redundancy shards of the plan");
-        assert_eq!(out.len(), plan.wanted().len(), "shards that the plan rebuilds");
+        assert_eq!(rows.len(), plan.rows().len(), "wrong number of redundancy shards for the plan");
+        assert_eq!(out.len(), plan.wanted().len(), "wrong number of outputs for the plan");
         let Some(shard_bytes) = out.first().map(|shard| shard.len()) else { return Ok(()) };
         check_shard_length(shard_bytes)?;
-        assert!(out.iter().all(|shard| shard.len() == shard_bytes), "output shards of unequal lengths");
-        assert!(rows.iter().all(|shard| shard.len() == shard_bytes), "redundancy shards of another length than the output");
+        assert!(out.iter().all(|shard| shard.len() == shard_bytes), "output shards differ in length");
+        assert!(rows.iter().all(|shard| shard.len() == shard_bytes), "redundancy shards and output differ in length");
         self.check_information(information, shard_bytes);
         let mut present = information.to_vec();
         for &lost in plan.lost() {
@@ -188,7 +200,8 @@ impl PooledCode {
         Ok(())
     }
 
-    /// Puts the sum of the inverse transforms of all chunks into `sums`, for one block of columns.
+    /// Computes into `sums` the sum of the inverse transforms of all chunks, for one block of
+    /// columns.
     fn sum_of_chunks(&self, information: &[&[u8]], from: usize, width: usize, work: &mut [u8], sums: &mut [u8]) {
         let points = self.transform.points();
         for (chunk, shards) in information.chunks(points).enumerate() {
@@ -204,7 +217,7 @@ impl PooledCode {
         assert!(information.len() <= self.information, "more information shards than the code has");
         assert!(
             information.iter().all(|shard| shard.is_empty() || shard.len() == shard_bytes),
-            "information shards of another length than the output"
+            "information shards and output differ in length"
         );
     }
 }

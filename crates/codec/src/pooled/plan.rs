@@ -1,33 +1,35 @@
-//! What to read and how to solve for lost shards; see [`pooled`](super) for the algebra.
+//! Repair plans: which shards to read and how to solve for the lost ones. [`pooled`](super)
+//! explains the algebra.
 
 use super::PooledCode;
 use crate::error::CodeError;
 use crate::gf16::{Transform, log, power, sums_of_logs};
 
-/// How to rebuild lost shards of a [`PooledCode`]. Good for any number of codewords with the same losses.
+/// How to rebuild lost shards of a [`PooledCode`]. Reusable for any number of codewords with the
+/// same losses.
 #[derive(Debug, Clone)]
 pub struct PooledPlan {
     information: usize,
     redundancy: usize,
     lost: Vec<usize>,
     wanted: Vec<usize>,
-    /// Redundancy rows used, rising; all within the block.
+    /// Redundancy rows used, ascending; all within the block.
     rows: Vec<usize>,
     /// First row of the block, and log2 of its rows.
     block: usize,
     levels: u32,
-    /// What to multiply each row's part G by.
+    /// The factor of each row's contribution G.
     row_factors: Vec<u16>,
     targets: Vec<Target>,
 }
 
-/// A block-sized range of points with wanted shards in it.
+/// A block-sized range of points that contains wanted shards.
 #[derive(Debug, Clone)]
 struct Target {
     position: usize,
-    /// Rows of the range, rising.
+    /// Rows of the range, ascending.
     rows: Vec<u16>,
-    /// For each, its index in `wanted` and what to multiply the value by.
+    /// For each row, its index in `wanted` and the factor of its value.
     shards: Vec<(usize, u16)>,
 }
 
@@ -52,7 +54,8 @@ impl PooledPlan {
         if !wanted.is_empty() {
             let unused = (block..block + (1 << levels)).filter(|row| rows.binary_search(row).is_err());
             let set: Vec<u16> = unused.chain(lost.iter().map(|&shard| points + shard)).map(|point| point as u16).collect();
-            // The sum of the logarithms of `x + p` over the set, without that of x itself (whose logarithm counts as 0).
+            // The sum of the logarithms of `x + p` over the set, except x itself (whose logarithm
+            // counts as 0).
             let table = (set.len() * (rows.len() + wanted.len()) > DIRECT_SUMS).then(|| sums_of_logs(set.iter().copied()));
             let sum = |x: usize| match &table {
                 Some(sums) => sums[x],
@@ -65,13 +68,13 @@ impl PooledPlan {
             for i in order {
                 let point = points + wanted[i];
                 let position = point >> levels << levels;
-                // d = N(w) / (s(w) P'(w)), and N(w) carries the product over the unused rows.
+                // d = N(w) / (s(w) P'(w)), and N(w) includes the product over the unused rows.
                 let divisor = log((point / points) as u16) + sum(point);
                 let factor = power(2 * 65535 - divisor);
                 if targets.last().is_none_or(|target| target.position != position) {
                     targets.push(Target { position, rows: Vec::new(), shards: Vec::new() });
                 }
-                let target = targets.last_mut().expect("one was pushed if there was none");
+                let target = targets.last_mut().expect("a target was pushed above");
                 target.rows.push((point - position) as u16);
                 target.shards.push((i, factor));
             }
@@ -89,17 +92,17 @@ impl PooledPlan {
         })
     }
 
-    /// The lost information shards, rising.
+    /// The lost information shards, ascending.
     pub fn lost(&self) -> &[usize] {
         &self.lost
     }
 
-    /// The shards that are rebuilt, in the order they were asked for.
+    /// The shards to rebuild, in the order requested.
     pub fn wanted(&self) -> &[usize] {
         &self.wanted
     }
 
-    /// The redundancy shards to read, rising; as many as information shards are lost.
+    /// The redundancy shards to read, ascending; as many as information shards are lost.
     pub fn rows(&self) -> &[usize] {
         &self.rows
     }
@@ -115,7 +118,7 @@ impl PooledPlan {
         );
     }
 
-    /// The rows used, counted from the block's first.
+    /// The rows used, relative to the start of the block.
     pub(super) fn rows_in_block(&self) -> impl Iterator<Item = usize> + '_ {
         self.rows.iter().map(|row| row - self.block)
     }
@@ -124,15 +127,16 @@ impl PooledPlan {
         self.row_factors[index]
     }
 
-    /// Turns the sum of all chunks into the redundancy of the block's rows, and returns the block.
+    /// Turns the sum of all chunks into the redundancy of the block's rows and returns the block.
     pub(super) fn recompute<'a>(&self, transform: &Transform, sums: &'a mut [u8], width: usize) -> &'a mut [u8] {
         let wanted: Vec<u16> = self.rows.iter().map(|&row| row as u16).collect();
         transform.forward(sums, transform.points().trailing_zeros(), width, 0, &wanted);
         &mut sums[transform.block_bytes(self.block)..]
     }
 
-    /// From the scaled rows at their places in `values`, the wanted shards: calls `write` with the index of each, its
-    /// row of work and the factor it still needs. `scratch` is overwritten.
+    /// Solves for the wanted shards from the scaled rows, which are at their places in `values`.
+    /// Calls `write` with the index of each shard, its row of work and the factor still to be
+    /// applied. Overwrites `scratch`.
     pub(super) fn solve(
         &self,
         transform: &Transform,
@@ -161,10 +165,10 @@ impl PooledPlan {
     }
 }
 
-/// Terms that are added up in the time of the transforms of [`sums_of_logs`].
+/// Number of terms that take as long to add directly as the transforms of [`sums_of_logs`].
 const DIRECT_SUMS: usize = 2_000_000;
 
-/// Sorts positions below `limit`, each of which may be there once.
+/// Sorts positions, which must be unique and below `limit`.
 fn rising(positions: &[usize], limit: usize) -> Result<Vec<usize>, CodeError> {
     let mut sorted = positions.to_vec();
     sorted.sort_unstable();
@@ -175,7 +179,8 @@ fn rising(positions: &[usize], limit: usize) -> Result<Vec<usize>, CodeError> {
     Ok(sorted)
 }
 
-/// The smallest aligned block of a power of two rows with `needed` available ones, as its first row and log2 of its rows.
+/// The smallest aligned power-of-two block with `needed` available rows, as its first row and log2
+/// of its size.
 fn smallest_block(available: &[usize], needed: usize, points: usize) -> (usize, u32) {
     let smallest = needed.next_power_of_two().trailing_zeros();
     for levels in smallest..=points.trailing_zeros() {
@@ -186,5 +191,5 @@ fn smallest_block(available: &[usize], needed: usize, points: usize) -> (usize, 
             }
         }
     }
-    unreachable!("the block of all points holds every available row, of which there are {needed} or more")
+    unreachable!("the block of all points contains every available row, at least {needed}")
 }

@@ -30,7 +30,7 @@ fn repair(code: &PooledCode, plan: &PooledPlan, information: &[Vec<u8>], redunda
     rebuilt
 }
 
-/// Draws `count` of `0..limit`, in a random order.
+/// Draws `count` numbers of `0..limit`, in a random order.
 fn draw(seed: u64, limit: usize, count: usize) -> Vec<usize> {
     let words = noise(seed, 8 * limit);
     let mut order: Vec<usize> = (0..limit).collect();
@@ -51,7 +51,7 @@ fn by_leopard(information: &[Vec<u8>], redundancy: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_kernel_encodes_as_the_reference_does() {
+fn every_kernel_encodes_like_the_reference() {
     for (information, redundancy, bytes) in
         [(1, 1, 64), (4, 2, 64), (2, 4, 192), (10, 3, 128), (20, 10, 320), (70, 17, 64), (100, 64, 576), (300, 33, 704)]
     {
@@ -69,7 +69,7 @@ fn every_kernel_encodes_as_the_reference_does() {
 
 #[test]
 #[cfg_attr(miri, ignore = "too much for Miri")]
-fn redundancy_is_that_of_reed_solomon_simd_at_high_rate() {
+fn redundancy_matches_reed_solomon_simd_at_high_rate() {
     for (information, redundancy, bytes) in
         [(3, 2, 64), (20, 10, 128), (800, 400, 640), (3200, 600, 192), (1000, 1000, 64), (5000, 1200, 128), (60000, 1000, 64)]
     {
@@ -140,7 +140,7 @@ proptest! {
 
     #[test]
     #[cfg_attr(miri, ignore = "too much for Miri")]
-    fn a_stream_gives_what_memory_gives_however_it_is_cut(
+    fn streaming_matches_in_memory_results_however_the_input_is_split(
         information in 1usize..300, redundancy in 1usize..70, blocks in 1usize..70, seed: u64,
         pushed_part in 0.0..=1.0f64, piece in 1usize..50, threads in 1usize..4, lost_part in 0.0..=1.0f64,
     ) {
@@ -191,13 +191,13 @@ proptest! {
 
 #[test]
 #[cfg_attr(miri, ignore = "too much for Miri")]
-fn a_large_group_is_repaired_at_each_number_of_losses() {
+fn a_large_group_is_repaired_for_various_numbers_of_losses() {
     let code = PooledCode::new(20_000, 2000).unwrap();
     let shards = shards(4, 20_000, 64);
     let stored = encode(&code, &shards);
     for count in [1, 20, 200, 1000, 1999, 2000] {
         let lost = draw(count as u64, 20_000, count);
-        // Some redundancy is lost as well.
+        // Some redundancy is lost too.
         let rows = draw(3, 2000, 2000.min(count + 500));
         let plan = code.plan(&lost, &rows, &lost).unwrap();
         for (rebuilt, &position) in repair(&code, &plan, &shards, &stored).iter().zip(&lost) {
@@ -207,7 +207,7 @@ fn a_large_group_is_repaired_at_each_number_of_losses() {
 }
 
 #[test]
-fn what_a_code_cannot_be_is_an_error() {
+fn impossible_codes_and_plans_are_errors() {
     assert!(PooledCode::new(48_000, 1200).is_ok());
     assert!(PooledCode::new(65_535, 1).is_ok());
     assert!(PooledCode::new(32_768, 32_768).is_ok());

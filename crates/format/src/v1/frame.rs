@@ -1,12 +1,13 @@
-//! Frames: an object's content as it is stored, cut into pieces that each carry a tag.
+//! Frames: an object's stored content, cut into pieces that each carry a tag.
 //!
 //! ```text
 //! content   [ 65,536 bytes       ][ 65,536 bytes       ][ the rest ]
 //! stored    [ frame 0      ][tag ][ frame 1      ][tag ][ frame 2 ][tag ]      tag = 16 bytes
 //! ```
 //!
-//! Sealed, a frame is AES-256-GCM with a nonce made of its index; in the clear its tag is a CRC-64. Either way the tag covers the version and the
-//! index, so that a frame of another object or place does not pass for this one.
+//! A sealed frame uses AES-256-GCM with a nonce made from its index; a clear-text frame has a
+//! CRC-64 as its tag. Either way the tag covers the version and the index, so a frame of another
+//! object or position is rejected.
 
 use std::fmt;
 
@@ -16,29 +17,30 @@ use fulgurite_domain::VersionId;
 use crate::v1::keys::ObjectKey;
 use fulgurite_codec::checksum::Crc64;
 
-/// Content in a full frame.
+/// Content bytes of a full frame.
 pub const FRAME_BYTES: usize = 65_536;
-/// The tag behind each frame.
+/// Bytes of the tag after each frame.
 pub const TAG_BYTES: usize = 16;
-/// A full frame with its tag.
+/// Bytes of a full frame with its tag.
 pub const STORED_FRAME_BYTES: usize = FRAME_BYTES + TAG_BYTES;
 
 const FRAME_TEXT: &[u8; 18] = b"fulgurite frame v1";
 const RECORD_TEXT: &[u8; 19] = b"fulgurite record v1";
 
-/// Frames of an object of `size` bytes.
+/// Number of frames of an object of `size` bytes.
 #[must_use]
 pub fn frame_count(size: u64) -> u64 {
     size.div_ceil(FRAME_BYTES as u64)
 }
 
-/// Stored bytes of an object of `size` bytes. Saturates for sizes within a 4,000th of 2^64, which no medium holds.
+/// Stored bytes of an object of `size` bytes. Saturates for sizes within a 4,000th of 2^64, which
+/// no medium holds.
 #[must_use]
 pub fn stored_bytes(size: u64) -> u64 {
     size.saturating_add(frame_count(size) * TAG_BYTES as u64)
 }
 
-/// The size of the object that has this many stored bytes; `None` where no object has.
+/// The size of an object with this many stored bytes; `None` if no object has that many.
 #[must_use]
 pub fn content_bytes(stored: u64) -> Option<u64> {
     let (full, rest) = (stored / STORED_FRAME_BYTES as u64, stored % STORED_FRAME_BYTES as u64);
@@ -49,12 +51,12 @@ pub fn content_bytes(stored: u64) -> Option<u64> {
     }
 }
 
-/// A frame or record whose tag is wrong.
+/// A frame or record that failed its check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// The tag of a frame does not fit its bytes.
+    /// The tag of a frame does not match its bytes.
     #[error(
-        "frame {frame} of version {version} does not match its tag: damaged, of another place, or sealed with another key; read it again or repair it"
+        "frame {frame} of version {version} does not match its tag: damaged, moved, or sealed with another key; read it again or repair it"
     )]
     Frame {
         /// The version that was read.
@@ -62,14 +64,14 @@ pub enum FrameError {
         /// The frame that was read.
         frame: u64,
     },
-    /// The tag of a sealed record does not fit its bytes.
+    /// The tag of a sealed record does not match its bytes.
     #[error("the record of version {version} does not match its tag: damaged, of another version, or sealed with another key")]
     Record {
         /// The version that was read.
         version: VersionId,
     },
     /// Too few or too many bytes for a frame and its tag.
-    #[error("frame {frame} of version {version} has {found} bytes with its tag: {} to {STORED_FRAME_BYTES} are expected", TAG_BYTES + 1)]
+    #[error("frame {frame} of version {version} has {found} bytes with its tag; expected {} to {STORED_FRAME_BYTES}", TAG_BYTES + 1)]
     Length {
         /// The version that was read.
         version: VersionId,
@@ -80,7 +82,8 @@ pub enum FrameError {
     },
 }
 
-/// Seals and opens the frames and the record of one version. Making one sets up the key; using it is cheap.
+/// Seals and opens the frames and the record of one version. Creating one sets up the key; using it
+/// is cheap.
 pub struct Frames {
     version: VersionId,
     how: How,
@@ -88,15 +91,15 @@ pub struct Frames {
 
 enum How {
     Sealed(Box<LessSafeKey>),
-    /// The checksum of what stands before the index.
+    /// Checksum state over everything before the index.
     Clear(Box<Crc64>),
 }
 
 impl Frames {
-    /// The frames of `version`: sealed with `key`, or in the clear where there is none.
+    /// Creates the frames of `version`: sealed with `key`, or in clear text without a key.
     ///
-    /// With one key, a frame must not be sealed twice with different content: nonces are made of the index. So a put that starts over takes
-    /// a new version and a new key.
+    /// A frame must never be sealed twice with the same key and different content, because nonces
+    /// are made from the index. So a put that starts over takes a new version and a new key.
     #[must_use]
     pub fn new(version: VersionId, key: Option<&ObjectKey>) -> Self {
         let how = match key {
@@ -114,7 +117,7 @@ impl Frames {
         Self { version, how }
     }
 
-    /// The version whose frames these are.
+    /// The version that these frames belong to.
     #[must_use]
     pub fn version(&self) -> VersionId {
         self.version
@@ -126,7 +129,8 @@ impl Frames {
         matches!(self.how, How::Sealed(_))
     }
 
-    /// Seals frame `index` in place: content, then [`TAG_BYTES`] of room, which receive the tag.
+    /// Seals frame `index` in place. `frame` holds the content followed by [`TAG_BYTES`] of space
+    /// for the tag.
     ///
     /// # Panics
     /// If there is no content, or more than [`FRAME_BYTES`].
@@ -143,10 +147,12 @@ impl Frames {
         }
     }
 
-    /// Checks the tag of frame `index`, decrypts in place, and returns the content without the tag. After an error the bytes are worthless.
+    /// Checks the tag of frame `index`, decrypts in place, and returns the content without the tag.
+    /// After an error the bytes are garbage.
     ///
     /// # Errors
-    /// [`FrameError::Frame`] if the tag does not fit, [`FrameError::Length`] if this can't be a frame.
+    /// [`FrameError::Frame`] if the tag doesn't match, [`FrameError::Length`] if the length is
+    /// impossible for a frame.
     pub fn open<'a>(&self, index: u64, frame: &'a mut [u8]) -> Result<&'a mut [u8], FrameError> {
         if !fits(frame.len()) {
             return Err(FrameError::Length { version: self.version, frame: index, found: frame.len() });
@@ -163,7 +169,7 @@ impl Frames {
         }
     }
 
-    /// The record as it is stored: encrypted and tagged, or as it is where nothing is sealed.
+    /// The record as stored: encrypted and tagged, or unchanged in clear text.
     #[must_use]
     pub fn seal_record(&self, record: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(record.len() + TAG_BYTES);
@@ -175,10 +181,11 @@ impl Frames {
         stored
     }
 
-    /// The record that was stored.
+    /// Recovers the record from its stored form.
     ///
     /// # Errors
-    /// [`FrameError::Record`] if it was sealed with another key or for another version, or has changed since.
+    /// [`FrameError::Record`] if it was sealed with another key or for another version, or has
+    /// changed since.
     pub fn open_record(&self, stored: &[u8]) -> Result<Vec<u8>, FrameError> {
         let mut record = stored.to_vec();
         if let How::Sealed(key) = &self.how {
@@ -204,7 +211,7 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// A text of the format and the version, without a trip to the heap.
+/// Associated data: a constant text and the version, without heap allocation.
 struct Associated {
     bytes: [u8; 35],
     length: usize,
@@ -228,7 +235,7 @@ fn record_nonce() -> Nonce {
     numbered_nonce(1, 0)
 }
 
-/// A nonce of its `domain` in the first byte, three zeros, and a big-endian number.
+/// A nonce with `domain` in the first byte, three zeros, and a big-endian number.
 pub(crate) fn numbered_nonce(domain: u8, number: u64) -> Nonce {
     let mut nonce = [0; 12];
     nonce[0] = domain;
@@ -273,7 +280,8 @@ mod tests {
         bytes
     }
 
-    /// Computed with the Python package `cryptography` and a bitwise CRC, from the words of the specification alone.
+    /// Computed with the Python package `cryptography` and a bitwise CRC, from the specification
+    /// alone.
     #[test]
     fn another_implementation_seals_the_same_bytes() {
         let [encrypted, clear] = both();
@@ -302,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_record_opens_for_its_version_only_and_a_clear_one_is_passed_through() {
+    fn a_sealed_record_opens_only_for_its_version_and_a_clear_one_passes_through() {
         let [encrypted, clear] = both();
         let stored = encrypted.seal_record(b"record");
         assert_eq!(encrypted.open_record(&stored).as_deref(), Ok(&b"record"[..]));
@@ -313,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_a_frame_is_refused() {
+    fn frames_of_impossible_length_are_rejected() {
         for frames in both() {
             for length in [0, 1, TAG_BYTES, STORED_FRAME_BYTES + 1] {
                 let opened = frames.open(0, &mut vec![0; length]).unwrap_err();
@@ -323,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_before_and_after_are_those_of_the_specification() {
+    fn stored_and_content_lengths_match_the_specification() {
         for (size, stored) in [(0, 0), (1, 17), (65_536, 65_552), (65_537, 65_569), (1 << 40, (1 << 40) + (1 << 28))] {
             assert_eq!((stored_bytes(size), content_bytes(stored)), (stored, Some(size)));
         }
@@ -338,7 +346,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn lengths_go_there_and_back(size in 0u64..1 << 60, stored: u64) {
+        fn lengths_convert_both_ways(size in 0u64..1 << 60, stored: u64) {
             prop_assert_eq!(content_bytes(stored_bytes(size)), Some(size));
             if let Some(size) = content_bytes(stored) {
                 prop_assert_eq!(stored_bytes(size), stored);
@@ -346,7 +354,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_sealed_opens_and_no_changed_byte_goes_unnoticed(
+        fn sealed_frames_open_and_any_changed_byte_is_detected(
             content in prop::collection::vec(any::<u8>(), 1..5_000), index: u64, at: prop::sample::Index, change in 1u8..,
         ) {
             for frames in both() {

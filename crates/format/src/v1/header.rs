@@ -1,7 +1,8 @@
-//! The header: what a platter says of itself and of the set it belongs to.
+//! The header: identifies a platter and describes the set it belongs to.
 //!
-//! A block of 16,384 bytes, three times on each platter. It holds for every member of the set where that member's file table lies, so that one good
-//! copy anywhere in the set tells what all headers said.
+//! A block of 16,384 bytes, stored three times on each platter. It lists every member of the set
+//! with the position of that member's file table, so one good copy anywhere in the set replaces all
+//! lost headers.
 //!
 //! ```text
 //! FULGPLAT | version | length | CBOR map ... | zeros ... | crc64
@@ -23,7 +24,7 @@ const MEDIUM: &str = "disk";
 const CBOR_AT: usize = 16;
 const CRC_AT: usize = HEADER_BYTES - 8;
 
-/// What stands in the header of a platter.
+/// The content of a platter's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The archive it belongs to.
@@ -32,17 +33,17 @@ pub struct Header {
     pub platter: PlatterId,
     /// The platter-set it belongs to.
     pub set: SetId,
-    /// How it is divided, the same for the whole set.
+    /// Geometry of the platter, the same for the whole set.
     pub geometry: Geometry,
     /// Its index in `members`.
     pub position: u16,
-    /// How many platters of the set carry information, how many redundancy.
+    /// Information and redundancy platters of the set.
     pub shape: SetShape,
     /// All platters of the set, information platters first.
     pub members: Vec<Member>,
-    /// When the set was begun, seconds since 1970.
+    /// When writing the set began, in seconds since 1970.
     pub written: u64,
-    /// Program and version that wrote it, for people.
+    /// Program and version that wrote it, for humans.
     pub writer: String,
 }
 
@@ -59,16 +60,16 @@ pub struct Member {
     pub table_crc64: u64,
 }
 
-/// A block that is no header that this version reads.
+/// A block that is not a header this version can read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Not a block of the right length.
-    #[error("a header has {HEADER_BYTES} bytes, this block has {found}")]
+    /// The block has the wrong length.
+    #[error("a header has {HEADER_BYTES} bytes, but this block has {found}")]
     Length {
         /// Its length.
         found: usize,
     },
-    /// The block does not begin as a header does.
+    /// The block does not start with the header magic.
     #[error("this is not the header of a Fulgurite platter")]
     NotAPlatter,
     /// Written by a later version of the format.
@@ -80,17 +81,17 @@ pub enum HeaderError {
     /// The block has changed since it was written.
     #[error("this copy of the header is damaged (its checksum is wrong): use another copy")]
     Checksum,
-    /// The checksum is right, but what is written makes no sense.
-    #[error("the header has {what}: it was written by a program with a fault")]
+    /// The checksum is right, but the content violates the format.
+    #[error("the header has {what}: it was written by a faulty program")]
     Malformed {
         /// What was found.
         what: &'static str,
     },
-    /// The checksum is right, but the geometry is none.
+    /// The checksum is right, but the geometry is invalid.
     #[error("the header has an impossible geometry")]
     Geometry(#[from] GeometryError),
-    /// More members, or a longer `writer`, than a block has room for.
-    #[error("the header takes {found} bytes of CBOR, there is room for {}: make smaller sets", CRC_AT - CBOR_AT)]
+    /// More members, or a longer `writer`, than fit into a block.
+    #[error("the header takes {found} bytes of CBOR, but only {} fit: make smaller sets", CRC_AT - CBOR_AT)]
     TooLarge {
         /// Bytes of the CBOR item.
         found: usize,
@@ -104,11 +105,11 @@ impl From<Malformed> for HeaderError {
 }
 
 impl Header {
-    /// The block to be written, [`HEADER_BYTES`] long.
+    /// Encodes the header as a block of [`HEADER_BYTES`].
     ///
     /// # Errors
-    /// [`HeaderError::TooLarge`] for a set of too many platters; [`HeaderError::Malformed`] and [`HeaderError::Geometry`] for a header that
-    /// would not be read back.
+    /// [`HeaderError::TooLarge`] for a set of too many platters; [`HeaderError::Malformed`] and
+    /// [`HeaderError::Geometry`] for a header that could not be read back.
     pub fn to_block(&self) -> Result<Vec<u8>, HeaderError> {
         self.check()?;
         let mut block = Vec::with_capacity(HEADER_BYTES);
@@ -127,10 +128,11 @@ impl Header {
         Ok(block)
     }
 
-    /// Reads a block and checks everything in it that can be checked without the rest of the platter.
+    /// Decodes a block and checks everything that can be checked without the rest of the platter.
     ///
     /// # Errors
-    /// [`HeaderError`] tells a foreign block from a damaged one, one of a later version and one that makes no sense.
+    /// [`HeaderError`] distinguishes foreign blocks, damaged ones, later versions and malformed
+    /// content.
     pub fn from_block(block: &[u8]) -> Result<Self, HeaderError> {
         if block.len() != HEADER_BYTES {
             return Err(HeaderError::Length { found: block.len() });
@@ -169,13 +171,13 @@ impl Header {
     /// The entry of this platter in `members`.
     ///
     /// # Panics
-    /// If `position` is not in `members`, which no header that was read allows.
+    /// If `position` is not in `members`. Headers returned by [`Header::from_block`] never panic.
     #[must_use]
     pub fn member(&self) -> Member {
         self.members[usize::from(self.position)]
     }
 
-    /// Whether this platter carries information, and so a file table.
+    /// Whether this platter carries information, and therefore a file table.
     #[must_use]
     pub fn carries_information(&self) -> bool {
         self.position < self.shape.information
@@ -249,7 +251,7 @@ impl Header {
         })?;
         cbor.end()?;
         if medium.ok_or("no medium")? != MEDIUM {
-            return Err("a medium that is not known");
+            return Err("an unknown medium");
         }
         Ok(Self {
             archive: archive.ok_or("no archive")?,
@@ -270,18 +272,18 @@ impl Header {
     fn check(&self) -> Result<(), HeaderError> {
         let geometry = self.geometry.check()?;
         if !tracks_can_be_counted(geometry) {
-            return Err("more physical tracks than 32 bits count".into());
+            return Err("more physical tracks than fit into 32 bits".into());
         }
         let (information, redundancy) = (usize::from(self.shape.information), usize::from(self.shape.redundancy));
         if information == 0 {
             return Err("a set without information platters".into());
         }
         if self.members.len() != information + redundancy {
-            return Err("members that are not as many as the set's shape says".into());
+            return Err("a number of members that differs from the set's shape".into());
         }
         let symbols = |platters: usize| platters * usize::from(geometry.track_information);
         if symbols(information) + symbols(redundancy).next_power_of_two() > 65_536 {
-            return Err("a set of more platters than the pooled code can take".into());
+            return Err("more platters than the pooled code supports".into());
         }
         match self.members.get(usize::from(self.position)) {
             Some(member) if member.platter == self.platter => {}
@@ -290,7 +292,7 @@ impl Header {
         let mut platters: Vec<PlatterId> = self.members.iter().map(|member| member.platter).collect();
         platters.sort_unstable();
         if platters.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err("a platter that is a member twice".into());
+            return Err("a duplicate member".into());
         }
         for (index, member) in self.members.iter().enumerate() {
             if index < information {
@@ -306,7 +308,8 @@ impl Header {
     }
 }
 
-/// The geometry's own check bounds information tracks only; with much group redundancy the physical tracks could be too many.
+/// The geometry's own check only bounds information tracks; with much group redundancy the physical
+/// tracks could overflow.
 fn tracks_can_be_counted(geometry: Geometry) -> bool {
     let group = u64::from(geometry.group_information) + u64::from(geometry.group_redundancy);
     u64::from(geometry.groups()) * group <= u64::from(u32::MAX)
@@ -341,7 +344,7 @@ fn decode_geometry(cbor: &mut Decoder<'_>) -> Result<Geometry, Malformed> {
         }
         Ok(true)
     })?;
-    let missing = "a geometry with a number missing";
+    let missing = "a geometry with a missing number";
     Ok(Geometry {
         sector_bytes: sector_bytes.ok_or(missing)?,
         track_information: track_information.ok_or(missing)?,
@@ -357,7 +360,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The header of the second of 2+1 platters.
+    /// The header of the second of three platters, 2+1.
     pub(crate) fn sample(information_tracks: u32) -> Header {
         let geometry = Geometry {
             sector_bytes: 4_096,
@@ -397,7 +400,7 @@ pub(crate) mod tests {
         assert_eq!(block.len(), HEADER_BYTES);
         assert_eq!(&block[..12], b"FULGPLAT\x01\0\0\0");
         assert_eq!(block[16..].first_chunk(), Some(b"\xab\x63set\x50\xbb\xbb"), "a map of eleven, the shortest key first");
-        // Another encoder's view of the same item, keys in the order of the file.
+        // The same item as seen by another decoder, keys in the order of the file.
         let length = u32_at(&block, 12) as usize;
         let mut cbor = minicbor::Decoder::new(&block[16..16 + length]);
         let mut keys = Vec::new();
@@ -439,7 +442,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_header_that_makes_no_sense_is_neither_written_nor_read() {
+    fn an_invalid_header_is_neither_written_nor_read() {
         let good = sample(3);
         let change = |change: fn(&mut Header)| {
             let mut header = good.clone();
@@ -471,7 +474,7 @@ pub(crate) mod tests {
             }),
         ] {
             assert!(bad.to_block().is_err(), "{bad:?}");
-            // What our own writer refuses, another might have written.
+            // Another writer might have written what ours refuses.
             let mut block = good.to_block().unwrap();
             block.truncate(CBOR_AT);
             bad.encode(&mut Encoder(&mut block));
@@ -508,7 +511,7 @@ pub(crate) mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn every_header_reads_back_and_writes_the_same_bytes_again(
+        fn every_header_reads_back_and_encodes_to_the_same_bytes(
             ids: [u8; 16], written: u64, writer in ".{0,60}", tracks in 1u32..1 << 30, information in 1u16..40, redundancy in 0u16..20,
             position: prop::sample::Index, numbers in prop::collection::vec((0u64..8_192, 24u64..24_000, any::<u64>()), 60),
         ) {
@@ -531,7 +534,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn no_changed_byte_goes_unnoticed(at in 0..HEADER_BYTES, change in 1u8..) {
+        fn any_changed_byte_is_detected(at in 0..HEADER_BYTES, change in 1u8..) {
             let mut block = sample(3).to_block().unwrap();
             block[at] ^= change;
             prop_assert!(Header::from_block(&block).is_err());

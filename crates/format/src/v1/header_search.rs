@@ -1,7 +1,8 @@
-//! Finding the header of a platter that may be damaged anywhere.
+//! Finds the header of a platter that may be damaged anywhere.
 //!
-//! The first copy, the last one, and then whatever begins with the magic at a multiple of 64. A copy counts only where it lies at one of the
-//! three places that it names itself: an archived file may be a platter, and must not be mistaken for the one that holds it.
+//! Tries the first copy, then the last, then everything that starts with the magic at a multiple of
+//! 64 bytes. A copy counts only at one of the three positions that its own geometry gives: an
+//! archived file may itself be a platter, and must not be mistaken for the one that contains it.
 
 use std::io;
 
@@ -9,11 +10,11 @@ use fulgurite_domain::PlatterId;
 
 use crate::v1::header::{HEADER_BYTES, Header, HeaderError, MAGIC};
 
-/// Magics lie at multiples of this.
+/// Headers start at multiples of this.
 const STEP: usize = 64;
-/// Bytes read at once when searching.
+/// Bytes per read while searching.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes passed over where nothing can be read, at multiples of this.
+/// Granularity in which unreadable bytes are skipped.
 const PAGE_BYTES: u64 = 4_096;
 
 /// A header, and the state of its three copies.
@@ -21,13 +22,13 @@ const PAGE_BYTES: u64 = 4_096;
 pub struct FoundHeader {
     /// The header.
     pub header: Header,
-    /// Where the copy it was read from lies.
+    /// Offset of the copy that was read.
     pub found_at: u64,
-    /// Which of the copies, front to back, are good.
+    /// Which of the three copies, front to back, are good.
     pub copies: [bool; 3],
 }
 
-/// A file in which no header was found.
+/// Why no header was found.
 #[derive(Debug, thiserror::Error)]
 pub enum FindHeaderError {
     /// Nothing in the file looks like a header.
@@ -42,17 +43,17 @@ pub enum FindHeaderError {
         /// The version found.
         found: u32,
     },
-    /// There are headers, but none of them can be used.
-    #[error("no copy of the header is good; the one at byte {at} says: {source}; take the header from another platter of the set")]
+    /// Headers exist, but all of them are unusable.
+    #[error("no copy of the header is good; the one at byte {at}: {source}; take the header from another platter of the set")]
     NoGoodCopy {
-        /// Where the first of them lies.
+        /// Offset of the first one.
         at: u64,
-        /// What is wrong with it.
+        /// Why it is unusable.
         source: HeaderError,
     },
-    /// A good header at a place that it does not name.
+    /// A good header at an offset that its geometry doesn't give.
     #[error(
-        "the only good header, of platter {platter}, lies at byte {at} where it does not belong: \
+        "the only good header, of platter {platter}, is at byte {at}, where it does not belong: \
          the file has lost bytes before it, or holds a platter inside it; restore the platter from its set"
     )]
     Misplaced {
@@ -61,22 +62,25 @@ pub enum FindHeaderError {
         /// Where the header was found.
         at: u64,
     },
-    /// The file could not be read, and what could be read held no header.
+    /// The file could not be read, and the readable part has no header.
     #[error("no header was found, and reading failed at byte {at}")]
     Read {
-        /// Where the first failed reading began.
+        /// Offset of the first failed read.
         at: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Finds the header of a platter file of `len` bytes. `read_at` fills a buffer from an offset; what it can't read is passed over.
+/// Finds the header of a platter file of `len` bytes. `read_at` fills a buffer from an offset;
+/// unreadable ranges are skipped.
 ///
-/// Reads 48 KiB where the first or the last copy is good, and up to the whole file, a mebibyte at a time, where neither is.
+/// Reads 48 KiB if the first or the last copy is good, otherwise up to the whole file, 1 MiB at a
+/// time.
 ///
 /// # Errors
-/// [`FindHeaderError`] tells a foreign file from a platter of a later version, a damaged one and one that could not be read.
+/// [`FindHeaderError`] distinguishes foreign files, platters of a later version, damaged ones and
+/// unreadable ones.
 pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<()>) -> Result<FoundHeader, FindHeaderError> {
     let mut search = Search { read_at, newer: Vec::new(), bad: None, misplaced: None, failed: None };
     let mut block = vec![0; HEADER_BYTES];
@@ -89,7 +93,8 @@ pub fn find_header(len: u64, read_at: impl FnMut(u64, &mut [u8]) -> io::Result<(
                 return Ok(search.inspect_copies(header, at));
             }
         }
-        // Two copies of one later version are no accident: searching the whole file would tell nothing else.
+        // Two copies of the same later version are no accident: searching the whole file would
+        // yield nothing else.
         if let [first, second] = search.newer[..]
             && first == second
             && last > 0
@@ -122,7 +127,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
         }
     }
 
-    /// The header in `block`, if it is good and at its place; otherwise remembers why not.
+    /// Returns the header in `block` if it is good and at its place; otherwise remembers why not.
     fn consider(&mut self, at: u64, block: &[u8]) -> Option<Header> {
         match Header::from_block(block) {
             Ok(header) if header.geometry.header_offsets().contains(&at) => return Some(header),
@@ -146,7 +151,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
             let most = if at < page_by_page_until { PAGE_BYTES - at % PAGE_BYTES } else { WINDOW_BYTES as u64 };
             let bytes = most.min(len - at);
             if self.read(at, &mut window[..bytes as usize]) {
-                // A block may reach beyond the window, so the few that begin as a header are read by themselves.
+                // A block may extend beyond the window, so the few candidates are read separately.
                 for place in (at..at + bytes).step_by(STEP) {
                     if window[(place - at) as usize..bytes as usize].starts_with(MAGIC)
                         && len - place >= HEADER_BYTES as u64
@@ -157,7 +162,7 @@ impl<F: FnMut(u64, &mut [u8]) -> io::Result<()>> Search<F> {
                     }
                 }
             } else if bytes > PAGE_BYTES {
-                // What can't be read is likely to be small, and a good header may lie close to it.
+                // Unreadable ranges are usually small, and a good header may be close by.
                 page_by_page_until = at + bytes;
                 continue;
             }
@@ -197,7 +202,7 @@ mod tests {
     use super::*;
     use crate::v1::header::tests::sample;
 
-    /// A platter file with nothing but its headers.
+    /// A platter file that contains only its headers.
     fn platter(tracks: u32) -> (Header, Vec<u8>) {
         let header = sample(tracks);
         let mut file = vec![0xa5; usize::try_from(header.geometry.file_bytes()).unwrap()];
@@ -225,7 +230,7 @@ mod tests {
     fn any_one_copy_is_enough() {
         let (header, whole) = platter(40);
         let places = header.geometry.header_offsets();
-        assert!(places[1] > WINDOW_BYTES as u64, "the middle copy is to lie in another window than the first");
+        assert!(places[1] > WINDOW_BYTES as u64, "the test needs the middle copy in a later window than the first");
         for kept in 0..3 {
             let mut file = whole.clone();
             for (copy, at) in places.iter().enumerate() {
@@ -238,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_short_is_found_by_its_middle_copy_though_much_can_not_be_read() {
+    fn the_middle_copy_is_found_in_a_truncated_file_with_unreadable_parts() {
         let (header, file) = platter(40);
         let middle = header.geometry.header_offsets()[1];
         let file = &file[..middle as usize + HEADER_BYTES + 77];
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_place_anywhere_near_the_middle_copy_does_not_hide_it() {
+    fn unreadable_pages_near_the_middle_copy_do_not_hide_it() {
         let (header, mut file) = platter(40);
         let [first, middle, last] = header.geometry.header_offsets();
         for at in [first, last] {
@@ -269,7 +274,7 @@ mod tests {
                 read(&file, at, buffer)
             });
             let beside = bad.end <= middle || middle + HEADER_BYTES as u64 <= bad.start;
-            assert_eq!(found.is_ok_and(|found| found.found_at == middle), beside, "{bad:?} can't be read, the copy is at {middle}");
+            assert_eq!(found.is_ok_and(|found| found.found_at == middle), beside, "{bad:?} is unreadable, the copy is at {middle}");
         }
     }
 

@@ -1,7 +1,8 @@
-//! Bytes that mean harm: every parser takes anything, without a panic and in bounded memory.
+//! Hostile input: every parser accepts arbitrary bytes without panicking and in bounded memory.
 //!
-//! Half of the inputs are random; half are valid ones with a few bytes changed, cut, doubled or put elsewhere, and with their checksums made right
-//! again, since otherwise hardly any would get past them. The seed is fixed: a failure repeats itself.
+//! Half of the inputs are random; the others are valid ones with a few bytes changed, cut,
+//! duplicated or moved. Their checksums are recomputed, because otherwise hardly any would get past
+//! the checks. The seed is fixed, so failures are reproducible.
 
 use std::io;
 use std::ops::Range;
@@ -28,7 +29,7 @@ impl Chance {
         (self.next() % bound.max(1) as u64) as usize
     }
 
-    /// A byte of the kind that parsers stumble over, or any.
+    /// A byte that parsers tend to stumble over, or any byte.
     fn byte(&mut self) -> u8 {
         match self.below(3) {
             0 => [0x00, 0x1b, 0x3b, 0x5b, 0x5f, 0x7b, 0x9b, 0x9f, 0xbb, 0xbf, 0xdb, 0xfb, 0xff][self.below(13)],
@@ -71,7 +72,7 @@ impl Chance {
     }
 }
 
-/// Reads from `file`, but nothing of the place that is bad.
+/// Reads from `file`, failing for any read that touches the bad range.
 fn readable(file: &[u8], bad: &Range<usize>, at: u64, buffer: &mut [u8]) -> io::Result<()> {
     let range = at as usize..at as usize + buffer.len();
     if range.start < bad.end && bad.start < range.end {
@@ -81,7 +82,7 @@ fn readable(file: &[u8], bad: &Range<usize>, at: u64, buffer: &mut [u8]) -> io::
     Ok(())
 }
 
-/// Runs `parse` on inputs made of `valid`; returns how many it accepted.
+/// Runs `parse` on inputs derived from `valid`; returns how many it accepted.
 fn attack(seed: u64, runs: usize, valid: &[u8], mut parse: impl FnMut(Vec<u8>) -> bool) -> usize {
     let mut chance = Chance(seed);
     (0..runs).filter(|_| parse(chance.input(valid))).count()
@@ -94,7 +95,7 @@ fn no_bytes_make_the_record_parser_panic() {
         Ok(record) => record::encode_record(&record).len() <= bytes.len(),
         Err(_) => false,
     });
-    assert!(accepted > 1_000, "{accepted} accepted: the changes are too wild to get anywhere");
+    assert!(accepted > 1_000, "{accepted} accepted: the mutations are too wild to be useful");
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn no_bytes_make_the_header_parser_panic() {
         match Header::from_block(&block) {
             Ok(header) => {
                 assert_eq!(Header::from_block(&header.to_block().unwrap()).as_ref(), Ok(&header));
-                // What was accepted has an arithmetic that holds.
+                // Arithmetic on an accepted header must not overflow.
                 let geometry = header.geometry;
                 assert!(geometry.file_bytes() > geometry.content_bytes());
                 header.for_position(0).to_block().is_ok()
@@ -138,7 +139,7 @@ fn no_bytes_make_the_search_for_a_header_panic() {
         };
         find_header(file.len() as u64, read_at).is_ok()
     });
-    // Copies lost, and places that can't be read: a good copy that can be read is found.
+    // With lost copies and unreadable ranges, a good readable copy is found.
     let mut chance = Chance(9);
     for _ in 0..300 {
         let mut file = valid.clone();
@@ -155,7 +156,7 @@ fn no_bytes_make_the_search_for_a_header_panic() {
         let found = find_header(file.len() as u64, read_at);
         assert_eq!(found.map_or(0, |found| found.copies.iter().filter(|good| **good).count()), left, "copies {lost:03b} lost, {bad:?} bad");
     }
-    // Magics at every place where one may lie.
+    // The magic at every place where a header may start.
     let magics: Vec<u8> = b"FULGPLAT\x01\0\0\0\x20\0\0\0".iter().copied().chain([0; 48]).cycle().take(100_000).collect();
     let read_at = |at: u64, buffer: &mut [u8]| {
         buffer.copy_from_slice(&magics[at as usize..at as usize + buffer.len()]);
@@ -171,23 +172,23 @@ fn no_bytes_make_the_table_parser_panic() {
         let Ok(mut reader) = TableReader::new(&bytes[..], bytes.len() as u64) else { return false };
         let Ok(entries) = reader.by_ref().collect::<Result<Vec<_>, _>>() else { return false };
         let whole = reader.finish().is_ok();
-        // Four bytes of the head are reserved.
+        // The four reserved bytes of the head may differ.
         assert!(!whole || table::tests::written(&entries).0[16..] == bytes[16..]);
         whole
     });
     assert!(accepted > 10, "{accepted} accepted");
-    // A table that claims to be longer than anything: no memory is taken before the bytes have come.
+    // A table that claims to be enormous: memory is only allocated for bytes that arrive.
     let mut endless = valid[..16].to_vec();
     endless.extend([0xff; 8]);
     assert!(TableReader::new(&endless[..], u64::MAX).and_then(TableReader::finish).is_err());
 }
 
 #[test]
-fn no_bytes_make_the_walk_over_a_segment_panic() {
+fn no_bytes_make_the_segment_scan_panic() {
     let (valid, _) = segment_scan::tests::segment(&[0, 100, 70_000, 64, 1_000]);
     let accepted = attack(6, 2_000, &valid, |bytes| segment_scan::tests::scan(&bytes, true).is_ok_and(|(found, _)| found.records > 0));
     assert!(accepted > 100, "{accepted} accepted");
-    // With the checksums of heads made right, and a place that can't be read.
+    // With corrected head checksums, and an unreadable range.
     let mut chance = Chance(10);
     attack(11, 2_000, &valid[..2_048], |mut bytes| {
         for at in (HEAD_BYTES..bytes.len().saturating_sub(HEAD_BYTES)).step_by(HEAD_BYTES) {
@@ -208,12 +209,12 @@ fn no_bytes_make_the_walk_over_a_segment_panic() {
             parts.push(head.position..(head.position + head.padded_bytes()).min(bytes.len() as u64));
         });
         let Ok(scan) = scan else { return false };
-        // Records, damage and zeros cover the file, in order and without overlap.
+        // Records, damage and zeros together cover the file, in order and without overlap.
         assert_eq!(scan.records, parts.len() as u64);
         parts.extend(scan.damaged);
         parts.sort_by_key(|part| part.start);
         let end = parts.iter().fold(HEAD_BYTES as u64, |end, part| if part.start == end { part.end } else { panic!("{parts:?}") });
-        assert!(bytes[end as usize..].iter().all(|&byte| byte == 0), "something behind {end} is not told");
+        assert!(bytes[end as usize..].iter().all(|&byte| byte == 0), "bytes after {end} are not reported");
         true
     });
 }
@@ -223,7 +224,7 @@ fn no_bytes_make_the_key_import_panic() {
     let keys: Vec<_> = (0..9).map(|n| (fulgurite_domain::VersionId([n; 16]), crate::WrappedKey([n; 40]))).collect();
     let valid = key_export::tests::text(&keys);
     attack(7, 20_000, &valid, |bytes| read_key_export(&bytes[..], |_, _| Ok::<_, KeyExportError>(())).is_ok());
-    // With a last line that is right.
+    // With a correct last line.
     let end = valid.len() - valid.rsplit(|&byte| byte == b'\n').nth(1).unwrap().len() - 1;
     let accepted = attack(12, 5_000, &valid[..end], |mut bytes| {
         let keys = bytes.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"key ")).count();
@@ -236,7 +237,7 @@ fn no_bytes_make_the_key_import_panic() {
     assert!(accepted > 10, "{accepted} accepted");
     let sealed = sealed_export::tests::sealed(&valid);
     attack(8, 100, &sealed, |mut bytes| {
-        // Few parameters are as cheap as those of the original.
+        // Few parameters are as cheap as the original's.
         for (byte, cheap) in bytes.iter_mut().zip(&sealed).take(21).skip(12) {
             *byte = *cheap;
         }
@@ -246,7 +247,7 @@ fn no_bytes_make_the_key_import_panic() {
 }
 
 #[test]
-fn no_bytes_make_frames_or_the_text_of_a_key_panic() {
+fn no_bytes_make_frames_or_key_text_panic() {
     let version = fulgurite_domain::VersionId([1; 16]);
     for key in [None, Some(&crate::ObjectKey::new([2; 32]))] {
         let frames = crate::Frames::new(version, key);
@@ -255,9 +256,10 @@ fn no_bytes_make_frames_or_the_text_of_a_key_panic() {
         attack(13, 2_000, &valid, |mut bytes| {
             let _ = frames.open_record(&bytes);
             assert_eq!(crate::content_bytes(bytes.len() as u64).is_some(), bytes.is_empty() || bytes.len() > crate::TAG_BYTES);
-            // A change beyond what a CRC-64 always finds would pass with a chance of 2^-64.
+            // A change that a CRC-64 is not guaranteed to detect passes with a probability of
+            // 2^-64.
             let same = bytes == valid;
-            frames.open(0, &mut bytes).is_ok() == same || panic!("opens changed, or does not open unchanged")
+            frames.open(0, &mut bytes).is_ok() == same || panic!("a changed frame opened, or an unchanged one did not")
         });
     }
     let master = crate::MasterKey::new([3; 32]).to_hex();

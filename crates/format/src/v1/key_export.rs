@@ -1,10 +1,11 @@
-//! Exported keys: a text with the master key and all wrapped keys, closed by their number and a digest.
+//! Exported keys: a text file with the master key and all wrapped keys, ending in their count and a
+//! digest.
 //!
 //! ```text
 //! fulgurite-keys 1
 //! archive <32 hex digits>
 //! master <64 hex digits>
-//! key <version, 32 hex digits> <wrapped key, 80 hex digits>          one line a key
+//! key <version, 32 hex digits> <wrapped key, 80 hex digits>          one line per key
 //! end <number of keys> <SHA-256 of all bytes before this line>
 //! ```
 
@@ -20,14 +21,14 @@ use crate::v1::keys::{MasterKey, WrappedKey};
 use crate::v1::sealed_export::begins_as_sealed;
 
 const TITLE: &str = "fulgurite-keys";
-/// No line is longer: `key`, two spaces, 32 and 80 digits, a line feed.
+/// The longest line: `key`, two spaces, 32 and 80 digits, a line feed.
 const LINE_BYTES_MAX: usize = 3 + 2 + 32 + 80 + 1;
 const BUFFER_BYTES: usize = 4_096;
 
-/// What stood around the keys of an export.
+/// Metadata of an export.
 #[derive(Debug, Clone)]
 pub struct KeyExport {
-    /// The archive whose keys they are.
+    /// The archive that the keys belong to.
     pub archive: ArchiveId,
     /// Its master key.
     pub master: MasterKey,
@@ -35,10 +36,10 @@ pub struct KeyExport {
     pub keys: u64,
 }
 
-/// A file that is no complete export of keys.
+/// Why a file is not a complete key export.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyExportError {
-    /// The first line is another.
+    /// The first line is wrong.
     #[error("this is not a Fulgurite key export: its first line should be `{TITLE} {VERSION}`")]
     NotAnExport,
     /// Sealed with a passphrase.
@@ -50,29 +51,29 @@ pub enum KeyExportError {
         /// The version found.
         found: u64,
     },
-    /// A line does not follow the format.
+    /// A line violates the format.
     #[error("line {line} of the key export has {what}: the file was changed or damaged, use another copy")]
     Malformed {
-        /// Counts lines from 1, as editors do.
+        /// Line number, counted from 1 as editors do.
         line: u64,
         /// What was found.
         what: &'static str,
     },
-    /// There is no last line.
-    #[error("the key export breaks off after line {lines}: it was cut short, use another copy")]
+    /// The last line is missing.
+    #[error("the key export is truncated after line {lines}: use another copy")]
     Truncated {
-        /// Complete lines there are.
+        /// Complete lines found.
         lines: u64,
     },
-    /// The last line gives another number of keys.
-    #[error("the key export has {found} keys, its last line says {expected}: the file was changed or damaged, use another copy")]
+    /// The last line gives a different number of keys.
+    #[error("the key export has {found} keys, but its last line says {expected}: the file was changed or damaged, use another copy")]
     Count {
-        /// Keys there are.
+        /// Keys found.
         found: u64,
-        /// Keys there should be.
+        /// Keys according to the last line.
         expected: u64,
     },
-    /// The digest in the last line is another.
+    /// The digest in the last line doesn't match.
     #[error("the digest in the last line of the key export is wrong: the file was changed or damaged, use another copy")]
     Digest,
     /// Reading failed.
@@ -81,7 +82,8 @@ pub enum KeyExportError {
 }
 
 impl KeyExportError {
-    /// Whether the text is damaged, so that some of its lines may still be good: see [`read_damaged_key_export`].
+    /// Whether the text is merely damaged, so that some of its lines may still be good: see
+    /// [`read_damaged_key_export`].
     #[must_use]
     pub fn leaves_lines(&self) -> bool {
         matches!(
@@ -91,7 +93,7 @@ impl KeyExportError {
     }
 }
 
-/// Writes an export, a key at a time.
+/// Writes an export, one key at a time.
 pub struct KeyExportWriter<W> {
     writer: W,
     line: Zeroizing<String>,
@@ -100,12 +102,12 @@ pub struct KeyExportWriter<W> {
 }
 
 impl<W: Write> KeyExportWriter<W> {
-    /// Begins an export.
+    /// Starts an export.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Write errors.
     pub fn new(writer: W, archive: ArchiveId, master: &MasterKey) -> io::Result<Self> {
-        // With room for any line, the text is never moved, and wiping it wipes all there was of it.
+        // With capacity for any line, the text is never reallocated, so wiping it leaves no copy.
         let line = Zeroizing::new(String::with_capacity(2 * LINE_BYTES_MAX));
         let mut export = Self { writer, line, digest: Context::new(&SHA256), keys: 0 };
         export.line.push_str(&format!("{TITLE} {VERSION}"));
@@ -122,7 +124,7 @@ impl<W: Write> KeyExportWriter<W> {
     /// Writes one key.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Write errors.
     pub fn push(&mut self, version: VersionId, key: &WrappedKey) -> io::Result<()> {
         self.line.push_str("key ");
         push_hex(&mut self.line, &version.0);
@@ -133,10 +135,10 @@ impl<W: Write> KeyExportWriter<W> {
         Ok(())
     }
 
-    /// Writes the last line, and hands the writer back.
+    /// Writes the last line and returns the writer.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Write errors.
     pub fn finish(mut self) -> io::Result<W> {
         self.line.push_str(&format!("end {} ", self.keys));
         let digest = self.digest.clone().finish();
@@ -154,13 +156,14 @@ impl<W: Write> KeyExportWriter<W> {
     }
 }
 
-/// Reads an export that is not sealed, or through [`SealedExportReader`](crate::SealedExportReader).
+/// Reads an export that is not sealed, or through
+/// [`SealedExportReader`](crate::SealedExportReader).
 ///
-/// Hands each key to `on_key` as it comes. Only when this returns `Ok` is it known that all of them were there and are right: take nothing over
-/// before.
+/// Passes each key to `on_key` as it is read. Only a return of `Ok` proves that all keys are
+/// present and correct; don't commit any of them before.
 ///
 /// # Errors
-/// [`KeyExportError`], and whatever `on_key` returns.
+/// [`KeyExportError`], and any error of `on_key`.
 pub fn read_key_export<E: From<KeyExportError>>(
     reader: impl Read,
     mut on_key: impl FnMut(VersionId, WrappedKey) -> Result<(), E>,
@@ -183,7 +186,7 @@ pub fn read_key_export<E: From<KeyExportError>>(
         let number = 4 + keys;
         let line = lines.next()?.ok_or(KeyExportError::Truncated { lines: number - 1 })?;
         if line.starts_with(b"end ") {
-            let last = parse_end(line).ok_or(KeyExportError::Malformed { line: number, what: "no number and digest behind `end`" })?;
+            let last = parse_end(line).ok_or(KeyExportError::Malformed { line: number, what: "no number and digest after `end`" })?;
             if last.keys != keys {
                 return Err(KeyExportError::Count { found: keys, expected: last.keys }.into());
             }
@@ -191,7 +194,7 @@ pub fn read_key_export<E: From<KeyExportError>>(
                 return Err(KeyExportError::Digest.into());
             }
             if !lines.at_end()? {
-                return Err(KeyExportError::Malformed { line: number + 1, what: "bytes behind the last line" }.into());
+                return Err(KeyExportError::Malformed { line: number + 1, what: "bytes after the last line" }.into());
             }
             return Ok(KeyExport { archive, master: MasterKey::new(*master), keys });
         }
@@ -202,13 +205,14 @@ pub fn read_key_export<E: From<KeyExportError>>(
     }
 }
 
-/// Reads what is left of a damaged text: every line that is still a key, and whose key opens with the master key.
+/// Salvages a damaged export: every line that is still a key and opens with the master key.
 ///
-/// The master key is that of the text, or `known` with its archive, whichever opens a key first. A line whose version identifier was changed is
-/// handed out under the wrong one, which is that of no version. Returns `None` if no key opens, and so the master key isn't certain.
+/// The master key is the one in the text, or `known` with its archive, whichever opens a key first.
+/// A line whose version identifier was changed is passed on under that wrong identifier, which no
+/// version has. Returns `None` if no key opens, because the master key is then uncertain.
 ///
 /// # Errors
-/// Whatever `on_key` returns, and [`KeyExportError::Read`] if not one byte can be read.
+/// Any error of `on_key`, and [`KeyExportError::Read`] if not a single byte can be read.
 pub fn read_damaged_key_export<E: From<KeyExportError>>(
     mut reader: impl Read,
     known: Option<(ArchiveId, &MasterKey)>,
@@ -241,14 +245,14 @@ pub fn read_damaged_key_export<E: From<KeyExportError>>(
         Ok(())
     };
     let mut buffer = Zeroizing::new([0; BUFFER_BYTES]);
-    // The beginning of a line; a longer one is none, and only its end is looked for.
+    // The start of a line. Longer lines are invalid, so their rest is skipped.
     let mut line = Zeroizing::new(Vec::with_capacity(2 * LINE_BYTES_MAX));
     loop {
         let read = match reader.read(&mut *buffer) {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The lines before it are read.
+            // Keep the lines read before the error.
             Err(_) => break,
         };
         for &byte in &buffer[..read] {
@@ -277,7 +281,7 @@ fn check_title(line: Option<&[u8]>, digest: &mut Context) -> Result<(), KeyExpor
     }
 }
 
-/// Reads a line of a word and hexadecimal digits.
+/// Reads a line that consists of a word and hexadecimal digits.
 fn field<const N: usize>(line: &[u8], word: &[u8], bytes: &mut [u8; N]) -> Option<()> {
     parse_hex(line.strip_prefix(word)?, bytes)
 }
@@ -303,7 +307,7 @@ fn parse_end(line: &[u8]) -> Option<End> {
     Some(End { keys: parse_number(&rest[..space])?, digest })
 }
 
-/// Decimal digits without sign or leading zeros.
+/// Reads decimal digits without sign or leading zeros.
 fn parse_number(digits: &[u8]) -> Option<u64> {
     if !digits.iter().all(u8::is_ascii_digit) || (digits.len() > 1 && digits[0] == b'0') {
         return None;
@@ -316,7 +320,7 @@ fn digest_line(digest: &mut Context, line: &[u8]) {
     digest.update(b"\n");
 }
 
-/// Cuts what is read into lines, in a buffer of its own that is wiped in the end.
+/// Splits input into lines, in a buffer that is wiped on drop.
 struct Lines<R> {
     reader: R,
     buffer: Zeroizing<[u8; BUFFER_BYTES]>,
@@ -339,7 +343,7 @@ impl<R: Read> Lines<R> {
             if ready.len() >= LINE_BYTES_MAX {
                 return Err(match self.read {
                     0 => KeyExportError::NotAnExport,
-                    read => KeyExportError::Malformed { line: read + 1, what: "more characters than any line" },
+                    read => KeyExportError::Malformed { line: read + 1, what: "too many characters" },
                 });
             }
             if self.fill()? == 0 {
@@ -426,7 +430,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_export_is_told() {
+    fn errors_in_an_export_are_reported_precisely() {
         let good = String::from_utf8(text(&keys(2))).unwrap();
         let swap = |from: &str, to: &str| read(good.replacen(from, to, 1).as_bytes());
         assert!(matches!(read(b""), Err(KeyExportError::NotAnExport)));
@@ -454,7 +458,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_a_damaged_text_every_line_is_read_that_checks() {
+    fn every_intact_line_of_a_damaged_export_is_read() {
         let master = MasterKey::new(std::array::from_fn(|i| i as u8));
         let archive = ArchiveId([10; 16]);
         let keys: Vec<_> = (0..20).map(|n| (VersionId([n; 16]), master.wrap(&crate::ObjectKey::new([n; 32])))).collect();
@@ -465,7 +469,7 @@ pub(crate) mod tests {
             damaged[at] ^= 1;
             let (export, back) = match read_damaged(&damaged, None) {
                 Some(read) => read,
-                // Without its master key the text opens with a known one only.
+                // Without its master key, the text opens only with a known one.
                 None => {
                     assert!(read_damaged(&damaged, Some((archive, &MasterKey::new([9; 32])))).is_none());
                     read_damaged(&damaged, Some((archive, &master))).unwrap()
@@ -473,9 +477,9 @@ pub(crate) mod tests {
             };
             assert_eq!((export.master.expose(), export.keys), (master.expose(), back.len() as u64), "byte {at}");
             let wrong: Vec<_> = back.iter().filter(|pair| !keys.contains(pair)).collect();
-            // A line feed that is gone takes two lines with it.
+            // A lost line feed takes two lines with it.
             assert!(back.len() >= 18, "byte {at}");
-            // At most under an identifier that no version has, and never another key.
+            // At most the identifier is wrong, and no version has it; the key never is.
             assert!(wrong.iter().all(|(id, key)| !keys.iter().any(|pair| pair.0 == *id) && keys.iter().any(|pair| pair.1 == *key)));
         }
         let cut = &good[..good.len() / 2];
@@ -486,7 +490,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_export_cut_anywhere_is_refused() {
+    fn a_truncated_export_is_rejected() {
         let good = text(&keys(2));
         for cut in 0..good.len() {
             assert!(read(&good[..cut]).is_err(), "cut to {cut}");
@@ -496,11 +500,11 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn no_changed_byte_goes_unnoticed(at: prop::sample::Index, change in 1u8..) {
+        fn any_changed_byte_is_detected(at: prop::sample::Index, change in 1u8..) {
             let mut bytes = text(&keys(3));
             let at = at.index(bytes.len());
             bytes[at] ^= change;
-            // The case of a hexadecimal digit in the last line is all that may change.
+            // Only the case of hexadecimal digits in the last line may change.
             if let Ok((export, back)) = read(&bytes) {
                 prop_assert_eq!(change, 0x20);
                 prop_assert_eq!((export.archive, back), (ArchiveId([10; 16]), keys(3)));

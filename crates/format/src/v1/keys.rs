@@ -1,4 +1,5 @@
-//! Keys: one for each sealed version, kept wrapped by the archive's master key (AES-KW, RFC 3394).
+//! Object keys: one per sealed version, stored wrapped by the archive's master key (AES-KW, RFC
+//! 3394).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +9,19 @@ use zeroize::Zeroizing;
 
 use crate::hex::{parse_hex, push_hex};
 
-/// The key of one sealed version. Wiped from memory when dropped; shows nothing of itself when printed.
+/// The key of one sealed version. Wiped from memory when dropped; its debug output is redacted.
 #[derive(Clone)]
 pub struct ObjectKey(Zeroizing<[u8; 32]>);
 
 impl ObjectKey {
-    /// A key of these bytes, which must be random and used for one version only: its frames take their nonces from their index.
+    /// Creates a key. The bytes must be random and used for one version only, because frame nonces
+    /// come from the index.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The secret itself.
+    /// The secret bytes.
     #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
@@ -32,7 +34,7 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// An object key as it is stored: useless without the master key.
+/// An object key as stored: useless without the master key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct WrappedKey(pub [u8; 40]);
 
@@ -42,37 +44,38 @@ impl fmt::Debug for WrappedKey {
     }
 }
 
-/// A wrapped key that the master key does not open.
+/// The master key does not open a wrapped key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the master key does not open this wrapped key: it belongs to another archive, or the wrapped key is damaged")]
 pub struct WrongKey;
 
-/// Text that is no master key.
+/// Text that is not a master key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a master key has 64 hexadecimal digits; this has {found} characters, or others among them")]
+#[error("invalid master key: expected 64 hexadecimal digits, found {found} characters or non-hexadecimal ones")]
 pub struct KeyTextError {
     /// Number of characters found.
     pub found: usize,
 }
 
-/// The key that wraps all object keys of an archive. Wiped from memory when dropped; shows nothing of itself when printed.
+/// The key that wraps all object keys of an archive. Wiped from memory when dropped; its debug
+/// output is redacted.
 #[derive(Clone)]
 pub struct MasterKey(Zeroizing<[u8; 32]>);
 
 impl MasterKey {
-    /// A key of these bytes, which must be random.
+    /// Creates a key. The bytes must be random.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The secret itself.
+    /// The secret bytes.
     #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// 64 lower-case hexadecimal digits, for the file that holds the key.
+    /// The key as 64 lower-case hexadecimal digits, for the key file.
     #[must_use]
     pub fn to_hex(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(64));
@@ -80,7 +83,7 @@ impl MasterKey {
         text
     }
 
-    /// The form in which an object key is stored.
+    /// Wraps an object key for storage.
     #[must_use]
     pub fn wrap(&self, key: &ObjectKey) -> WrappedKey {
         let mut wrapped = WrappedKey([0; 40]);
@@ -89,7 +92,7 @@ impl MasterKey {
         wrapped
     }
 
-    /// The object key that was wrapped.
+    /// Unwraps an object key.
     ///
     /// # Errors
     /// [`WrongKey`] if it was wrapped by another master key or has changed since.
@@ -109,7 +112,8 @@ impl MasterKey {
 impl FromStr for MasterKey {
     type Err = KeyTextError;
 
-    /// Reads 64 hexadecimal digits; white space around them is left out, since editors like to end a file with a line feed.
+    /// Reads 64 hexadecimal digits. Surrounding white space is ignored, because editors like to end
+    /// a file with a line feed.
     fn from_str(text: &str) -> Result<Self, KeyTextError> {
         let text = text.trim();
         let mut key = Self::new([0; 32]);
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_key_survives_its_file_even_after_an_editor_added_a_line_feed() {
+    fn a_master_key_reads_back_even_if_an_editor_added_a_line_feed() {
         let master = MasterKey::new(std::array::from_fn(|i| i as u8 * 7));
         let text = format!("{}\n", *master.to_hex());
         assert_eq!(text.parse::<MasterKey>().unwrap().expose(), master.expose());

@@ -1,4 +1,4 @@
-//! Version 1 of the format. Nothing in here may change what it reads or writes.
+//! Version 1 of the format. These modules must never change what they read or write.
 
 pub(crate) mod frame;
 pub(crate) mod header;

@@ -1,19 +1,20 @@
-//! The record: what the archive knows of one version of one object, as it stands in table entries and segments.
+//! The record: metadata of one version of one object, as stored in table entries and segments.
 //!
-//! A CBOR map. Keys are written in order of length, then of the alphabet; keys that are not known are passed over.
+//! A CBOR map. Keys are sorted by length, then alphabetically; unknown keys are skipped.
 
 use fulgurite_domain::{Attributes, AttributesError, Digest, Kind, Modified, ObjectName, ObjectRecord};
 
 use crate::cbor::{Decoder, Encoder, Malformed};
 
-/// The longest record that a reader takes, sealed or not. Names and attributes are what varies much.
+/// The longest record that a reader accepts, sealed or not. Most of the variation is in names and
+/// attributes.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that are no record.
+/// Bytes that are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The bytes don't follow the format.
-    #[error("the record of an object has {what}: it is damaged, or was written by a program with a fault")]
+    #[error("the record of an object has {what}: it is damaged, or was written by a faulty program")]
     Malformed {
         /// What was found.
         what: &'static str,
@@ -26,15 +27,16 @@ impl From<Malformed> for RecordError {
     }
 }
 
-/// The bytes of a record.
+/// Encodes a record.
 ///
 /// # Panics
-/// If the record could not be read back: an empty name, version 0, a mode above `0o7777`, nanoseconds of a second or more, a directory or
-/// deletion marker with content, or attributes beyond their limits ([`Attributes::check`]).
+/// If the record could not be read back: an empty name, version 0, a mode above `0o7777`,
+/// nanoseconds of a second or more, a directory or deletion marker with content, or attributes
+/// beyond their limits ([`Attributes::check`]).
 #[must_use]
 pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
     if let Err(what) = check(record) {
-        panic!("the record of {:?} to be written has {what}", record.name);
+        panic!("can't write the record of {:?}: it has {what}", record.name);
     }
     let mut bytes = Vec::with_capacity(128 + record.name.0.len() + record.attributes.bytes() + 4 * record.attributes.0.len());
     let mut cbor = Encoder(&mut bytes);
@@ -74,21 +76,21 @@ pub fn encode_record(record: &ObjectRecord) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of attributes by themselves, as they stand in a record.
+/// Encodes attributes alone, in the form that a record contains.
 ///
 /// # Panics
-/// If there are none, or they are beyond the limits of [`Attributes::check`].
+/// If there are none, or they exceed the limits of [`Attributes::check`].
 #[must_use]
 pub fn encode_attributes(attributes: &Attributes) -> Vec<u8> {
     if let Err(what) = check_attributes(attributes) {
-        panic!("attributes to be written have {what}");
+        panic!("can't write attributes: {what}");
     }
     let mut bytes = Vec::with_capacity(3 + attributes.bytes() + 4 * attributes.0.len());
     write_attributes(&mut Encoder(&mut bytes), attributes);
     bytes
 }
 
-/// Reads what [`encode_attributes`] has made.
+/// Decodes the output of [`encode_attributes`].
 ///
 /// # Errors
 /// [`RecordError::Malformed`] says what is wrong.
@@ -102,7 +104,7 @@ pub fn decode_attributes(bytes: &[u8]) -> Result<Attributes, RecordError> {
 
 fn write_attributes(cbor: &mut Encoder<'_>, attributes: &Attributes) {
     let mut pairs: Vec<_> = attributes.0.iter().collect();
-    // The order of the encoded keys: a shorter one has the smaller head.
+    // Sorts encoded keys correctly: a shorter key has the smaller head.
     pairs.sort_by_key(|(name, _)| name.len());
     cbor.map(pairs.len() as u64);
     for (name, value) in pairs {
@@ -123,7 +125,7 @@ fn read_attributes(cbor: &mut Decoder<'_>) -> Result<Attributes, Malformed> {
     if attributes.is_empty() { Err("an empty map of attributes") } else { Ok(attributes) }
 }
 
-/// Reads a record that is not sealed, or has been opened.
+/// Decodes a record that is not sealed, or has been opened.
 ///
 /// # Errors
 /// [`RecordError::Malformed`] says what is wrong.
@@ -139,7 +141,7 @@ pub fn decode_record(bytes: &[u8]) -> Result<ObjectRecord, RecordError> {
                     1 => Kind::SymbolicLink,
                     2 => Kind::Directory,
                     3 => Kind::DeletionMarker,
-                    _ => return Err("a kind that is not known"),
+                    _ => return Err("an unknown kind"),
                 });
             }
             "mode" => mode = Some(value.number()?),
@@ -181,7 +183,7 @@ fn check(record: &ObjectRecord) -> Result<(), Malformed> {
         return Err("version number 0");
     }
     if record.mode.is_some_and(|mode| mode > 0o7777) {
-        return Err("a mode with more than permission bits");
+        return Err("a mode with bits other than permissions");
     }
     if record.modified.is_some_and(|modified| modified.nanoseconds >= 1_000_000_000) {
         return Err("nanoseconds of a second or more");
@@ -195,8 +197,8 @@ fn check(record: &ObjectRecord) -> Result<(), Malformed> {
 fn check_attributes(attributes: &Attributes) -> Result<(), Malformed> {
     attributes.check().map_err(|error| match error {
         AttributesError::TooMany { .. } => "too many attributes",
-        AttributesError::NameLength { .. } => "an attribute whose name has no bytes or too many",
-        AttributesError::TooLong { .. } => "attributes that are too long together",
+        AttributesError::NameLength { .. } => "an attribute whose name is empty or too long",
+        AttributesError::TooLong { .. } => "attributes that are too long in total",
     })
 }
 
@@ -219,7 +221,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The sample with attributes whose order in the record is not that of the alphabet.
+    /// The sample with attributes whose encoded order is not alphabetical.
     pub(crate) fn described() -> ObjectRecord {
         let mut record = sample();
         record.attributes.set("content-type", "image/tiff");
@@ -262,7 +264,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn attributes_are_laid_out_as_specified_behind_the_version() {
+    fn attributes_are_laid_out_as_specified_after_the_version() {
         let record = described();
         let plain = encode_record(&sample());
         let mut expected = plain.clone();
@@ -278,30 +280,30 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn attributes_that_make_no_sense_are_refused() {
+    fn invalid_attributes_are_rejected() {
         let many = |count: u16| {
             let mut map = [&b"\xb9"[..], &count.to_be_bytes()].concat();
             (0..count).for_each(|i| map.extend([&b"\x63"[..], format!("{i:03x}").as_bytes(), b"\x40"].concat()));
             map
         };
-        // Two attributes with names of one byte, of which the second has so many bytes.
+        // Two attributes with one-byte names; the value of the second has this many bytes.
         let long = |bytes: u16| [&b"\xa2\x61a\x40\x61b\x59"[..], &bytes.to_be_bytes(), &vec![7; bytes.into()]].concat();
         let named = |bytes: usize| [&b"\xa1\x79"[..], &(bytes as u16).to_be_bytes(), &vec![b'n'; bytes], b"\x40"].concat();
         for (map, what) in [
             (b"\xa0".to_vec(), "an empty map of attributes"),
-            (b"\x80".to_vec(), "something else where a map belongs"),
-            (b"\xa1\x41a\x40".to_vec(), "something else where a text belongs"),
-            (b"\xa1\x61\xff\x40".to_vec(), "a text that is not UTF-8"),
-            (b"\xa1\x61a\x61b".to_vec(), "something else where a byte string belongs"),
-            (b"\xa2\x61b\x40\x61a\x40".to_vec(), "map keys that are out of order or there twice"),
-            (b"\xa2\x61a\x40\x61a\x40".to_vec(), "map keys that are out of order or there twice"),
-            (b"\xa2\x62aa\x40\x61b\x40".to_vec(), "map keys that are out of order or there twice"),
-            (b"\xa1\x60\x40".to_vec(), "an attribute whose name has no bytes or too many"),
-            (named(256), "an attribute whose name has no bytes or too many"),
+            (b"\x80".to_vec(), "a value that is not a map"),
+            (b"\xa1\x41a\x40".to_vec(), "a value that is not a text string"),
+            (b"\xa1\x61\xff\x40".to_vec(), "a text string that is not UTF-8"),
+            (b"\xa1\x61a\x61b".to_vec(), "a value that is not a byte string"),
+            (b"\xa2\x61b\x40\x61a\x40".to_vec(), "unsorted or duplicate map keys"),
+            (b"\xa2\x61a\x40\x61a\x40".to_vec(), "unsorted or duplicate map keys"),
+            (b"\xa2\x62aa\x40\x61b\x40".to_vec(), "unsorted or duplicate map keys"),
+            (b"\xa1\x60\x40".to_vec(), "an attribute whose name is empty or too long"),
+            (named(256), "an attribute whose name is empty or too long"),
             (many(257), "too many attributes"),
-            (long(65_535), "attributes that are too long together"),
-            (b"\xa1\x61a".to_vec(), "an item that is cut short"),
-            (b"\xa1\x61a\x40\x00".to_vec(), "bytes behind the last item"),
+            (long(65_535), "attributes that are too long in total"),
+            (b"\xa1\x61a".to_vec(), "a truncated item"),
+            (b"\xa1\x61a\x40\x00".to_vec(), "bytes after the last item"),
         ] {
             let malformed = RecordError::Malformed { what };
             assert_eq!(decode_attributes(&map), Err(malformed), "{:x?}", &map[..map.len().min(20)]);
@@ -318,13 +320,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "attributes that are too long together")]
-    fn attributes_that_would_not_be_read_back_are_not_written() {
+    #[should_panic(expected = "attributes that are too long in total")]
+    fn attributes_that_could_not_be_read_back_are_not_written() {
         let _ = encode_record(&ObjectRecord { attributes: Attributes([("a".to_owned(), vec![0; 65_536])].into()), ..sample() });
     }
 
     #[test]
-    fn keys_of_a_later_writer_are_passed_over() {
+    fn unknown_keys_of_a_later_writer_are_skipped() {
         let mut bytes = encode_record(&sample());
         bytes[0] += 1;
         bytes.extend(b"\x69xattribut");
@@ -333,7 +335,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn records_that_make_no_sense_are_refused() {
+    fn invalid_records_are_rejected() {
         let good = encode_record(&sample());
         let swap = |from: &[u8], to: &[u8]| {
             let at = good.windows(from.len()).position(|window| window == from).unwrap();
@@ -342,22 +344,19 @@ pub(crate) mod tests {
         for (bad, what) in [
             (swap(b"name\x54photos/1969/moon.tif", b"name\x40"), "an empty name"),
             (swap(b"version\x03", b"version\x00"), "version number 0"),
-            (swap(b"kind\x00", b"kind\x04"), "a kind that is not known"),
+            (swap(b"kind\x00", b"kind\x04"), "an unknown kind"),
             (swap(b"kind\x00", b"kind\x02"), "a directory or deletion marker with content"),
             (swap(b"kind\x00", b"kind\x03"), "a directory or deletion marker with content"),
-            (swap(b"mode\x19\x01\xa4", b"mode\x19\x10\x00"), "a mode with more than permission bits"),
+            (swap(b"mode\x19\x01\xa4", b"mode\x19\x10\x00"), "a mode with bits other than permissions"),
             (swap(b"\x1a\x3b\x9a\xc9\xff", b"\x1a\x3b\x9a\xca\x00"), "nanoseconds of a second or more"),
             (swap(b"sha256\x58\x20\x5a", b"sha256\x58\x1f"), "a byte string of the wrong length"),
-            (swap(b"version\x03", b"version\x18\x03"), "a number that is longer than it needs to be"),
+            (swap(b"version\x03", b"version\x18\x03"), "a number that is not in its shortest form"),
             (swap(b"\x64mode\x19\x01\xa4", b"\x64moon\x19\x01\xa4")[..].to_vec(), ""),
-            (
-                swap(b"\x64kind\x00\x64mode\x19\x01\xa4", b"\x64mode\x19\x01\xa4\x64kind\x00"),
-                "map keys that are out of order or there twice",
-            ),
-            ([&good[..], b"\x00"].concat(), "bytes behind the last item"),
+            (swap(b"\x64kind\x00\x64mode\x19\x01\xa4", b"\x64mode\x19\x01\xa4\x64kind\x00"), "unsorted or duplicate map keys"),
+            ([&good[..], b"\x00"].concat(), "bytes after the last item"),
         ] {
             match what {
-                // A key that is not known, in the place of one that may be absent.
+                // An unknown key in place of an optional one.
                 "" => assert_eq!(decode_record(&bad), Ok(ObjectRecord { mode: None, ..sample() })),
                 what => assert_eq!(decode_record(&bad), Err(RecordError::Malformed { what })),
             }
@@ -366,13 +365,13 @@ pub(crate) mod tests {
 
     #[test]
     #[should_panic(expected = "an empty name")]
-    fn a_record_that_would_not_be_read_back_is_not_written() {
+    fn a_record_that_could_not_be_read_back_is_not_written() {
         let _ = encode_record(&ObjectRecord { name: ObjectName(Vec::new()), ..sample() });
     }
 
     proptest! {
         #[test]
-        fn every_record_reads_back_and_nothing_shorter_does(record in records(), cut: prop::sample::Index) {
+        fn every_record_reads_back_and_no_prefix_of_it_does(record in records(), cut: prop::sample::Index) {
             let bytes = encode_record(&record);
             prop_assert!(decode_record(&bytes[..cut.index(bytes.len())]).is_err());
             prop_assert_eq!(decode_record(&bytes), Ok(record));
@@ -383,7 +382,7 @@ pub(crate) mod tests {
             let mut bytes = encode_record(&described());
             let at = at.index(bytes.len());
             bytes[at] ^= change;
-            // Where a key was changed into one that is not known, its value is gone; the rest is as it was.
+            // If a key was changed into an unknown one, its value is gone; the rest is unchanged.
             if let Ok(record) = decode_record(&bytes)
                 && record.mode.is_some()
                 && record.modified.is_some()

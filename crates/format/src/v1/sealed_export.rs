@@ -1,12 +1,13 @@
-//! An export of keys under a passphrase.
+//! A key export sealed under a passphrase, format version 1.
 //!
 //! ```text
 //! FULGKEYS | version | log2 N | r  | p  | salt | frame 0 [tag] | frame 1 [tag] | ... | last frame [tag]
 //! 0          8         12       13   17   21     37
 //! ```
 //!
-//! The key comes from the passphrase by scrypt (RFC 7914). The last frame is marked in its associated data, so that a file cut at a frame
-//! is found out. Version 2 ([`crate::v2`]) has the same frames in blocks with error correction; this is read only.
+//! scrypt (RFC 7914) derives the key from the passphrase. The associated data marks the last frame,
+//! so truncation at a frame boundary is detected. Version 2 ([`crate::v2`]) puts the same frames
+//! into blocks with error correction; version 1 is read only.
 
 use std::io::{self, Read, Write};
 
@@ -25,26 +26,27 @@ pub(crate) const HEAD_BYTES: usize = 37;
 const TEXT: &[u8; 17] = b"fulgurite keys v1";
 const NONCE_DOMAIN: u8 = 2;
 
-/// How much work scrypt makes of a passphrase.
+/// Work factor of scrypt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScryptCost {
-    /// Logarithm of N, the number of blocks that are held in memory: 10 to 20.
+    /// Logarithm of N, the number of blocks held in memory: 10 to 20.
     pub log2_n: u8,
-    /// Length of a block in 128 bytes.
+    /// Block length in units of 128 bytes.
     pub r: u32,
-    /// How often it is all done.
+    /// Number of repetitions.
     pub p: u32,
 }
 
 impl Default for ScryptCost {
-    /// 32 MiB of memory, about a tenth of a second.
+    /// 32 MiB of memory and about a tenth of a second.
     fn default() -> Self {
         Self { log2_n: 15, r: 8, p: 1 }
     }
 }
 
 impl ScryptCost {
-    /// A file may name any cost; what takes more than 256 MiB or 32 times the default's work is refused before any is spent.
+    /// A file may name any cost. More than 256 MiB, or 32 times the default's work, is rejected
+    /// before any is spent.
     fn check(self) -> Result<Self, SealedExportError> {
         let refused = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
         if !(10..=20).contains(&self.log2_n) || self.r == 0 || self.p == 0 {
@@ -58,10 +60,10 @@ impl ScryptCost {
     }
 }
 
-/// A sealed export that can't be opened or made.
+/// A sealed export that can't be opened or created.
 #[derive(Debug, thiserror::Error)]
 pub enum SealedExportError {
-    /// The file does not begin as one.
+    /// The file doesn't start like a sealed export.
     #[error("this is not a sealed Fulgurite key export")]
     NotAnExport,
     /// Written by a later version of the format.
@@ -70,7 +72,7 @@ pub enum SealedExportError {
         /// The version found.
         found: u32,
     },
-    /// Parameters that scrypt can't have, or that would take too much memory or time.
+    /// Parameters that scrypt doesn't allow, or that would take too much memory or time.
     #[error("the key export asks for scrypt with N = 2^{log2_n}, r = {r}, p = {p}: N from 2^10 to 2^20 within 256 MiB is accepted")]
     Cost {
         /// Logarithm of N.
@@ -89,28 +91,28 @@ pub enum SealedExportError {
         /// The frame, counted from 0.
         frame: u64,
     },
-    /// The file ends too early.
-    #[error("the key export breaks off after frame {frames}: it was cut short, use another copy")]
+    /// The file ends early.
+    #[error("the key export is truncated after frame {frames}: use another copy")]
     Truncated {
-        /// Good frames there are.
+        /// Good frames found.
         frames: u64,
     },
-    /// Error correction is not enough.
+    /// More blocks are lost than error correction can restore.
     #[error(
-        "the key export is damaged beyond correction: {lost} blocks of group {group} in section {section} are lost, and {redundancy} can \
-         be given back; use another copy"
+        "the key export is damaged beyond correction: {lost} blocks of group {group} in section {section} are lost, but only \
+         {redundancy} can be restored; use another copy"
     )]
     Uncorrectable {
         /// The section, counted from 0.
         section: u32,
         /// The group of blocks, counted from 0.
         group: u32,
-        /// Its blocks that are lost.
+        /// Blocks lost in it.
         lost: u32,
-        /// How many of them may be.
+        /// The most that may be lost.
         redundancy: u32,
     },
-    /// Not one block of a section is left.
+    /// Every block of a section is lost.
     #[error("the key export is damaged beyond correction: all of section {section} is lost; use another copy")]
     SectionLost {
         /// The section, counted from 0.
@@ -121,7 +123,8 @@ pub enum SealedExportError {
     Io(#[from] io::Error),
 }
 
-/// Whether a file that begins with these bytes is a sealed export, as long as its beginning isn't damaged.
+/// Whether a file that starts with these bytes is a sealed export. Wrong if its beginning is
+/// damaged.
 pub(crate) fn begins_as_sealed(beginning: &[u8]) -> bool {
     beginning.starts_with(MAGIC)
 }
@@ -138,17 +141,19 @@ pub(crate) fn head(version: u32, salt: [u8; SALT_BYTES], cost: ScryptCost) -> [u
     head
 }
 
-/// Salt and cost. Whether the cost is acceptable is looked at before it is spent.
+/// Salt and cost. The cost is checked before it is spent.
 pub(crate) fn parse_head(head: &[u8; HEAD_BYTES]) -> ([u8; SALT_BYTES], ScryptCost) {
     let cost = ScryptCost { log2_n: head[12], r: u32_at(head, 13), p: u32_at(head, 17) };
     (head[21..].try_into().expect("as many bytes"), cost)
 }
 
-/// Seals what is written into it, frame by frame. Must be [finished](Self::finish): the last frame is written there.
+/// Seals the bytes written to it, frame by frame. Must be [finished](Self::finish), which writes
+/// the last frame.
 pub(crate) struct FrameWriter<W> {
     writer: W,
     key: LessSafeKey,
-    /// Content of the frame that is being filled. Sealed only when more comes or all is done, since the last frame is marked.
+    /// Content of the current frame. It is sealed only when more arrives or on finish, because the
+    /// last frame is marked.
     frame: Zeroizing<Vec<u8>>,
     index: u64,
 }
@@ -160,10 +165,11 @@ impl<W: Write> FrameWriter<W> {
         Ok(Self { writer, key, frame: Zeroizing::new(Vec::with_capacity(STORED_FRAME_BYTES)), index: 0 })
     }
 
-    /// Seals the last frame, and hands the writer back.
+    /// Seals the last frame and returns the writer.
     ///
     /// # Errors
-    /// What writing gives; also [`io::ErrorKind::InvalidInput`] if nothing was written, since there is no frame to mark as the last.
+    /// Write errors; also [`io::ErrorKind::InvalidInput`] if nothing was written, because no frame
+    /// could be marked as the last.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.frame.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a sealed key export without content"));
@@ -195,27 +201,28 @@ impl<W: Write> Write for FrameWriter<W> {
         Ok(taken)
     }
 
-    /// Does nothing to the frame that is being filled: only a full or the last one can be written.
+    /// Doesn't write the current frame: only full frames and the last one can be written.
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }
 }
 
-/// Opens frames and gives out their content. Its errors come as [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
+/// Opens frames and yields their content. Its errors are [`io::ErrorKind::InvalidData`] with a
+/// [`SealedExportError`] inside.
 pub(crate) struct FrameReader<R> {
     reader: R,
     key: LessSafeKey,
-    /// One frame of content, from `start` on not given out yet.
+    /// Content of one frame; bytes from `start` on are not yielded yet.
     frame: Zeroizing<Vec<u8>>,
     start: usize,
     /// Number of frames opened.
     opened: u64,
-    /// Read in advance, to know whether a frame is the last.
+    /// Read ahead to learn whether a frame is the last.
     ahead: Option<u8>,
 }
 
 impl<R: Read> FrameReader<R> {
-    /// Derives the key and reads the first frame, so that a wrong passphrase is found out here.
+    /// Derives the key and reads the first frame, so that a wrong passphrase fails here.
     pub(crate) fn new(mut reader: R, passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<Self, SealedExportError> {
         let key = derive(passphrase, salt, cost)?;
         let ahead = read_byte(&mut reader).map_err(SealedExportError::from_io)?;
@@ -225,7 +232,7 @@ impl<R: Read> FrameReader<R> {
         Ok(opened)
     }
 
-    /// Opens the next frame, if there is one.
+    /// Opens the next frame, if any.
     fn open_next(&mut self) -> Result<(), SealedExportError> {
         self.frame.clear();
         self.start = 0;
@@ -243,7 +250,7 @@ impl<R: Read> FrameReader<R> {
         let stored = last.then(|| self.frame.clone());
         let content = match self.open(last) {
             Ok(content) => content,
-            // The file may have been cut just behind a frame, which then opens as one that is not the last.
+            // If the file was truncated right after a frame, that frame opens as not the last.
             Err(error) => match stored {
                 Some(stored) if read == STORED_FRAME_BYTES => {
                     *self.frame = stored.to_vec();
@@ -285,7 +292,7 @@ impl<R: Read> Read for FrameReader<R> {
     }
 }
 
-/// A sealed export of version 1, which is no longer written.
+/// Creates a sealed export of version 1. No longer used for writing.
 ///
 /// # Errors
 /// [`SealedExportError::Cost`], and [`SealedExportError::Io`] if there is no content.
@@ -296,7 +303,7 @@ pub fn seal_version_1(content: &[u8], passphrase: &[u8], salt: [u8; SALT_BYTES],
 }
 
 impl SealedExportError {
-    /// What went wrong below, where that was told in an error of reading.
+    /// Extracts a [`SealedExportError`] wrapped in an IO error.
     fn from_io(error: io::Error) -> Self {
         error.downcast().unwrap_or_else(Self::Io)
     }
@@ -323,7 +330,7 @@ fn read_byte(reader: &mut impl Read) -> io::Result<Option<u8>> {
     Ok((read_full(reader, &mut byte)? == 1).then_some(byte[0]))
 }
 
-/// Fills `buffer` as far as there are bytes.
+/// Fills `buffer` until it is full or the input ends.
 pub(crate) fn read_full(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -365,7 +372,7 @@ pub(crate) mod tests {
         (0..2 * FRAME_BYTES as u64 + 5).map(|i| ((i * i) >> 3) as u8).collect()
     }
 
-    /// Computed with the Python package `cryptography`, from the words of the specification alone.
+    /// Computed with the Python package `cryptography`, from the specification alone.
     #[test]
     fn another_implementation_seals_the_same_bytes() {
         let mut expected = [0; 67];
@@ -388,7 +395,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wrong_passphrase_damage_and_a_cut_are_told_apart() {
+    fn a_wrong_passphrase_damage_and_truncation_are_distinguished() {
         let good = sealed(&three_frames());
         let wrong = SealedExportReader::new(Cursor::new(&good), b"incorrect horse");
         assert!(matches!(wrong, Err(SealedExportError::WrongPassphrase)));
@@ -409,7 +416,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_changed_byte_goes_unnoticed() {
+    fn any_changed_byte_is_detected() {
         let good = sealed(b"Project Silica");
         for at in 0..good.len() {
             let mut changed = good.clone();
@@ -419,7 +426,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_that_asks_for_gigabytes_or_hours_is_refused_before_any_is_spent() {
+    fn a_file_that_asks_for_gigabytes_or_hours_is_rejected_up_front() {
         let accepted = |log2_n, r, p| ScryptCost { log2_n, r, p }.check().is_ok();
         assert!(accepted(15, 8, 1) && accepted(17, 8, 8) && accepted(18, 8, 4));
         for (log2_n, r, p) in
@@ -435,7 +442,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_key_export_goes_through_a_passphrase_and_back() {
+    fn a_key_export_survives_sealing_and_opening() {
         let text = crate::v1::key_export::tests::text(&[]);
         let bytes = sealed(&text);
         let reader = SealedExportReader::new(Cursor::new(&bytes), b"correct horse").unwrap();

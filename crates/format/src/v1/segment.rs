@@ -1,12 +1,13 @@
-//! Staging segments: where the bytes of objects wait until the platters they went to have been verified.
+//! Staging segments: they hold the bytes of objects until the objects' platters have been verified.
 //!
 //! ```text
 //! segment head | record head | payload | zeros to a multiple of 64 | record head | ...
 //! 64 bytes       64 bytes
 //! ```
 //!
-//! A record's head names its own place and its checksum covers the number of the segment, so that bytes left behind by another file, or a segment
-//! inside an object, don't pass for a record.
+//! A record's head contains its own position, and its checksum covers the segment number. So
+//! leftover bytes of another file, or a segment stored inside an object, are never taken for a
+//! record.
 
 use std::io;
 
@@ -23,19 +24,19 @@ const SEGMENT_MAGIC: &[u8; 8] = b"FULGSEGM";
 pub(crate) const RECORD_MAGIC: &[u8; 4] = b"FREC";
 const SEALED: u32 = 1;
 
-/// What stands at the front of a segment.
+/// The head of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHead {
     /// The archive it belongs to.
     pub archive: ArchiveId,
-    /// Its number, which its file name tells too.
+    /// Its number, which is also in the file name.
     pub number: u64,
 }
 
-/// A segment that can't be used.
+/// Why a segment can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// The file does not begin as a segment does, and holds no record of the segment expected.
+    /// The file doesn't start like a segment and contains no record of the expected one.
     #[error("this is not a Fulgurite staging segment: move the file out of the staging directory")]
     NotASegment,
     /// Written by a later version of the format.
@@ -52,29 +53,29 @@ pub enum SegmentError {
     OtherArchive {
         /// The archive it belongs to.
         found: ArchiveId,
-        /// The archive that looked at it.
+        /// The archive that reads it.
         expected: ArchiveId,
     },
-    /// A segment under another's name.
-    #[error("the segment says that it is number {found}, but its file name says {expected}: give the file its name back")]
+    /// A segment under the wrong file name.
+    #[error("the segment is number {found}, but its file name says {expected}: rename the file")]
     OtherNumber {
-        /// The number in the head.
+        /// The number in its head.
         found: u64,
-        /// The number in the name.
+        /// The number in its name.
         expected: u64,
     },
     /// The file could not be read.
     #[error("the segment could not be read at byte {at}")]
     Read {
-        /// Where reading began.
+        /// Offset of the failed read.
         at: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl SegmentHead {
-    /// The bytes at the front of the segment.
+    /// Encodes the head.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
@@ -87,7 +88,7 @@ impl SegmentHead {
         bytes
     }
 
-    /// Reads the bytes at the front of a segment.
+    /// Decodes the head.
     ///
     /// # Errors
     /// [`SegmentError::NotASegment`], [`SegmentError::Newer`] or [`SegmentError::Checksum`].
@@ -107,38 +108,39 @@ impl SegmentHead {
     }
 }
 
-/// What a record of a segment holds.
+/// Type of a segment record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Whole frames of an object.
     Data,
-    /// An object's record. With it the object is complete.
+    /// An object's record, which completes the object.
     Object,
     /// The version was deleted.
     Tombstone,
 }
 
-/// What stands before the payload of a record.
+/// The head before a record's payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHead {
-    /// What the payload is.
+    /// Type of the payload.
     pub kind: RecordKind,
     /// The version it belongs to.
     pub version: VersionId,
-    /// Data: where the payload starts in the object's stored bytes. Object: the length of those. Tombstone: 0.
+    /// Data: offset of the payload in the object's stored bytes. Object: their total length.
+    /// Tombstone: 0.
     pub offset: u64,
-    /// Length of the payload, without the zeros behind it.
+    /// Length of the payload, without padding.
     pub payload_bytes: u32,
     /// Whether the payload is encrypted.
     pub sealed: bool,
     /// Checksum of the payload.
     pub crc64: u64,
-    /// Where this head lies in the segment.
+    /// Position of this head in the segment.
     pub position: u64,
 }
 
 impl RecordHead {
-    /// The 64 bytes of the head.
+    /// Encodes the head.
     #[must_use]
     pub fn to_bytes(&self, segment_number: u64) -> [u8; HEAD_BYTES] {
         let kind: u32 = match self.kind {
@@ -161,7 +163,8 @@ impl RecordHead {
         bytes
     }
 
-    /// The head at `position` of a segment. `None` for everything that is none: zeros, a torn head, another place's, another segment's.
+    /// Decodes the head at `position` of a segment. Returns `None` for anything else: zeros, a torn
+    /// head, a head of another position or segment.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES], segment_number: u64, position: u64) -> Option<Self> {
         if !bytes.starts_with(RECORD_MAGIC) || head_crc(segment_number, bytes) != u64_at(bytes, 56) || u64_at(bytes, 48) != position {
@@ -189,19 +192,19 @@ impl RecordHead {
         })
     }
 
-    /// Where the payload starts in the segment.
+    /// Position of the payload in the segment.
     #[must_use]
     pub fn payload_position(&self) -> u64 {
         self.position + HEAD_BYTES as u64
     }
 
-    /// Bytes of the whole record in the segment: head, payload, zeros.
+    /// Length of the whole record in the segment: head, payload, padding.
     #[must_use]
     pub fn padded_bytes(&self) -> u64 {
         Self::padded_bytes_for(self.payload_bytes)
     }
 
-    /// Bytes that a record with a payload of this length takes in the segment.
+    /// Length of a record in the segment, given its payload's length.
     #[must_use]
     pub fn padded_bytes_for(payload_bytes: u32) -> u64 {
         HEAD_BYTES as u64 + u64::from(payload_bytes).next_multiple_of(HEAD_BYTES as u64)
@@ -227,7 +230,7 @@ mod tests {
         bytes
     }
 
-    /// Computed in Python with a bitwise CRC, from the words of the specification alone.
+    /// Computed in Python with a bitwise CRC, from the specification alone.
     #[test]
     fn heads_are_laid_out_as_specified() {
         let segment = SegmentHead { archive: ArchiveId([10; 16]), number: 7 };
@@ -273,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_head_reads_back_at_its_place_and_nowhere_else(
+        fn every_head_reads_back_only_at_its_own_position(
             kind in 0usize..3, version: [u8; 16], offset: u64, payload_bytes: u32, sealed: bool, crc64: u64, position: u64, number: u64,
             at in 0..HEAD_BYTES, change in 1u8..,
         ) {

@@ -1,7 +1,8 @@
-//! Walking a segment: what is in it after a restart, whatever happened to it.
+//! Scans a segment after a restart and finds its good records, whatever happened to it.
 //!
-//! From head to head as long as heads are good. Where one is not, the search for the next goes on at multiples of 64. A good head is trusted
-//! for the length of its payload even where that is damaged: so bytes inside of objects are searched only when a head is lost.
+//! The scan follows the chain of heads while they are good. After a bad one, it searches for the
+//! next at multiples of 64. The payload length in a good head is trusted even if the payload is
+//! damaged, so bytes inside objects are searched only when a head is lost.
 
 use std::io;
 use std::ops::Range;
@@ -9,35 +10,36 @@ use std::ops::Range;
 use crate::v1::segment::{HEAD_BYTES, RECORD_MAGIC, RecordHead, SegmentError, SegmentHead};
 use fulgurite_codec::checksum::Crc64;
 
-/// Bytes read at once.
+/// Bytes per read.
 const WINDOW_BYTES: usize = 1 << 16;
-/// Bytes passed over where nothing can be read, at multiples of this.
+/// Granularity in which unreadable bytes are skipped.
 const PAGE_BYTES: u64 = 4_096;
 
-/// What a walk over a segment found, besides its records.
+/// Result of a scan, besides the records.
 #[derive(Debug)]
 pub struct SegmentScan {
     /// Number of good records.
     pub records: u64,
-    /// Where the last good record ends, zeros included: the length of what is worth keeping.
+    /// End of the last good record, padding included: the length worth keeping.
     pub end: u64,
-    /// Ranges that hold neither a good record nor the zeros of preallocation, in order. A range that reaches the end of the file may be a record
-    /// that was being written when the power went.
+    /// Ranges that contain neither a good record nor preallocated zeros, in order. A range that
+    /// reaches the end of the file may be a record that was being written when power failed.
     pub damaged: Vec<Range<u64>>,
-    /// Whether the head of the segment itself is damaged, so that only the file name tells its number.
+    /// Whether the segment's own head is damaged, so that only the file name gives its number.
     pub head_damaged: bool,
-    /// The first error of reading; what could not be read is among `damaged`.
+    /// The first read error; unreadable ranges are part of `damaged`.
     pub unreadable: Option<io::Error>,
 }
 
-/// Walks over a segment of `len` bytes, expected to be `expected`, and hands each good record to `on_record`, front to back.
+/// Scans a segment of `len` bytes whose head should be `expected`, and passes each good record to
+/// `on_record`, front to back.
 ///
-/// `read_at` fills a buffer from an offset. With `check_payloads`, payloads are read and held against their checksums, 64 KiB at a time;
-/// without, only heads are read and `damaged` speaks of those alone.
+/// `read_at` fills a buffer from an offset. With `check_payloads`, payloads are read and
+/// checksummed, 64 KiB at a time; otherwise only heads are read, and `damaged` covers only those.
 ///
 /// # Errors
-/// [`SegmentError`] if the file is foreign, of a later version, or another segment than expected. A damaged head is no error where
-/// any record is good.
+/// [`SegmentError`] if the file is foreign, of a later version, or a different segment than
+/// expected. A damaged head is not an error if any record is good.
 pub fn scan_segment(
     expected: SegmentHead,
     len: u64,
@@ -72,7 +74,7 @@ struct Scan<R, F> {
 }
 
 impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F> {
-    /// An error that only counts if no record is good either.
+    /// Returns an inner error that counts only if no record is good either.
     fn check_head(&mut self, expected: SegmentHead) -> Result<Option<SegmentError>, SegmentError> {
         let mut bytes = [0; HEAD_BYTES];
         if self.len < HEAD_BYTES as u64 {
@@ -116,9 +118,9 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
         (end <= self.len).then_some(head)
     }
 
-    /// Deals with the record of a good head; returns where the next one starts.
+    /// Handles the record of a good head; returns the position of the next one.
     fn record(&mut self, head: RecordHead, check_payload: bool) -> u64 {
-        // The zeros behind the last payload may have been cut off.
+        // The padding of the last record may have been cut off.
         let next = (head.position + head.padded_bytes()).min(self.len);
         if check_payload && !self.payload_is_good(head) {
             self.damage(head.position..next);
@@ -144,7 +146,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
         crc.value() == head.crc64
     }
 
-    /// Looks for the next good head behind `from`, where none is; returns where it is, or the end of the file.
+    /// Searches for the next good head after `from`; returns its position, or the end of the file.
     fn resynchronise(&mut self, from: u64) -> u64 {
         let mut zeros = true;
         let (mut at, mut page_by_page_until) = (from, 0);
@@ -153,7 +155,8 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>, F: FnMut(RecordHead)> Scan<R, F
             let bytes = most.min(self.len - at) as usize;
             if !self.read(at, bytes) {
                 zeros = false;
-                // What can't be read is likely to be small, and records that nobody else has may lie close to it.
+                // Unreadable ranges are usually small, and records without another copy may be
+                // close by.
                 if bytes as u64 > PAGE_BYTES {
                     page_by_page_until = at + bytes as u64;
                     continue;
@@ -200,7 +203,7 @@ pub(crate) mod tests {
 
     pub(crate) const HEAD: SegmentHead = SegmentHead { archive: ArchiveId([10; 16]), number: 7 };
 
-    /// A segment with records of these payloads, and their heads.
+    /// A segment with records of these payload lengths, and their heads.
     pub(crate) fn segment(payloads: &[usize]) -> (Vec<u8>, Vec<RecordHead>) {
         let mut file = HEAD.to_bytes().to_vec();
         let mut heads = Vec::new();
@@ -236,7 +239,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_records_of_a_good_segment_are_found_and_preallocated_zeros_are_no_damage() {
+    fn all_records_of_a_good_segment_are_found_and_preallocated_zeros_are_not_damage() {
         let (mut file, heads) = segment(&[0, 1, 64, 200_000, 63]);
         let end = file.len() as u64;
         for zeros in [0, 1, 64, 100_000] {
@@ -248,7 +251,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_record_torn_anywhere_is_not_there_and_those_before_it_are() {
+    fn a_torn_record_is_dropped_and_earlier_ones_are_kept() {
         let (file, heads) = segment(&[100, 3_000]);
         let last = heads[1].position as usize;
         let payload_end = last + 64 + 3_000;
@@ -258,7 +261,7 @@ pub(crate) mod tests {
             assert_eq!(seen.len(), 1 + usize::from(whole), "cut to {cut}");
             assert_eq!(found.end, if whole { cut as u64 } else { last as u64 });
             assert_eq!(found.damaged.is_empty(), whole || cut == last);
-            // Power went while the payload was on its way into preallocated space.
+            // Power failed while the payload was being written into preallocated space.
             let mut torn = file[..cut].to_vec();
             torn.resize(file.len() + 1_000, 0);
             assert_eq!(scan(&torn, true).unwrap().1.len(), 1 + usize::from(cut >= payload_end), "torn at {cut}");
@@ -266,7 +269,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_damaged_head_costs_one_record_and_a_damaged_payload_too() {
+    fn a_damaged_head_or_payload_costs_one_record() {
         let (good, heads) = segment(&[100, 150_000, 100, 100]);
         let places = |from: usize, to: usize| heads[from].position..heads[to].position;
         let mut file = good.clone();
@@ -281,7 +284,7 @@ pub(crate) mod tests {
         file[heads[2].position as usize] ^= 1;
         let (found, seen) = scan(&file, true).unwrap();
         assert_eq!(seen, [heads[0], heads[3]]);
-        assert_eq!(found.damaged, [places(1, 3)], "neighbours are told as one range");
+        assert_eq!(found.damaged, [places(1, 3)], "adjacent ranges are merged");
     }
 
     #[test]
@@ -303,7 +306,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn records_outlive_the_head_of_their_segment() {
+    fn records_survive_a_damaged_segment_head() {
         let (mut file, heads) = segment(&[100, 100]);
         file[20] ^= 1;
         let (found, seen) = scan(&file, true).unwrap();
@@ -314,7 +317,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn foreign_newer_and_other_segments_are_refused() {
+    fn foreign_newer_and_mismatched_segments_are_rejected() {
         for file in [&[][..], &[0; 63], &[0; 10_000], b"text that is longer than sixty-four bytes, in no way like a segment of any kind"] {
             assert!(matches!(scan(file, true), Err(SegmentError::NotASegment)));
         }
@@ -328,7 +331,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_can_not_be_read_is_damaged_and_the_rest_is_found() {
+    fn unreadable_records_are_damaged_and_the_rest_is_found() {
         let (file, heads) = segment(&[100, 300_000, 100]);
         let bad = heads[1].position + 10;
         let mut seen = Vec::new();
@@ -347,7 +350,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_bad_place_costs_only_the_records_that_it_touches() {
+    fn an_unreadable_range_costs_only_the_records_it_touches() {
         let (file, heads) = segment(&[100; 1_000]);
         for bad in [64..65, 4_096..8_192, 65_536..69_632, 4_000..150_000] {
             let read_at = |at: u64, buffer: &mut [u8]| {
@@ -362,7 +365,7 @@ pub(crate) mod tests {
             let page = bad.start / PAGE_BYTES * PAGE_BYTES..bad.end.next_multiple_of(PAGE_BYTES);
             let beside = |head: &&RecordHead| head.position + head.padded_bytes() <= page.start || page.end <= head.position;
             let lost = heads.iter().filter(beside).filter(|head| !seen.contains(head)).count();
-            assert_eq!(lost, 0, "records lost beside {bad:?}, which can't be read");
+            assert_eq!(lost, 0, "records lost outside of the unreadable range {bad:?}");
             assert!(seen.len() < heads.len());
         }
     }

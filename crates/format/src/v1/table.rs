@@ -1,6 +1,7 @@
-//! The file table: what lies on an information platter, one entry for each shard and each tombstone.
+//! The file table: lists the content of an information platter, one entry per shard and per
+//! tombstone.
 //!
-//! Written and read as a stream, an entry at a time, since a platter may hold millions.
+//! Read and written as a stream, one entry at a time, because a platter may hold millions.
 //!
 //! ```text
 //! FULGTABL | version | reserved | count | entry | entry | ...        entry = CBOR array of nine
@@ -30,15 +31,15 @@ const BUFFER_BYTES: usize = 1 << 16;
 /// One entry of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The version it speaks of.
+    /// The version it belongs to.
     pub version: VersionId,
     /// Whether content and record are encrypted.
     pub sealed: bool,
-    /// Whether it says that the version was deleted.
+    /// Whether the version was deleted.
     pub tombstone: bool,
-    /// Which part of the object this is.
+    /// The part of the object.
     pub shard: Shard,
-    /// Where the shard starts in the content of the platter.
+    /// Offset of the shard in the content of the platter.
     pub offset: u64,
     /// Length of the shard.
     pub stored_bytes: u64,
@@ -51,31 +52,32 @@ pub struct Entry {
 /// A part of an object's stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// Counts the shards of the object.
+    /// Index of the shard in its object.
     pub index: u32,
-    /// Length of the object's stored bytes, of which this is a part; 0 in a tombstone. (Not how many shards there are: the rest of a large object
-    /// may go onto sets that nobody has planned yet.)
+    /// Length of the object's stored bytes; 0 in a tombstone. (The number of shards is not stored,
+    /// because the rest of a large object may go to sets that are not planned yet.)
     pub object_bytes: u64,
-    /// Where this one starts in the stored bytes of the object, at a frame.
+    /// Offset of this shard in the object's stored bytes, at a frame boundary.
     pub object_offset: u64,
 }
 
 impl Entry {
-    /// The entry that says that `version` was deleted.
+    /// A tombstone for `version`.
     #[must_use]
     pub fn tombstone(version: VersionId) -> Self {
         let shard = Shard { index: 0, object_bytes: 0, object_offset: 0 };
         Self { version, sealed: false, tombstone: true, shard, offset: 0, stored_bytes: 0, crc64: 0, record: Vec::new() }
     }
 
-    /// Length of the entry in the table, which depends on its numbers: an `offset` further back takes more bytes.
+    /// Encoded length of the entry. It depends on the numbers: a larger `offset` takes more bytes.
     #[must_use]
     pub fn encoded_bytes(&self) -> u64 {
         let numbers = self.numbers().map(head_bytes).iter().sum::<u64>();
         18 + numbers + head_bytes(self.record.len() as u64) + self.record.len() as u64
     }
 
-    /// Length that no entry with a record of `record_bytes` exceeds, whatever its numbers: for packing, before they are known.
+    /// Upper bound of the encoded length of an entry with a record of `record_bytes`, for packing
+    /// before its numbers are known.
     #[must_use]
     pub fn encoded_bytes_max(record_bytes: usize) -> u64 {
         (PREFIX_BYTES_MAX + record_bytes) as u64
@@ -87,7 +89,7 @@ impl Entry {
         [flags, index.into(), object_bytes, object_offset, self.offset, self.stored_bytes, self.crc64]
     }
 
-    /// Writes the entry at the end of `buffer`.
+    /// Appends the entry to `buffer`.
     fn encode(&self, buffer: &mut Vec<u8>) {
         let mut cbor = Encoder(buffer);
         cbor.array(9);
@@ -104,30 +106,30 @@ impl Entry {
             let rest = (index, object_bytes, object_offset, self.offset, self.stored_bytes, self.crc64);
             return match rest == (0, 0, 0, 0, 0, 0) && !self.sealed && self.record.is_empty() {
                 true => Ok(()),
-                false => Err("a tombstone with something in it"),
+                false => Err("a tombstone that is not empty"),
             };
         }
         if !object_offset.is_multiple_of(STORED_FRAME_BYTES as u64) || (index == 0 && object_offset != 0) {
-            return Err("a shard that does not start at a frame of its object");
+            return Err("a shard that does not start at a frame boundary of its object");
         }
         if self.offset.checked_add(self.stored_bytes).is_none() {
-            return Err("a shard that ends beyond all bounds");
+            return Err("a shard whose end overflows");
         }
         if object_offset.checked_add(self.stored_bytes).is_none_or(|end| end > object_bytes) {
-            return Err("a shard that ends behind its object");
+            return Err("a shard that ends after its object");
         }
         if self.record.is_empty() {
-            return Err("no record in an entry that is no tombstone");
+            return Err("no record, though it is not a tombstone");
         }
         Ok(())
     }
 }
 
-/// A table that can't be read or written.
+/// Why a table can't be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// There is no table here.
-    #[error("there is no file table at the place that the header gives: repair the platter from its set")]
+    /// No table where one is expected.
+    #[error("no file table at the offset given by the header: repair the platter from its set")]
     NotATable,
     /// Written by a later version of the format.
     #[error("the file table has format version {found}, this program reads up to {VERSION}: use a newer program")]
@@ -135,26 +137,26 @@ pub enum TableError {
         /// The version found.
         found: u32,
     },
-    /// The bytes of an entry don't follow the format.
-    #[error("entry {entry} of the file table has {what}: the table is damaged, or was written by a program with a fault")]
+    /// An entry violates the format.
+    #[error("entry {entry} of the file table has {what}: the table is damaged, or was written by a faulty program")]
     Malformed {
-        /// Counts entries; equal to the number of entries for what follows the last one.
+        /// Index of the entry; the number of entries for bytes after the last one.
         entry: u64,
         /// What was found.
         what: &'static str,
     },
-    /// A record is longer than any reader takes.
+    /// A record exceeds the length that readers accept.
     #[error("entry {entry} of the file table has a record of {found} bytes: at most {RECORD_BYTES_MAX} are allowed")]
     RecordTooLong {
-        /// Counts entries.
+        /// Index of the entry.
         entry: u64,
         /// Length of the record.
         found: u64,
     },
     /// The table ends before its last entry.
-    #[error("the file table ends in entry {entry}: it is cut short or damaged")]
+    #[error("the file table ends within entry {entry}: it is truncated or damaged")]
     Truncated {
-        /// Counts entries.
+        /// Index of the entry.
         entry: u64,
     },
     /// Reading or writing failed.
@@ -162,7 +164,7 @@ pub enum TableError {
     Io(#[from] io::Error),
 }
 
-/// What the header says of a table that was written.
+/// Length and checksum of a written table, for the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableEnd {
     /// Its length.
@@ -171,7 +173,7 @@ pub struct TableEnd {
     pub crc64: u64,
 }
 
-/// Writes a table, an entry at a time.
+/// Writes a table, one entry at a time.
 #[derive(Debug)]
 pub struct TableWriter<W> {
     writer: W,
@@ -183,10 +185,10 @@ pub struct TableWriter<W> {
 }
 
 impl<W: Write> TableWriter<W> {
-    /// Begins a table of `count` entries.
+    /// Starts a table of `count` entries.
     ///
     /// # Errors
-    /// What writing gives.
+    /// Write errors.
     pub fn new(writer: W, count: u64) -> io::Result<Self> {
         let mut table = Self { writer, buffer: Vec::new(), crc: Crc64::new(), bytes: 0, count, pushed: 0 };
         table.buffer.extend_from_slice(MAGIC);
@@ -200,7 +202,8 @@ impl<W: Write> TableWriter<W> {
     /// Writes the next entry.
     ///
     /// # Errors
-    /// [`TableError::Malformed`] or [`TableError::RecordTooLong`] for an entry that would not be read back, [`TableError::Io`] when writing fails.
+    /// [`TableError::Malformed`] or [`TableError::RecordTooLong`] for an entry that could not be
+    /// read back, [`TableError::Io`] if writing fails.
     pub fn push(&mut self, entry: &Entry) -> Result<(), TableError> {
         entry.check().map_err(|what| TableError::Malformed { entry: self.pushed, what })?;
         if entry.record.len() > RECORD_BYTES_MAX {
@@ -212,12 +215,12 @@ impl<W: Write> TableWriter<W> {
         Ok(())
     }
 
-    /// Ends the table.
+    /// Finishes the table.
     ///
     /// # Panics
-    /// If there were more or fewer entries than announced, since the count stands at the front.
+    /// If the number of entries differs from the announced count, which has already been written.
     pub fn finish(self) -> TableEnd {
-        assert_eq!(self.pushed, self.count, "entries pushed, entries announced");
+        assert_eq!(self.pushed, self.count, "the number of entries differs from the announced count");
         TableEnd { bytes: self.bytes, crc64: self.crc.value() }
     }
 
@@ -230,14 +233,14 @@ impl<W: Write> TableWriter<W> {
     }
 }
 
-/// Reads a table, an entry at a time. As an iterator it ends after the last entry or the first error.
+/// Reads a table, one entry at a time. The iterator ends after the last entry or the first error.
 #[derive(Debug)]
 pub struct TableReader<R> {
     reader: R,
-    /// Bytes of the table that have not been read into `buffer`.
+    /// Bytes of the table not read into `buffer` yet.
     unread: u64,
     buffer: Vec<u8>,
-    /// What has been taken out of `buffer`.
+    /// Bytes of `buffer` already consumed.
     taken: usize,
     crc: Crc64,
     count: u64,
@@ -246,10 +249,10 @@ pub struct TableReader<R> {
 }
 
 impl<R: Read> TableReader<R> {
-    /// Begins to read a table of `bytes` bytes. No more than those are read from `reader`.
+    /// Starts reading a table of `bytes` bytes. Never reads more than that from `reader`.
     ///
     /// # Errors
-    /// [`TableError`] if no table that this program reads begins here.
+    /// [`TableError`] if no table that this program can read starts here.
     pub fn new(reader: R, bytes: u64) -> Result<Self, TableError> {
         let mut table = Self { reader, unread: bytes, buffer: Vec::new(), taken: 0, crc: Crc64::new(), count: 0, next: 0, failed: false };
         table.fill(TABLE_HEAD_BYTES as usize)?;
@@ -269,16 +272,17 @@ impl<R: Read> TableReader<R> {
         Ok(table)
     }
 
-    /// Number of entries that the table claims to have.
+    /// Number of entries according to the table.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Reads what has not been read yet, and returns the checksum of the whole table, to be compared with the header's.
+    /// Reads the remaining entries and returns the checksum of the whole table, to be compared with
+    /// the header's.
     ///
     /// # Errors
-    /// [`TableError`] as for the entries; also if anything follows the last entry.
+    /// [`TableError`] of an entry, or if bytes follow the last one.
     pub fn finish(mut self) -> Result<u64, TableError> {
         for entry in self.by_ref() {
             entry?;
@@ -287,12 +291,12 @@ impl<R: Read> TableReader<R> {
             return Err(TableError::Truncated { entry: self.next });
         }
         if self.taken < self.buffer.len() || self.unread > 0 {
-            return Err(TableError::Malformed { entry: self.count, what: "bytes behind the last entry" });
+            return Err(TableError::Malformed { entry: self.count, what: "bytes after the last entry" });
         }
         Ok(self.crc.value())
     }
 
-    /// Reads on until `wanted` bytes lie ready in the buffer, or the table ends.
+    /// Reads until `wanted` bytes are in the buffer, or the table ends.
     fn fill(&mut self, wanted: usize) -> Result<(), TableError> {
         if self.buffer.len() - self.taken >= wanted || self.unread == 0 {
             return Ok(());
@@ -348,13 +352,13 @@ impl<R: Read> Iterator for TableReader<R> {
     }
 }
 
-/// An entry without its record, and the length of that.
+/// Decodes an entry without its record, and the record's length.
 fn decode_prefix(cbor: &mut Decoder<'_>) -> Result<(Entry, u64), Malformed> {
     cbor.array_of(9)?;
     let version = VersionId(cbor.fixed()?);
     let flags = cbor.uint()?;
     if flags & !(SEALED | TOMBSTONE) != 0 {
-        return Err("flags that are not known");
+        return Err("unknown flags");
     }
     let shard = Shard { index: cbor.number()?, object_bytes: cbor.uint()?, object_offset: cbor.uint()? };
     let entry = Entry {
@@ -446,41 +450,41 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_empty_table_is_one() {
+    fn an_empty_table_reads_back() {
         let (bytes, end) = written(&[]);
         assert_eq!(read(&bytes).unwrap(), (vec![], end.crc64));
     }
 
     #[test]
-    fn the_reader_leaves_what_follows_the_table_alone() {
+    fn the_reader_never_reads_past_the_table() {
         let (mut bytes, end) = written(&sample());
         bytes.resize(bytes.len() + 100, 0);
         let mut rest = &bytes[..];
         let table = TableReader::new(&mut rest, end.bytes).unwrap();
         assert_eq!(table.finish().unwrap(), end.crc64);
         assert_eq!(rest.len(), 100);
-        assert!(matches!(read(&bytes), Err(TableError::Malformed { entry: 5, what: "bytes behind the last entry" })));
+        assert!(matches!(read(&bytes), Err(TableError::Malformed { entry: 5, what: "bytes after the last entry" })));
     }
 
     #[test]
-    fn a_table_cut_anywhere_is_refused() {
+    fn a_truncated_table_is_rejected() {
         let (bytes, end) = written(&sample()[..3]);
         for cut in 0..bytes.len() {
-            assert!(read(&bytes[..cut]).is_err(), "told to be {cut} bytes");
+            assert!(read(&bytes[..cut]).is_err(), "claimed length of {cut} bytes");
             let whole = TableReader::new(&bytes[..cut], end.bytes).and_then(TableReader::finish);
             assert!(matches!(whole, Err(TableError::Truncated { .. })), "cut to {cut} bytes");
         }
     }
 
     #[test]
-    fn a_newer_table_is_told_as_such() {
+    fn a_newer_table_is_reported_as_such() {
         let (mut bytes, _) = written(&sample());
         bytes[8] = 2;
         assert!(matches!(read(&bytes), Err(TableError::Newer { found: 2 })));
     }
 
     #[test]
-    fn a_record_longer_than_any_is_neither_written_nor_read() {
+    fn an_overlong_record_is_neither_written_nor_read() {
         let entry = Entry { record: vec![0; RECORD_BYTES_MAX + 1], ..sample().remove(0) };
         let mut bytes = Vec::new();
         let mut table = TableWriter::new(&mut bytes, 1).unwrap();
@@ -492,7 +496,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn entries_that_make_no_sense_are_neither_written_nor_read() {
+    fn invalid_entries_are_neither_written_nor_read() {
         let good = sample().remove(1);
         let shard = good.shard;
         for bad in [
@@ -516,7 +520,7 @@ pub(crate) mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn entries_read_back_in_order_and_have_the_length_foretold(entries in prop::collection::vec(entries(), 0..30)) {
+        fn entries_read_back_in_order_and_have_the_predicted_length(entries in prop::collection::vec(entries(), 0..30)) {
             let (bytes, end) = written(&entries);
             prop_assert_eq!(TABLE_HEAD_BYTES + entries.iter().map(Entry::encoded_bytes).sum::<u64>(), end.bytes);
             for entry in &entries {
@@ -529,7 +533,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn no_changed_byte_goes_unnoticed(at: prop::sample::Index, change in 1u8..) {
+        fn any_changed_byte_is_detected(at: prop::sample::Index, change in 1u8..) {
             let (mut bytes, end) = written(&sample());
             let at = at.index(bytes.len());
             bytes[at] ^= change;

@@ -1,13 +1,14 @@
-//! Blocks: how a sealed key export is cut up, so that a damaged one can be mended.
+//! Blocks: they divide a sealed key export so that a damaged file can be repaired.
 //!
 //! ```text
 //! file       [ section 0: up to 10,240 information blocks, then redundancy ][ section 1 ] ...
 //! section    i i i i i i i i i i i ... i r r r ... r        block b is in group b mod g
-//! block      [ head: what it takes to open the file, and where the block goes | 960 bytes | CRC-64 ]
+//! block      [ head: scrypt parameters, and the block's place | 960 bytes | CRC-64 ]
 //! ```
 //!
-//! Each block says of itself which it is, and carries salt and cost of the passphrase. So no block matters more than another, and
-//! a block is found wherever it is in the file. The groups of a section are interleaved: a burst takes about as many blocks of each.
+//! Each block contains its own number, and the salt and cost of the passphrase. So no block is more
+//! important than another, and a block is recognised anywhere in the file. The groups of a section
+//! are interleaved: a burst takes about the same number of blocks from each.
 
 use fulgurite_codec::checksum::crc64;
 
@@ -16,25 +17,26 @@ use crate::v1::u32_at;
 
 pub(crate) const MAGIC: &[u8; 8] = b"FULGKEYS";
 pub(crate) const BLOCK_BYTES: usize = 1_024;
-/// Bytes of the sealed export in an information block, and of redundancy in the others.
+/// Bytes of the sealed export in an information block, or of redundancy in a redundancy block.
 pub(crate) const PAYLOAD_BYTES: usize = 960;
 const PAYLOAD_AT: usize = 56;
 const CRC_AT: usize = BLOCK_BYTES - 8;
-/// Magic, version, scrypt's cost and salt: the first bytes of every block, the same in all of them, laid out as the head of version 1.
+/// Magic, version, scrypt's cost and salt: the first bytes of every block, identical in all of
+/// them, in the layout of version 1's head.
 pub(crate) const HEAD_BYTES: usize = 37;
-/// Information blocks of a group, at most.
+/// Most information blocks of a group.
 const GROUP_INFORMATION_MAX: u32 = 160;
-/// Information blocks of a section, at most.
+/// Most information blocks of a section.
 pub(crate) const SECTION_INFORMATION_MAX: u32 = 64 * GROUP_INFORMATION_MAX;
 
-/// How many blocks a section has, and how they form groups.
+/// Number of blocks in a section, and how they form groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Information blocks of the section, `n`.
     pub(crate) information: u32,
     /// Groups, `g`.
     pub(crate) groups: u32,
-    /// Information blocks of a group, `k`; in the last groups there may be one fewer.
+    /// Information blocks of a group, `k`; the last groups may have one fewer.
     pub(crate) group_information: u32,
     /// Redundancy blocks of a group, `r`.
     pub(crate) group_redundancy: u32,
@@ -53,8 +55,8 @@ impl Shape {
         self.information + self.groups * self.group_redundancy
     }
 
-    /// Position of a block in its group's code, and the group. A group that is one information block short has a block of zeros at the
-    /// last of its information positions.
+    /// The group of a block, and its position in the group's code. A group with one information
+    /// block fewer has a block of zeros at its last information position.
     #[cfg(test)]
     pub(crate) fn position(self, block: u32) -> (u32, usize) {
         let group = block % self.groups;
@@ -64,12 +66,12 @@ impl Shape {
         }
     }
 
-    /// The block at a position of a group's code; `None` for zeros that are in no block.
+    /// The block at a position of a group's code; `None` for the zeros that no block stores.
     pub(crate) fn block(self, group: u32, position: u32) -> Option<u32> {
         match position.checked_sub(self.group_information) {
             None => Some(position * self.groups + group).filter(|&block| block < self.information),
             Some(redundancy) => {
-                // Redundancy goes on in the round of groups where the information ends.
+                // Redundancy continues the round-robin over the groups where the information ends.
                 let first = (group + self.groups - self.information % self.groups) % self.groups;
                 Some(self.information + redundancy * self.groups + first)
             }
@@ -77,12 +79,12 @@ impl Shape {
     }
 }
 
-/// A block, as it stands in a file.
+/// A block, as stored in a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a>(&'a [u8; BLOCK_BYTES]);
 
 impl<'a> Block<'a> {
-    /// A block whose magic, version, checksum and numbers are right.
+    /// Accepts a block whose magic, version, checksum and numbers are right.
     pub(crate) fn parse(bytes: &'a [u8; BLOCK_BYTES]) -> Option<Self> {
         let block = Self(bytes);
         let sound = bytes.starts_with(MAGIC)
@@ -107,7 +109,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Which block of a file it is.
+/// Identifies a block of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockPlace {
     /// Index of the section.
@@ -120,7 +122,7 @@ pub(crate) struct BlockPlace {
     pub(crate) bytes: u32,
 }
 
-/// Lays out a block.
+/// Encodes a block.
 pub(crate) fn block(head: &[u8; HEAD_BYTES], place: BlockPlace, payload: &[u8]) -> [u8; BLOCK_BYTES] {
     let mut bytes = [0; BLOCK_BYTES];
     bytes[..HEAD_BYTES].copy_from_slice(head);
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_block_has_one_position_and_every_run_of_blocks_meets_all_groups_alike() {
+    fn every_block_has_exactly_one_position() {
         for information in [1, 2, 5, 159, 160, 161, 320, 321, 1_000, 10_239, 10_240] {
             let shape = Shape::new(information);
             assert!(shape.group_information <= 160 && shape.group_information + shape.group_redundancy <= 224, "{shape:?}");
@@ -152,7 +154,7 @@ mod tests {
             }
             assert!(seen.iter().all(|&seen| seen), "{shape:?}");
         }
-        // What docs/format.md says of sizes.
+        // The sizes that docs/format.md gives.
         assert_eq!(Shape::new(10_240).blocks(), 14_336);
         assert_eq!(Shape::new(1), Shape { information: 1, groups: 1, group_information: 1, group_redundancy: 9 });
     }

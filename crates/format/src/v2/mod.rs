@@ -1,5 +1,5 @@
-//! Version 2 of the format, which only sealed key exports have: blocks with error correction around the frames of version 1. Nothing in
-//! here may change what it reads or writes.
+//! Version 2 of the format, used only by sealed key exports: blocks with error correction around
+//! the frames of version 1. These modules must never change what they read or write.
 
 mod blocks;
 mod read;

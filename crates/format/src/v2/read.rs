@@ -1,4 +1,4 @@
-//! Reading blocks: finding them in a file that may be damaged, and giving back those that are lost.
+//! Block reader: finds blocks in a file that may be damaged, and restores lost ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -8,33 +8,34 @@ use fulgurite_codec::{CauchyCode, CodeError};
 use super::blocks::{BLOCK_BYTES, Block, BlockPlace, HEAD_BYTES, MAGIC, PAYLOAD_BYTES, Shape};
 use crate::v1::sealed_export::SealedExportError;
 
-/// Bytes searched at once.
+/// Bytes searched at a time.
 const WINDOW_BYTES: usize = 64 << 10;
-/// What a disk gives or refuses as a whole.
+/// Unit in which disks fail to read.
 const SECTOR_BYTES: usize = 4_096;
 
-/// Gives out what was written into a [`BlockWriter`](super::write::BlockWriter). Its errors come as [`io::ErrorKind::InvalidData`] with a
-/// [`SealedExportError`] inside. Holds a section, and 24 bytes for each block of the file.
+/// Yields the bytes written into a [`BlockWriter`](super::write::BlockWriter). Its errors are
+/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside. Holds one section in memory,
+/// and 24 bytes per block of the file.
 pub(crate) struct BlockReader<R> {
     reader: R,
     head: [u8; HEAD_BYTES],
-    /// From the last section to the first that was not read yet.
+    /// Unread sections, last to first.
     sections: Vec<(u32, Section)>,
-    /// What was read of a section, given out up to `start`.
+    /// Content of the current section, yielded up to `start`.
     content: Vec<u8>,
     start: usize,
     lost: u64,
 }
 
-/// Where the blocks of a section are.
+/// Positions of a section's blocks.
 struct Section {
     shape: Shape,
     bytes: u32,
-    /// By number.
+    /// Keyed by block number.
     offsets: HashMap<u32, u64>,
 }
 
-/// Whether there is a block anywhere.
+/// Whether the file contains any block.
 pub(crate) fn has_block(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     let mut found = false;
     search(reader, &mut |_, _| {
@@ -45,7 +46,7 @@ pub(crate) fn has_block(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
 }
 
 impl<R: Read + Seek> BlockReader<R> {
-    /// Searches all of a file for blocks. `Ok(Err(reader))` if there are none.
+    /// Searches a whole file for blocks. Returns `Ok(Err(reader))` if it has none.
     pub(crate) fn new(mut reader: R) -> Result<Result<Self, R>, SealedExportError> {
         let mut heads: Vec<([u8; HEAD_BYTES], u64)> = Vec::new();
         let mut blocks: Vec<(usize, BlockPlace, u64)> = Vec::new();
@@ -57,7 +58,7 @@ impl<R: Read + Seek> BlockReader<R> {
             });
             heads[index].1 += 1;
             blocks.push((index, block.place(), offset));
-            // Blocks of so many exports in one file are no accident.
+            // Stop: blocks of this many exports in one file are no accident.
             heads.len() < 1_000
         })?;
         let Some((chosen, &(head, _))) = heads.iter().enumerate().rev().max_by_key(|(_, (_, votes))| *votes) else {
@@ -84,24 +85,24 @@ impl<R: Read + Seek> BlockReader<R> {
             sections.push((number, Section { shape, bytes, offsets }));
         }
         if lost == 0 && length != file_bytes {
-            // Bytes that belong to none of them.
+            // The file has bytes that belong to no block.
             lost = 1;
         }
         sections.reverse();
         Ok(Ok(Self { reader, head, sections, content: Vec::new(), start: 0, lost }))
     }
 
-    /// The first bytes of every block.
+    /// The head that every block shares.
     pub(crate) fn head(&self) -> [u8; HEAD_BYTES] {
         self.head
     }
 
-    /// Blocks that are damaged or missing; 1 if none is, and there is something else in the file.
+    /// Number of damaged or missing blocks; 1 if none are, but the file has extra bytes.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Reads the next section; `false` if there is none.
+    /// Reads the next section; returns `false` after the last.
     fn next_section(&mut self) -> Result<bool, SealedExportError> {
         let Some((section, Section { shape, bytes, offsets })) = self.sections.pop() else { return Ok(false) };
         self.content.clear();
@@ -146,7 +147,7 @@ impl<R: Read + Seek> BlockReader<R> {
             let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
             plan.run(&sources, &mut given_back.chunks_mut(PAYLOAD_BYTES).collect::<Vec<_>>());
             for (&position, payload) in wanted.iter().zip(given_back.chunks(PAYLOAD_BYTES)) {
-                let number = shape.block(group, position as u32).expect("it is lost") as usize;
+                let number = shape.block(group, position as u32).expect("lost positions are blocks") as usize;
                 self.content[number * PAYLOAD_BYTES..][..PAYLOAD_BYTES].copy_from_slice(payload);
             }
         }
@@ -173,13 +174,13 @@ impl<R: Read + Seek> Read for BlockReader<R> {
     }
 }
 
-/// The value that comes most often; of several the first.
+/// The most frequent value; the first one wins a tie.
 fn most<T: Copy + Eq>(values: impl Iterator<Item = T>) -> T {
     let mut votes: Vec<(T, u64)> = Vec::new();
     for value in values {
         match votes.iter().position(|(known, _)| *known == value) {
             Some(index) => votes[index].1 += 1,
-            // What comes after so many different ones has no majority.
+            // After this many different values, none has a majority.
             None if votes.len() < 1_000 => votes.push((value, 1)),
             None => {}
         }
@@ -187,7 +188,8 @@ fn most<T: Copy + Eq>(values: impl Iterator<Item = T>) -> T {
     votes.iter().rev().max_by_key(|(_, votes)| *votes).expect("a section has a block").0
 }
 
-/// Hands each block of a file to `on_block`, with its offset, until that returns `false`. Returns the length of the file.
+/// Passes each block of a file to `on_block`, with its offset, until that returns `false`. Returns
+/// the length of the file.
 fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'_>) -> bool) -> io::Result<u64> {
     let length = reader.seek(SeekFrom::End(0))?;
     let mut window = vec![0; WINDOW_BYTES + BLOCK_BYTES - 1];
@@ -206,7 +208,7 @@ fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'
                     }
                     BLOCK_BYTES
                 }
-                // To the next place where a block may begin.
+                // Skip to the next byte that may start a block.
                 None => bytes[1..].iter().position(|byte| *byte == MAGIC[0]).map_or(BLOCK_BYTES, |position| position + 1),
             };
         }
@@ -216,7 +218,7 @@ fn search(reader: &mut (impl Read + Seek), on_block: &mut dyn FnMut(u64, Block<'
     Ok(length)
 }
 
-/// Fills a buffer from an offset, with zeros where the disk can't read.
+/// Fills a buffer from an offset, with zeros for unreadable sectors.
 fn read_what_can_be(reader: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     reader.seek(SeekFrom::Start(offset))?;
     if reader.read_exact(buffer).is_ok() {
@@ -235,7 +237,7 @@ fn read_payload(reader: &mut (impl Read + Seek), offset: u64, payload: &mut [u8]
     let mut bytes = [0; BLOCK_BYTES];
     reader.seek(SeekFrom::Start(offset))?;
     reader.read_exact(&mut bytes)?;
-    // Whatever changed since it was found is found out by the tags.
-    payload.copy_from_slice(Block::parse(&bytes).ok_or_else(|| io::Error::other("it changed while it was read"))?.payload());
+    // The frame tags detect changes made since the search.
+    payload.copy_from_slice(Block::parse(&bytes).ok_or_else(|| io::Error::other("the key export changed during reading"))?.payload());
     Ok(())
 }

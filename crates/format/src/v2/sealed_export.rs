@@ -1,7 +1,8 @@
-//! An export of keys under a passphrase, with error correction.
+//! A key export sealed under a passphrase, with error correction.
 //!
-//! The frames are those of version 1; what is new is the blocks around them, see [`super::blocks`]. The reader takes both versions. What tells right
-//! from wrong are the tags of the frames: blocks that were put together wrongly, or given back wrongly, don't open.
+//! The frames are those of version 1; blocks around them are new, see [`super::blocks`]. The reader
+//! accepts both versions. Only the frame tags prove correctness: frames from wrongly assembled or
+//! wrongly restored blocks don't open.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,10 +16,10 @@ use crate::v1::sealed_export::{
 };
 use crate::v1::{self, u32_at};
 
-/// Whether a file is a sealed export: it begins as one, or there is a block of one in it.
+/// Whether a file is a sealed export: it starts like one, or contains a block of one.
 ///
 /// # Errors
-/// What reading gives.
+/// Read errors.
 pub fn is_sealed_export(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     reader.rewind()?;
     let mut beginning = [0; MAGIC.len()];
@@ -26,11 +27,11 @@ pub fn is_sealed_export(reader: &mut (impl Read + Seek)) -> io::Result<bool> {
     Ok(begins_as_sealed(&beginning[..read]) || has_block(reader)?)
 }
 
-/// Seals what is written into it. Must be [finished](Self::finish).
+/// Seals the bytes written to it. Must be [finished](Self::finish).
 pub struct SealedExportWriter<W: Write>(FrameWriter<BlockWriter<W>>);
 
 impl<W: Write> SealedExportWriter<W> {
-    /// Derives the key. `salt` must be random, and new for each export.
+    /// Derives the key. `salt` must be random and unique to the export.
     ///
     /// # Errors
     /// [`SealedExportError::Cost`] for a cost that no reader would accept.
@@ -38,10 +39,10 @@ impl<W: Write> SealedExportWriter<W> {
         Ok(Self(FrameWriter::new(BlockWriter::new(writer, head(VERSION, salt, cost)), passphrase, &salt, cost)?))
     }
 
-    /// Writes the rest, and hands the writer back.
+    /// Writes the remaining bytes and returns the writer.
     ///
     /// # Errors
-    /// What writing gives; also [`io::ErrorKind::InvalidInput`] if nothing was written.
+    /// Write errors; also [`io::ErrorKind::InvalidInput`] if nothing was written.
     pub fn finish(self) -> io::Result<W> {
         self.0.finish()?.finish()
     }
@@ -52,14 +53,14 @@ impl<W: Write> Write for SealedExportWriter<W> {
         self.0.write(bytes)
     }
 
-    /// Does nothing to what is not written yet: frames and blocks are written when they are full.
+    /// Doesn't write partial frames or blocks: they are written when full.
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
 }
 
-/// Opens a sealed export of any version and gives out its content. Its errors come as [`io::ErrorKind::InvalidData`] with a
-/// [`SealedExportError`] inside.
+/// Opens a sealed export of any version and yields its content. Its errors are
+/// [`io::ErrorKind::InvalidData`] with a [`SealedExportError`] inside.
 pub struct SealedExportReader<R: Read + Seek>(Inner<R>);
 
 enum Inner<R> {
@@ -68,7 +69,8 @@ enum Inner<R> {
 }
 
 impl<R: Read + Seek> SealedExportReader<R> {
-    /// Searches the file for blocks and reads the first frame, so that a wrong passphrase is found out here.
+    /// Searches the file for blocks and reads the first frame, so that a wrong passphrase fails
+    /// here.
     ///
     /// # Errors
     /// [`SealedExportError`].
@@ -100,8 +102,8 @@ impl<R: Read + Seek> SealedExportReader<R> {
         Ok(Self(Inner::Frames(FrameReader::new(reader, passphrase, &salt, cost)?)))
     }
 
-    /// Blocks that were damaged or missing, and are given back by the error correction. Where it isn't 0, a new export should take the place of
-    /// this one.
+    /// Damaged or missing blocks that error correction restores. If not 0, replace this export with
+    /// a new one.
     pub fn corrected(&self) -> u64 {
         match &self.0 {
             Inner::Frames(_) => 0,

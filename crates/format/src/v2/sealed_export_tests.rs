@@ -1,4 +1,4 @@
-//! What damage a sealed export survives, and what becomes of the rest.
+//! Which damage a sealed export survives, and how the rest is reported.
 
 use std::io::Cursor;
 
@@ -21,7 +21,7 @@ fn sealed_with(content: &[u8], salt: [u8; 16]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The content, and how many blocks were given back.
+/// The content, and the number of restored blocks.
 fn open(bytes: &[u8]) -> Result<(Vec<u8>, u64), SealedExportError> {
     let mut reader = SealedExportReader::new(Cursor::new(bytes), b"correct horse")?;
     let mut content = Vec::new();
@@ -57,7 +57,7 @@ fn content_of_any_length_comes_back() {
 fn redundancy_is_about_half_of_what_it_protects() {
     assert!(sealed(&content(100_000)).len() <= 155_000);
     assert!(sealed(&content(1_000_000)).len() <= 1_510_000);
-    // And a file of a few keys is small.
+    // A file with few keys stays small.
     assert!(sealed(&content(500)).len() <= 10 << 10);
 }
 
@@ -74,7 +74,7 @@ fn any_single_byte_may_change() {
 }
 
 #[test]
-fn any_burst_up_to_the_redundancy_may_be_lost_and_none_beyond_it_gives_wrong_bytes() {
+fn any_burst_within_the_redundancy_is_restored_and_none_beyond_it_yields_wrong_bytes() {
     for length in [60_000, 400_000] {
         let content = content(length);
         let good = sealed(&content);
@@ -106,11 +106,11 @@ fn any_burst_up_to_the_redundancy_may_be_lost_and_none_beyond_it_gives_wrong_byt
 }
 
 #[test]
-fn bytes_in_front_behind_and_between_do_no_harm() {
+fn foreign_bytes_before_after_and_between_blocks_do_no_harm() {
     let content = content(50_000);
     let good = sealed(&content);
     let mut mixed = b"From: the safe\n".to_vec();
-    // A few blocks of another export, and some twice.
+    // A few blocks of another export, and some duplicates.
     mixed.extend_from_slice(&sealed_with(b"other keys", [7; 16])[..3 * BLOCK_BYTES]);
     mixed.extend_from_slice(&good[..20 * BLOCK_BYTES]);
     mixed.extend_from_slice(b"FULGKEYS\x02\0\0\0 and no block");
@@ -128,7 +128,7 @@ fn the_order_of_blocks_does_not_matter() {
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn errors_are_reported_precisely() {
     let good = sealed(&content(5_000));
     let wrong = SealedExportReader::new(Cursor::new(&good), b"incorrect horse");
     assert!(matches!(wrong, Err(SealedExportError::WrongPassphrase)));
@@ -140,7 +140,7 @@ fn what_is_wrong_is_told() {
     let mut newer = gone;
     newer[8] = 3;
     assert!(matches!(open(&newer), Err(SealedExportError::Newer { found: 3 })));
-    // A whole section that is gone.
+    // A whole section is missing.
     let long = sealed(&content(10_240 * PAYLOAD_BYTES + 50_000));
     let first = Shape::new(10_240).blocks() as usize * BLOCK_BYTES;
     assert!(matches!(open(&long[first..]), Err(SealedExportError::SectionLost { section: 0 })));
@@ -148,7 +148,7 @@ fn what_is_wrong_is_told() {
 }
 
 #[test]
-fn the_layout_is_that_of_the_specification() {
+fn the_layout_matches_the_specification() {
     let good = sealed(b"Project Silica");
     assert_eq!(good.len(), 10 * BLOCK_BYTES);
     let block = &good[..BLOCK_BYTES];
@@ -157,12 +157,12 @@ fn the_layout_is_that_of_the_specification() {
     let numbers: Vec<u32> = (40..56).step_by(4).map(|at| u32_at(block, at)).collect();
     assert_eq!((block[37..40].to_vec(), numbers), (vec![0; 3], vec![0, 0, 1, 30]));
     assert_eq!(u32_at(&good[7 * BLOCK_BYTES..], 44), 7);
-    // The frames are those of version 1, behind its head.
+    // The frames equal those that follow the head in version 1.
     let first = v1::sealed_export::seal_version_1(b"Project Silica", b"correct horse", SALT, CHEAP).unwrap();
     assert_eq!(block[56..86], first[37..]);
     assert!(block[86..1_016].iter().all(|&byte| byte == 0));
     assert_eq!(block[1_016..], fulgurite_codec::checksum::crc64(&block[..1_016]).to_le_bytes());
-    // One information symbol: redundancy r is that symbol by the inverse of r + 1.
+    // With one information symbol, redundancy symbol r is that symbol times the inverse of r + 1.
     assert_eq!(good[BLOCK_BYTES + 56..BLOCK_BYTES + 86], block[56..86]);
 }
 
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn scattered_losses_within_the_redundancy_of_each_group_are_made_good(
+    fn scattered_losses_within_each_groups_redundancy_are_restored(
         length in 1usize..250_000, seed: u64, beyond in prop::bool::weighted(0.3),
     ) {
         let content = content(length);

@@ -1,4 +1,4 @@
-//! Writing blocks.
+//! Block writer.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,8 @@ use fulgurite_codec::CauchyCode;
 
 use super::blocks::{BlockPlace, HEAD_BYTES, PAYLOAD_BYTES, SECTION_INFORMATION_MAX, Shape, block};
 
-/// Cuts what is written into it into blocks, and adds redundancy. Holds a section: up to 10 MB, and 4 MB of redundancy while it writes.
+/// Divides the bytes written to it into blocks and adds redundancy. Holds one section in memory: up
+/// to 10 MB, plus 4 MB of redundancy while writing it.
 pub(crate) struct BlockWriter<W> {
     writer: W,
     head: [u8; HEAD_BYTES],
@@ -21,7 +22,7 @@ impl<W: Write> BlockWriter<W> {
         Self { writer, head, section: 0, content: Vec::new() }
     }
 
-    /// Writes what is left, and hands the writer back.
+    /// Writes the last section and returns the writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.write_section()?;
         Ok(self.writer)
@@ -68,7 +69,7 @@ impl<W: Write> Write for BlockWriter<W> {
         Ok(taken)
     }
 
-    /// Does nothing to the section that is being filled: its code takes all of it.
+    /// Doesn't write the current section: its code needs all of it.
     fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
     }

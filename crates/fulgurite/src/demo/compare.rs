@@ -1,4 +1,4 @@
-//! The comparison of what was restored with what was put, byte for byte.
+//! Compares what was restored with what was put, byte for byte.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -19,17 +19,17 @@ use crate::text::{bytes, count};
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     files: u64,
     links: u64,
     folders: u64,
-    /// Content of the files compared.
+    /// Bytes of content compared.
     pub(crate) bytes: u64,
-    /// One for each thing that isn't the same, with its name.
+    /// One message per difference, starting with the name.
     differences: Vec<String>,
-    /// Changed by somebody else while the demonstration ran.
+    /// Files changed by others while the demonstration ran.
     changed: u64,
 }
 
@@ -66,7 +66,8 @@ impl Comparison {
     }
 }
 
-/// Compares the input with what is in `restored`. What was changed in the input since `begun` is counted, and not compared.
+/// Compares the input with the content of `restored`. Inputs changed since `begun` are counted but
+/// not compared.
 pub(crate) fn compare(input: &Input, restored: &Path, begun: SystemTime, watcher: &dyn Watcher) -> Comparison {
     let mut comparison = Comparison::default();
     for entry in input.entries() {
@@ -86,7 +87,7 @@ pub(crate) fn compare(input: &Input, restored: &Path, begun: SystemTime, watcher
 }
 
 impl Comparison {
-    /// Compares one thing. The error says what is different.
+    /// Compares one entry. The error says what differs.
     fn entry(&mut self, path: &Path, copy: &Path, begun: SystemTime, watcher: &dyn Watcher) -> Result<(), String> {
         let metadata = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
         if metadata.modified().is_ok_and(|modified| modified > begun) {
@@ -95,14 +96,14 @@ impl Comparison {
         }
         let found = fs::symlink_metadata(copy).map_err(|error| format!("not restored: {error}"))?;
         if metadata.file_type() != found.file_type() {
-            return Err("is another kind of thing".to_owned());
+            return Err("is of another kind".to_owned());
         }
         if metadata.is_symlink() {
             self.links += 1;
             let target = |path| fs::read_link(path).map_err(|error| error.to_string());
             return if target(path)? == target(copy)? { Ok(()) } else { Err("points elsewhere".to_owned()) };
         }
-        // Set-user and set-group bits are not restored on purpose.
+        // Set-user and set-group bits are deliberately not restored.
         let mode = |metadata: &Metadata| metadata.mode() & 0o1777;
         if mode(&metadata) != mode(&found) {
             return Err(format!("has mode {:o} instead of {:o}", mode(&found), mode(&metadata)));
@@ -121,13 +122,13 @@ impl Comparison {
         }
         match first_difference(path, copy, watcher) {
             Ok(None) => Ok(()),
-            Ok(Some(at)) => Err(format!("differs at byte {at} or soon behind")),
+            Ok(Some(at)) => Err(format!("differs within 1 MiB from byte {at}")),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
-/// Where two files of the same length begin to differ, to the block.
+/// The offset of the first block in which two files of the same length differ.
 fn first_difference(one: &Path, other: &Path, watcher: &dyn Watcher) -> io::Result<Option<u64>> {
     let (mut one, mut other) = (File::open(one)?, File::open(other)?);
     let (mut block, mut found) = (Vec::new(), Vec::new());

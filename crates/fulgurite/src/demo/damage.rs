@@ -1,15 +1,18 @@
-//! Damage: as much as the codes promise to bear, and not more.
+//! Damages platters as much as the codes promise to tolerate, and no more.
 //!
 //! ```text
-//! R disks      all platters on them are deleted                 the platter-set bears R platters
-//! 1st of the   as many whole tracks as there are group          the large group bears r whole tracks,
-//!   others       redundancy tracks, and scattered sectors         the tracks bear R_t sectors each
-//! 2nd          R_t sectors in every other track, the first header
-//! 3rd          sectors that answer with each other's bytes, in every track
-//! 4th          the end of the file is cut off: the last header, and half of the last group's last redundancy track
+//! disks     damage                                         tolerated by
+//! R disks   all platters on them are deleted               the platter-set, R platters
+//! next      as many whole tracks as the large group has    the large group, r whole tracks;
+//!             redundancy tracks, and scattered sectors       each track, R_t sectors
+//! next      R_t sectors in every other track, and the first header
+//! next      two sectors with swapped bytes in every track
+//! next      the end of the file is cut off: the last header, and half of the last redundancy
+//!             track of the last group
 //! ```
 //!
-//! With R platters gone the set's code has nothing to spare, so what happened to the others must be mended by their own codes.
+//! With R platters gone the set's code has no redundancy left, so the other platters must be
+//! repaired by their own codes.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -25,7 +28,7 @@ use serde_json::json;
 use super::input::Noise;
 use crate::text::{bytes, count};
 
-/// What was done to one platter.
+/// The damage done to one platter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wound {
     store: String,
@@ -40,11 +43,11 @@ pub(crate) struct Wound {
     cut_bytes: u64,
 }
 
-/// Destroys what the codes of these sets bear.
+/// Destroys as much as the codes of these sets tolerate.
 pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<Wound>> {
     let mut wounds = Vec::new();
     let Some(first) = sets.first() else { return Ok(wounds) };
-    // Of any set, no more platters are on these than there are redundancy platters.
+    // No set has more platters on these stores than it has redundancy platters.
     let dead: Vec<&str> = first.platters.iter().take(first.shape.redundancy.into()).map(|place| &place.store[..]).collect();
     let mut noise = Noise(0xdead);
     for set in sets {
@@ -113,7 +116,7 @@ impl Knife<'_> {
         Ok(())
     }
 
-    /// Overwrites, in every `step`th track, as many sectors as the track's code bears.
+    /// Overwrites, in every `step`th track, as many sectors as the track's code tolerates.
     fn scatter(&mut self, step: usize) -> std::io::Result<()> {
         let mut sectors: Vec<u16> = (0..self.geometry.track_sectors()).collect();
         for track in (0..self.geometry.physical_tracks()).step_by(step) {
@@ -136,7 +139,7 @@ impl Knife<'_> {
         Ok(())
     }
 
-    /// In every track, two sectors get each other's bytes, as from a disk that reads the wrong place.
+    /// Swaps the bytes of two sectors in every track, as if a disk read from the wrong place.
     fn exchange(&mut self) -> std::io::Result<()> {
         let (mut one, mut other) = (vec![0; self.geometry.sector_stride()], vec![0; self.geometry.sector_stride()]);
         for track in (0..self.geometry.physical_tracks()).map(PhysicalTrack) {
@@ -180,7 +183,7 @@ impl fmt::Display for Wound {
             parts.push(format!("{} in {tracks}", count(self.scattered_sectors, "sector", "sectors")));
         }
         if self.exchanged_sectors > 0 {
-            parts.push(format!("{} exchanged with their neighbours", count(self.exchanged_sectors, "sector", "sectors")));
+            parts.push(format!("{} swapped with their neighbours", count(self.exchanged_sectors, "sector", "sectors")));
         }
         if self.cut_bytes > 0 {
             parts.push(format!("the last {} cut off, with a header", bytes(self.cut_bytes)));

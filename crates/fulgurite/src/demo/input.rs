@@ -1,4 +1,5 @@
-//! What the demonstration archives: a folder, or this project's source tree and some files made for it.
+//! What the demonstration archives: a folder, or this project's source tree and some files made for
+//! it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -16,22 +17,22 @@ use walkdir::{DirEntry, WalkDir};
 use crate::setup::canonical;
 use crate::text::bytes;
 
-/// A folder that nobody named is taken up to this size.
+/// Maximum size of a default folder. A folder that the user names has no limit.
 const UNNAMED_BYTES_MAX: u64 = 1 << 30;
 const LARGE_FILES_MIB: [u64; 3] = [37, 19, 8];
 const SPARSE_BYTES: u64 = 32 << 20;
 const SMALL_FILES: u64 = 2_000;
 
-/// Folders to be archived, each under a name.
+/// The folders to archive, each with its name.
 pub(crate) struct Input {
     roots: Vec<(PathBuf, Vec<u8>)>,
-    /// Folders that are passed over: build outputs, and where the demonstration works.
+    /// Folders that are skipped: build outputs, and the demonstration's own folder.
     passed_over: HashSet<PathBuf>,
-    /// Content that was found.
+    /// Bytes of content, including generated files.
     pub(crate) bytes: u64,
-    /// What it is, for people.
+    /// A description for people.
     pub(crate) text: String,
-    /// Whether nobody named a folder.
+    /// True if the user named no folder.
     pub(crate) is_ours: bool,
 }
 
@@ -42,11 +43,12 @@ pub(crate) struct InputEntry {
 }
 
 impl Input {
-    /// The folder given, or else this project's source tree, or else the current folder.
+    /// Chooses the folder given, otherwise this project's source tree, otherwise the current
+    /// folder.
     pub(crate) fn choose(folder: Option<&Path>, into: &Path) -> Result<Self> {
         let root = match folder {
             Some(folder) => folder.to_owned(),
-            None => source_tree().map_or_else(|| std::env::current_dir().context("the current folder"), Ok)?,
+            None => source_tree().map_or_else(|| std::env::current_dir().context("can't determine the current folder"), Ok)?,
         };
         if !root.is_dir() {
             bail!("{} is not a folder; the demonstration archives a folder", root.display());
@@ -62,20 +64,20 @@ impl Input {
                 .passed_over
                 .extend(["target", ".git", "fuzz/target", "fuzz/corpus"].iter().filter_map(|below| canonical(&root.join(below))));
         }
-        // Not there yet, but its parent is.
+        // The folder doesn't exist yet, but its parent does.
         let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if let (Some(parent), Some(name)) = (canonical(parent), into.file_name()) {
             input.passed_over.insert(parent.join(name));
         }
         input.roots.push((root, name));
         if !input.is_ours && input.entries().next().is_none() {
-            bail!("there is nothing in {} to be archived", input.text);
+            bail!("{} contains nothing to archive", input.text);
         }
         let mut found = 0;
         for entry in input.entries() {
             found += fs::symlink_metadata(&entry.path).map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
             if input.is_ours && found > UNNAMED_BYTES_MAX {
-                bail!("{} holds more than {}: name it if you mean it, or another folder", input.text, bytes(UNNAMED_BYTES_MAX));
+                bail!("{} contains more than {}: name it explicitly, or name another folder", input.text, bytes(UNNAMED_BYTES_MAX));
             }
         }
         input.bytes = found;
@@ -85,7 +87,8 @@ impl Input {
         Ok(input)
     }
 
-    /// Makes files to be archived too: large ones, one with holes, many small ones, and odd ones.
+    /// Generates further files to archive: large ones, one with holes, many small ones, and odd
+    /// ones.
     pub(crate) fn generate(&mut self, folder: &Path) -> Result<()> {
         let make = || -> std::io::Result<()> {
             fs::create_dir_all(folder.join("large"))?;
@@ -119,7 +122,7 @@ impl Input {
         Ok(())
     }
 
-    /// All that is to be archived, in order of names within each folder.
+    /// Everything to archive, sorted by name within each folder.
     pub(crate) fn entries(&self) -> impl Iterator<Item = InputEntry> {
         self.roots.iter().flat_map(|(root, name)| {
             let passes = |entry: &DirEntry| {
@@ -134,12 +137,12 @@ impl Input {
         })
     }
 
-    /// The same for the archive.
+    /// The same entries, as sources for the archive.
     pub(crate) fn sources(&self) -> impl Iterator<Item = Source> + Send {
         self.entries().map(|InputEntry { path, name }| Source::Path { path, name })
     }
 
-    /// Where the thing with this name came from.
+    /// The input path of an archived name.
     pub(crate) fn path_of(&self, name: &[u8]) -> Option<PathBuf> {
         self.roots.iter().find_map(|(root, prefix)| {
             let below = name.strip_prefix(&prefix[..])?.strip_prefix(b"/")?;
@@ -148,18 +151,19 @@ impl Input {
     }
 }
 
-/// Whether something is stored for itself: a folder with something in it is there by what is in it.
+/// True if an entry is stored itself. Folders are, only if empty: others exist through the names of
+/// their content.
 pub(crate) fn is_leaf(entry: &DirEntry) -> bool {
     !entry.file_type().is_dir() || fs::read_dir(entry.path()).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Where this program was compiled from, if that is still there.
+/// The source tree that this program was compiled from, if it still exists.
 fn source_tree() -> Option<PathBuf> {
     let root = canonical(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))?;
     root.join("crates/fulgurite/Cargo.toml").is_file().then_some(root)
 }
 
-/// What is easily forgotten.
+/// Creates files that an archiver easily gets wrong.
 fn odd_things(folder: &Path) -> std::io::Result<()> {
     fs::create_dir_all(folder.join("empty folder"))?;
     fs::write(folder.join("empty file"), b"")?;
@@ -192,7 +196,7 @@ impl Noise {
         }
     }
 
-    /// A number below `end`. That small ones are a little more likely does not matter here.
+    /// A number below `end`. The slight bias towards small numbers does not matter here.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

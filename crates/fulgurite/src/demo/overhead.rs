@@ -1,4 +1,4 @@
-//! What an archive costs: every byte of its platters, by what it is for.
+//! The overhead of an archive: every byte of its platters by purpose.
 
 use std::os::unix::fs::FileExt;
 
@@ -27,7 +27,7 @@ pub(crate) struct Overhead {
 }
 
 impl Overhead {
-    /// Of some sets that hold `content` bytes as `stored` bytes.
+    /// The overhead of sets that contain `content` bytes as `stored` bytes.
     pub(crate) fn of(archive: &Archive, sets: &[SetDescription], content: u64, stored: u64) -> Result<Self> {
         let mut overhead = Self { content, tags: stored - content, ..Self::default() };
         let mut information_bytes = 0;
@@ -40,7 +40,7 @@ impl Overhead {
             information_bytes += information * geometry.content_bytes();
             overhead.tables += header(archive, set)?.members.iter().map(|member| member.table_bytes).sum::<u64>();
             overhead.track_code += information * u64::from(geometry.information_tracks) * u64::from(geometry.track_redundancy) * sector;
-            // Tracks of group redundancy, with the redundancy of their own.
+            // Redundancy tracks of large groups, including their own redundancy sectors.
             overhead.group_code += information * group_tracks * u64::from(geometry.track_sectors()) * sector;
             overhead.set_code += u64::from(set.shape.redundancy) * sectors * sector;
             overhead.labels += platters * sectors * LABEL_BYTES as u64;
@@ -69,7 +69,7 @@ impl Overhead {
     }
 
     pub(crate) fn say(&self, session: &Session) {
-        session.say("What it takes on platters");
+        session.say("Space on platters");
         let share = |part: u64| 100.0 * part as f64 / self.content.max(1) as f64;
         for (name, what, part) in self.parts() {
             session.say(format!("  {name:14} {:>10} {:>7.2} %  {what}", bytes(part), share(part)).trim_end());

@@ -1,4 +1,4 @@
-//! What a put is given: paths, the names that they get, and all that is below them.
+//! The inputs of a put: the given paths, their names in the archive, and the walk below them.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -17,11 +17,12 @@ use crate::args::Put;
 use crate::setup::canonical;
 use crate::text;
 
-/// Something named on the command line, and the name it gets in the archive.
+/// A path on the command line, with its name in the archive.
 pub(super) enum Root {
     /// Standard input.
     Input(ObjectName),
-    /// A file or folder; the name is empty for a folder whose content goes to the top.
+    /// A file or folder; the name is empty for a folder whose content goes to the top of the
+    /// archive.
     Path(PathBuf, Vec<u8>),
 }
 
@@ -41,10 +42,10 @@ impl Root {
     }
 }
 
-/// What the command line names.
+/// The inputs that the command line names.
 pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
     if put.name.is_some() && put.paths.len() > 1 {
-        bail!("--name names one thing, and {} paths are given; --to stores several under a folder", put.paths.len());
+        bail!("--name accepts one path, but {} were given; --to stores several under a folder", put.paths.len());
     }
     let folder = match &put.to {
         Some(folder) if !trimmed(folder.as_bytes()).is_empty() => checked(trimmed(folder.as_bytes()))?,
@@ -53,7 +54,7 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
     let under = |name: &OsStr| if folder.is_empty() { name.as_bytes().to_vec() } else { [folder, name.as_bytes()].join(&b"/"[..]) };
     let free = |name: Vec<u8>| {
         if is_reserved(&ObjectName(name.clone())) {
-            bail!("{} can't be put: names below {RESERVED_FOLDER} are the archive's own", ObjectName(name).display());
+            bail!("can't put {}: names below {RESERVED_FOLDER} are reserved for the archive", ObjectName(name).display());
         }
         Ok(name)
     };
@@ -68,7 +69,7 @@ pub(super) fn roots(put: &Put) -> Result<Vec<Root>> {
             let name = match (&put.name, path.file_name()) {
                 (Some(name), _) => checked(trimmed(name.as_bytes()))?.to_vec(),
                 (None, Some(name)) => under(name),
-                // Such as `.` or `..`: the content of that folder.
+                // `.` and `..`, for example, mean the content of that folder.
                 (None, None) => folder.to_vec(),
             };
             Ok(Root::Path(path.clone(), free(name)?))
@@ -84,17 +85,17 @@ fn trimmed(name: &[u8]) -> &[u8] {
     &name[start..end]
 }
 
-/// A name that can be restored later.
+/// Rejects names that could not be restored later.
 fn checked(name: &[u8]) -> Result<&[u8]> {
     let bad = |part: &[u8]| part.is_empty() || part == b"." || part == b"..";
     if name.split(|&byte| byte == b'/').any(bad) {
-        bail!("{} can't be a name: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
+        bail!("invalid name {}: its parts must not be empty, . or ..", ObjectName(name.to_vec()).display());
     }
     Ok(name)
 }
 
-/// Refuses paths of which two would be stored under one name: one would become a version of the
-/// other, unasked.
+/// Rejects two paths that would be stored under one name: one would silently become a version of
+/// the other.
 fn refuse_clashes(roots: &[Root]) -> Result<()> {
     let mut paths: HashMap<&[u8], &Path> = HashMap::new();
     for root in roots {
@@ -119,7 +120,7 @@ fn refuse_clashes(roots: &[Root]) -> Result<()> {
 fn clash(one: &Path, other: &Path, name: &[u8]) -> anyhow::Error {
     let name = ObjectName(name.to_vec()).display();
     anyhow::anyhow!(
-        "{} and {} would both be stored as {}. To keep them apart, put each with --to or --name of its own; to merge them, put one \
+        "{} and {} would both be stored as {}. To keep them apart, put each with its own --to or --name; to merge them, put one \
          after the other",
         text::path(one),
         text::path(other),
@@ -127,13 +128,13 @@ fn clash(one: &Path, other: &Path, name: &[u8]) -> anyhow::Error {
     )
 }
 
-/// A walk through everything below a path. A link that is named itself is stored as a link, but
-/// `folder/.` or `folder/` is the folder.
+/// Walks everything below a path. A symbolic link given as the path is stored as a link, but with
+/// `/.` or `/` at its end it means the folder.
 pub(super) fn walker(root: &Path, put: &Put) -> WalkDir {
     WalkDir::new(root).follow_links(false).follow_root_links(false).same_file_system(put.one_file_system)
 }
 
-/// Everything to be stored of a file or folder, in order of names.
+/// Everything to store of a file or folder, sorted by name.
 pub(super) fn walk<'a>(
     walker: WalkDir,
     root: PathBuf,
@@ -147,7 +148,7 @@ pub(super) fn walk<'a>(
     let entries = entries.filter_entry(move |entry| {
         if is_top && entry.depth() == 1 && entry.file_name() == RESERVED_FOLDER {
             failed.fetch_add(1, Ordering::Relaxed);
-            watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "it would have a name that is the archive's own" });
+            watcher.trouble(Trouble::Unreadable { path: entry.path(), why: "its name would be reserved for the archive" });
             return false;
         }
         let is_own = entry.file_type().is_dir() && canonical(entry.path()).is_some_and(|path| own.contains(&path));
@@ -174,7 +175,8 @@ pub(super) fn walk<'a>(
             (true, false) => below.as_os_str().as_bytes().to_vec(),
             (false, false) => [&name, below.as_os_str().as_bytes()].join(&b"/"[..]),
         };
-        // A folder is there by what is in it. An empty one would be lost.
+        // A folder exists through the names of its content. Only an empty one needs an object of
+        // its own.
         let is_full = |path: &Path| std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
         if name.is_empty() || (entry.file_type().is_dir() && (is_full(entry.path()) || std::fs::read_dir(entry.path()).is_err())) {
             return None;
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_clash_where_one_object_would_be_both() {
+    fn paths_clash_if_both_would_become_one_object() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |path: &str| folder.path().join(path);
         std::fs::create_dir_all(at("one/x")).expect("folders");
@@ -211,6 +213,6 @@ mod tests {
         assert!(clashes(&[("one", "one"), ("other", "one/x/y")]));
         assert!(!clashes(&[("one", "one"), ("one/x", "x"), ("other", "one/x/z"), ("another", "on")]));
         assert!(!clashes(&[("one/.", ""), ("other", "y")]));
-        assert!(!clashes(&[("one/x/y", "y"), ("other", "y/x")]), "a file has nothing below it");
+        assert!(!clashes(&[("one/x/y", "y"), ("other", "y/x")]), "nothing is below a file");
     }
 }

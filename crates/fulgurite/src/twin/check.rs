@@ -1,4 +1,4 @@
-//! `twin check-workload`: what is asked for, beside what is published.
+//! `twin check-workload`: compares the statistics of a workload with the published ones.
 
 use anyhow::Result;
 use fulgurite_twin::simulation::workload_statistics;

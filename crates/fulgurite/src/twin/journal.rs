@@ -1,4 +1,5 @@
-//! `twin record` and `twin replay`: a run is written down, and the same events give the same commands again.
+//! `twin record` and `twin replay`: record a run in a journal, and check that its events produce
+//! the same commands again.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,11 +20,11 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
     let seed = record.seed.unwrap_or(scenario.run.seed);
     let detail = record.digests.map_or(Detail::Commands, Detail::Digests);
     let path = || text::harmless(&record.journal.display().to_string());
-    let file = File::create_new(&record.journal).with_context(|| format!("the journal {} can't be made", path()))?;
+    let file = File::create_new(&record.journal).with_context(|| format!("can't create the journal {}", path()))?;
     let mut journal = JournalWriter::new(file, &Header::of(&scenario, seed, detail)).with_context(path)?;
     let finished = run_with(&scenario, seed, &mut journal, |_| ())?;
-    let file = journal.finish(finished.at).with_context(|| format!("the journal {} can't be written", path()))?;
-    file.sync_all().with_context(|| format!("the journal {} can't be written", path()))?;
+    let file = journal.finish(finished.at).with_context(|| format!("can't write the journal {}", path()))?;
+    file.sync_all().with_context(|| format!("can't write the journal {}", path()))?;
     let run = &finished.run;
     if session.json {
         session.answer(&json!({ "journal": record.journal, "seed": seed, "requests": run.requests, "until_us": finished.at.0 }));
@@ -35,7 +36,7 @@ pub(super) fn record(session: &Session, record: &Record) -> Result<Outcome> {
 
 pub(super) fn run_again(session: &Session, asked: &Replay) -> Result<Outcome> {
     let path = || text::harmless(&asked.journal.display().to_string());
-    let file = File::open(&asked.journal).with_context(|| format!("the journal {} can't be opened", path()))?;
+    let file = File::open(&asked.journal).with_context(|| format!("can't open the journal {}", path()))?;
     let again = JournalReader::new(BufReader::new(file)).map_err(ReplayError::from).and_then(replay);
     match again {
         Ok(report) => {

@@ -1,7 +1,8 @@
-//! The digital twin's commands: each in a module of its own, which reads scenarios, runs them with the crate `twin`, and prints.
+//! The commands of the digital twin. Each has a module that reads scenarios, runs them with the
+//! crate `twin`, and prints the results.
 //!
-//! Exit status: 0 if all is as expected, 1 if an expectation of the scenario was missed, a run came to no end or a replay differs, 2 if a
-//! scenario, a journal or an argument is wrong.
+//! Exit status: 0 if everything is as expected; 1 if an expectation of the scenario was missed, a
+//! run didn't finish or a replay differs; 2 if a scenario, a journal or an argument is invalid.
 
 mod check;
 mod journal;
@@ -23,34 +24,35 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::{Outcome, Session, text};
 
-/// What can be asked of the twin.
+/// The subcommands of `fulgurite twin`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Twin {
-    /// Run a scenario and say what came out
+    /// Run a scenario and print its results
     Run(Run),
-    /// Run a scenario with all combinations of settings that vary
+    /// Run a scenario with all combinations of varied settings
     Sweep(Sweep),
-    /// Run the evaluation of Project Silica again: every figure and table about the system
+    /// Repeat the evaluation of Project Silica: every figure and table about the system
     Paper(paper::Paper),
-    /// Find out how many libraries, drives and shuttles the coming years need
+    /// Plan how many libraries, drives and shuttles the coming years need
     Plan(Plan),
-    /// Run a scenario, and write down all that went into its controllers and came out of them
+    /// Run a scenario, and record all inputs and outputs of its controllers
     Record(Record),
-    /// Give the events of a journal to the controllers again, and compare their commands with those in the journal
+    /// Replay the events of a journal to the controllers, and compare their commands with those in
+    /// the journal
     Replay(Replay),
-    /// Print the page of all settings of scenario files
+    /// Print the reference of all settings of scenario files
     Reference,
-    /// Print what a scenario's workload is like, beside what is published
+    /// Compare the statistics of a scenario's workload with the published ones
     CheckWorkload(CheckWorkload),
 }
 
-/// A scenario, and settings on top of it.
+/// A scenario, and settings that override it.
 #[derive(Debug, Args)]
 pub(crate) struct Chosen {
     /// A scenario file
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
-    /// Change a setting, such as shuttles.count=8; give it several times
+    /// Change a setting, such as shuttles.count=8; the option may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
 }
@@ -59,13 +61,13 @@ pub(crate) struct Chosen {
 pub(crate) struct Run {
     #[command(flatten)]
     chosen: Chosen,
-    /// The seed, or the first of several; without it, the scenario's
+    /// The seed, or the first of several. Default: the scenario's seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Run so many seeds, and print means
+    /// Number of seeds to run; with several, prints means
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// Write the results there as CSV and Parquet, with the complete scenario
+    /// Write the results to this folder as CSV and Parquet, with the complete scenario
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -74,16 +76,17 @@ pub(crate) struct Run {
 pub(crate) struct Sweep {
     #[command(flatten)]
     chosen: Chosen,
-    /// A setting with the values it takes: shuttles.count=8,12,20 or shuttles.count=8..40:4; give it several times for all combinations
+    /// A setting with the values it takes: shuttles.count=8,12,20 or shuttles.count=8..40:4; repeat
+    /// the option to run all combinations
     #[arg(long = "vary", required = true, value_name = "NAME=VALUES")]
     vary: Vec<String>,
-    /// Run so many seeds of each combination; without it, as many as the scenario says
+    /// Number of seeds for each combination. Default: as the scenario says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
-    /// Run so many at once; without it, as many as there are cores. The results are the same
+    /// Number of runs in parallel. Default: the number of cores. The results don't depend on it
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Write the results there as CSV and Parquet, with the complete scenarios
+    /// Write the results to this folder as CSV and Parquet, with the complete scenarios
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -93,10 +96,10 @@ pub(crate) struct Plan {
     /// A plan file
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Change a setting, such as ingest.per_month="200 TB"; give it several times
+    /// Change a setting, such as ingest.per_month="200 TB"; the option may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Write tables and a figure there
+    /// Write tables and a figure to this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -105,13 +108,13 @@ pub(crate) struct Plan {
 pub(crate) struct Record {
     #[command(flatten)]
     chosen: Chosen,
-    /// Where the journal goes; nothing may be there
+    /// The journal to write; it must not exist
     #[arg(value_name = "JOURNAL")]
     journal: PathBuf,
-    /// The seed; without it, the scenario's
+    /// The seed. Default: the scenario's seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Instead of all commands, write digests of so many each: half the length
+    /// Write one digest for every N commands instead of the commands: half the length
     #[arg(long, value_name = "N")]
     digests: Option<std::num::NonZeroU64>,
 }
@@ -127,7 +130,7 @@ pub(crate) struct Replay {
 pub(crate) struct CheckWorkload {
     #[command(flatten)]
     chosen: Chosen,
-    /// The seed; without it, the scenario's
+    /// The seed. Default: the scenario's seed
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -158,13 +161,14 @@ impl Chosen {
     }
 }
 
-/// Says what is wrong with a scenario or a setting.
+/// Reports what is wrong with a scenario or a setting.
 fn misused(errors: &SettingErrors) -> Outcome {
     crate::diagnostics::failure(&errors.to_string(), Outcome::Misused);
     Outcome::Misused
 }
 
-/// What is wrong with a scenario is found while it runs too; that a run comes to no end is no misuse.
+/// Some errors of a scenario only show while it runs, and count as misuse. A run that doesn't
+/// finish is a failure.
 fn failed(scenario: &Path, error: RunError) -> Result<Outcome> {
     match error {
         RunError::Unfinished { .. } => Err(error.into()),
@@ -179,7 +183,7 @@ fn failed(scenario: &Path, error: RunError) -> Result<Outcome> {
     }
 }
 
-/// Says which expectations of their scenarios runs have missed.
+/// Reports the expectations that runs have missed.
 fn report_missed(points: &[fulgurite_twin::results::PointRuns]) -> Outcome {
     let mut is_missed = false;
     for point in points {
@@ -193,13 +197,13 @@ fn report_missed(points: &[fulgurite_twin::results::PointRuns]) -> Outcome {
     Outcome::troubled_if(is_missed)
 }
 
-/// A run, as messages call it.
+/// The name of a run in messages.
 fn name_of(point: &Point, seed: u64) -> String {
     let varied: String = point.varied.iter().map(|(name, value)| format!(", {name}={value}")).collect();
     text::harmless(&format!("{}{varied}, seed {seed}", point.scenario.name))
 }
 
-/// A bar that counts runs.
+/// A progress bar that counts runs.
 fn bar(session: &Session, runs: usize) -> ProgressBar {
     let is_shown = !session.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let target = if is_shown { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };

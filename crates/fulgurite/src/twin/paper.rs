@@ -1,4 +1,4 @@
-//! `fulgurite twin paper`: the evaluation of Project Silica, run again.
+//! `twin paper`: repeats the evaluation of Project Silica.
 
 use std::path::PathBuf;
 
@@ -11,25 +11,25 @@ use crate::{Outcome, Session};
 
 #[derive(Debug, Args)]
 pub(crate) struct Paper {
-    /// Where the page, figures and tables go
+    /// Folder for the page, figures and tables
     #[arg(long, default_value = "paper-results", value_name = "FOLDER")]
     out: PathBuf,
-    /// Seeds of the points that conclusions are drawn from
+    /// Number of seeds for the points that conclusions are drawn from
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
-    /// Seeds of all other points; with 5 or more, their tails are given with intervals
+    /// Number of seeds for all other points; with 5 or more, their tails have intervals
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     sweep_seeds: u32,
-    /// Only this part of it; give it several times
+    /// Run only this part; the option may be repeated
     #[arg(long, value_name = "NAME", value_parser = NAMES)]
     only: Vec<String>,
-    /// Half an hour of a light load, and only the ends of each axis: to see that it works
+    /// Simulate half an hour of a light load, and only the ends of each axis: a smoke test
     #[arg(long)]
     quick: bool,
-    /// Run so many at once; without it, as many as there are cores. The results are the same
+    /// Number of runs in parallel. Default: the number of cores. The results don't depend on it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
-    /// Write the page and its figures into the documents of a source tree too
+    /// Also write the page and its figures into the documents of this source tree
     #[arg(long, value_name = "FOLDER")]
     docs: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
-//! `twin plan`: how many libraries, drives and shuttles the coming years need.
+//! `twin plan`: plans how many libraries, drives and shuttles the coming years need.
 //!
-//! Exit status 1 if a year could not be planned: nothing that is allowed keeps the service level.
+//! The exit status is 1 if no allowed configuration meets the service level in some year.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn read(asked: &Plan) -> Result<plan::Plan, SettingErrors> {
     plan::Plan::read(&asked.plan, &settings)
 }
 
-/// A plan for programs.
+/// A plan as JSON.
 fn json_of(outcome: &plan::Outcome) -> Value {
     json!({
         "plan": outcome.plan.name,
@@ -64,7 +64,7 @@ fn json_of(outcome: &plan::Outcome) -> Value {
     })
 }
 
-/// Each row as an object, its columns as names.
+/// Each row as an object, with column names as keys.
 fn rows(table: &Table) -> Value {
     let object = |row: &Vec<fulgurite_twin::table::Value>| {
         let named = table.columns().iter().zip(row).map(|(column, value)| (column.name().to_owned(), write::json_value(value)));

@@ -1,4 +1,4 @@
-//! `twin run`: one scenario, one seed or several.
+//! `twin run`: runs one scenario with one or more seeds.
 
 use anyhow::Result;
 use fulgurite_twin::results::{self, Point, PointRuns, figures, run_points};
@@ -51,7 +51,7 @@ fn heading(point: &PointRuns) -> String {
     format!("{}, {seeds}, policy {}, fulgurite {VERSION}", scenario.name, scenario.policy.name.text())
 }
 
-/// A line for each figure: of the run, or means over several.
+/// One line per figure: the values of a single run, or means over several.
 fn shown(point: &PointRuns) -> Table {
     if let [run] = point.runs.as_slice() {
         let columns = [Column::text("figure", ""), Column::f64("value", "", ""), Column::text("unit", ""), Column::text("meaning", "")];
@@ -78,7 +78,7 @@ fn shown(point: &PointRuns) -> Table {
     table
 }
 
-/// A run, or several, for programs.
+/// One or more runs as JSON.
 fn json_of(point: &PointRuns) -> serde_json::Value {
     let scenario = &point.point.scenario;
     let runs: Vec<serde_json::Value> = point

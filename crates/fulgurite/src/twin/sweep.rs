@@ -1,4 +1,4 @@
-//! `twin sweep`: all combinations of settings that vary, each with several seeds, on all cores.
+//! `twin sweep`: runs all combinations of varied settings, each with several seeds, on all cores.
 
 use anyhow::Result;
 use fulgurite_twin::results::{points, run_points, summary};
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use super::{Sweep, VERSION, bar, failed, misused, report_missed, threads, write};
 use crate::{Outcome, Session};
 
-/// Combinations; more are a mistake.
+/// Maximum number of combinations; more are a mistake.
 const POINTS_MAX: usize = 100_000;
-/// What is printed of each combination; files have all figures.
+/// The figures printed for each combination; files contain all figures.
 const SHOWN: [&str; 8] =
     ["seeds", "mean_s", "tail_s", "tail_s_low", "tail_s_high", "bound_tail_s", "drives_utilization", "joules_per_operation"];
 
@@ -48,7 +48,7 @@ pub(super) fn sweep(session: &Session, sweep: &Sweep) -> Result<Outcome> {
     Ok(report_missed(&results))
 }
 
-/// What varies, and some of the figures.
+/// The varied settings, and some of the figures.
 fn shown(table: &Table, varied: usize) -> Table {
     let is_shown = |index: usize, name: &str| (1..=varied).contains(&index) || SHOWN.contains(&name);
     let chosen: Vec<usize> = (0..table.columns().len()).filter(|index| is_shown(*index, table.columns()[*index].name())).collect();

@@ -1,4 +1,5 @@
-//! Results as files: a row for each run and one for each combination, as CSV and as Parquet; what the columns mean; the complete scenarios.
+//! Writes results as files: a row per run and a row per combination, as CSV and as Parquet; a
+//! description of the columns; the complete scenarios.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -11,11 +12,11 @@ use fulgurite_twin::table::{Table, Value};
 use super::VERSION;
 use crate::Session;
 
-/// Before anything is run: the folder can be made, and has no results of others in it.
+/// Called before anything runs: creates the folder, and fails if it already contains results.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let runs = folder.join("runs.csv");
-    ensure!(!runs.exists(), "{} is there already: results are not written over others", crate::text::path(&runs));
+    ensure!(!runs.exists(), "{} already exists: results never overwrite others", crate::text::path(&runs));
     Ok(())
 }
 
@@ -32,7 +33,8 @@ pub(super) fn write(session: &Session, folder: &Path, points: &[PointRuns]) -> R
         let file = if points.len() == 1 { "scenario.toml".to_owned() } else { format!("scenario-{index}.toml") };
         let path = folder.join(file);
         let mut scenario = point.point.scenario.clone();
-        // It stands in another folder than the one that it was read from.
+        // The scenario is written to another folder than the one it was read from, so a relative
+        // path would break.
         scenario.workload.trace =
             scenario.workload.trace.map(std::path::absolute).transpose().with_context(|| path.display().to_string())?;
         fs::write(&path, scenario.canonical()).with_context(|| path.display().to_string())?;
@@ -56,7 +58,7 @@ pub(super) fn write_parquet(path: &Path, table: &Table) -> Result<()> {
     file.flush().with_context(|| path.display().to_string())
 }
 
-/// A figure for programs; what JSON has no number for is null.
+/// A figure as JSON. Values without a JSON number, such as infinity, become null.
 pub(super) fn json_value(value: &Value) -> serde_json::Value {
     match value {
         Value::F64(value) => serde_json::Number::from_f64(*value).map_or(serde_json::Value::Null, serde_json::Value::Number),

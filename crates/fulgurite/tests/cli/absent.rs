@@ -1,4 +1,5 @@
-//! Disks that aren't mounted, changed places, or can't be read: each has a word and an exit status of its own, and nothing is rewritten for it.
+//! Disks that are unmounted, swapped or unreadable: each case has its own word and exit status, and
+//! no platter is rewritten because of it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +9,7 @@ use crate::support::{Place, noise};
 
 const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
 
-/// An archive with a set of 2+2 platters, on a disk each.
+/// An archive with a set of 2+2 platters, each on its own disk.
 fn archive() -> Place {
     let place = Place::new(4, &["--set", "2+2"]);
     for index in 0..6 {
@@ -18,7 +19,7 @@ fn archive() -> Place {
     place
 }
 
-/// Takes disks away, and leaves the folders that they are mounted on.
+/// Takes disks away, and leaves their mount points.
 fn unmount(place: &Place, disks: &[&str]) {
     for disk in disks {
         fs::rename(place.path(disk), place.path(format!("{disk}-away"))).expect("renamed");
@@ -33,7 +34,7 @@ fn mount(place: &Place, disks: &[&str]) {
     }
 }
 
-/// Makes a file one that the system refuses to open, whoever asks.
+/// Replaces a file so that opening it fails, even for root.
 fn make_unreadable(file: &PathBuf) {
     fs::rename(file, file.with_extension("whole")).expect("renamed");
     symlink(file, file).expect("a link to itself");
@@ -44,7 +45,7 @@ fn make_readable(file: &PathBuf) {
 }
 
 #[test]
-fn a_set_that_can_do_without_the_absent_disks_gives_everything_and_keeps_its_platters() {
+fn everything_is_readable_while_absent_disks_are_within_the_redundancy() {
     let place = archive();
     unmount(&place, &["d2"]);
     let before = place.fingerprint(&["d1", "d3", "d4"]);
@@ -56,7 +57,7 @@ fn a_set_that_can_do_without_the_absent_disks_gives_everything_and_keeps_its_pla
         assert!(said.contains("on store d2: absent") && said.contains("Nothing is known to be lost"), "{said}");
         assert!(!said.contains("missing") && !said.contains("lost:"), "{said}");
         assert!(said.contains("Read 3 of 4 platters") && said.contains("1 platter was not read because store d2 is absent"), "{said}");
-        assert_eq!(said.matches("Is the disk mounted?").count(), 1, "what is in the place of a store is said once: {said}");
+        assert_eq!(said.matches("Is the disk mounted?").count(), 1, "one note says what is in a store's place: {said}");
     }
     let told = place.run(&["verify", "--objects", "--json"]);
     let value = told.json();
@@ -68,16 +69,16 @@ fn a_set_that_can_do_without_the_absent_disks_gives_everything_and_keeps_its_pla
     assert_eq!((listed.status, states.iter().filter(|state| *state == "absent").count()), (3, 1), "{states:?}");
     let status = place.run(&["status", "--json"]).json();
     assert_eq!((&status["stores"][1]["state"], &status["unsound_platters"]), (&"absent".into(), &0.into()), "{status}");
-    assert_eq!(place.fingerprint(&["d1", "d3", "d4"]), before, "nothing was written anew");
+    assert_eq!(place.fingerprint(&["d1", "d3", "d4"]), before, "no platter was rewritten");
     mount(&place, &["d2"]);
-    // And nothing wrong was learnt from its absence.
+    // And its absence left no wrong state.
     place.good(&["status"]);
     place.good(&["platters"]);
     place.good(&["verify", "--objects"]);
 }
 
 #[test]
-fn what_needs_the_absent_disks_is_out_of_reach_and_not_lost() {
+fn objects_that_need_absent_disks_are_out_of_reach_and_not_lost() {
     let place = archive();
     unmount(&place, &["d1", "d2", "d4"]);
     let said = "stores d1, d2, d4 are absent. 2 of the 4 platters of its set are needed, and 1 can be read";
@@ -102,10 +103,10 @@ fn what_needs_the_absent_disks_is_out_of_reach_and_not_lost() {
 }
 
 #[test]
-fn what_no_disk_can_bring_back_is_lost_even_while_one_is_absent() {
+fn objects_beyond_repair_are_lost_even_while_a_disk_is_absent() {
     let place = archive();
     let platters = place.platters();
-    // One of two needed is there; with the absent one it would be enough.
+    // One of the two platters needed is there; with the absent one they would suffice.
     for platter in platters.iter().filter(|platter| platter.store != "d4").take(2) {
         fs::rename(&platter.file, platter.file.with_extension("away")).expect("renamed");
     }
@@ -114,7 +115,8 @@ fn what_no_disk_can_bring_back_is_lost_even_while_one_is_absent() {
     reached.fails_with(3, "store d4 is absent");
     let verified = place.run(&["verify"]);
     assert!(verified.status == 1 && verified.text().contains("missing") && !verified.err.contains("lost:"), "{verified:?}");
-    // With three of four gone for good, whatever the fourth has isn't enough, but for what lies on it as it is.
+    // With three of four gone for good the fourth can't restore the set, only the objects that it
+    // contains itself.
     let third = platters.iter().find(|platter| platter.store != "d4" && platter.file.exists()).expect("one is left");
     fs::rename(&third.file, third.file.with_extension("away")).expect("renamed");
     let verified = place.run(&["verify"]);
@@ -127,7 +129,7 @@ fn what_no_disk_can_bring_back_is_lost_even_while_one_is_absent() {
 }
 
 #[test]
-fn what_the_system_refuses_to_read_is_unreadable() {
+fn platters_that_the_system_refuses_to_read_are_unreadable() {
     let place = archive();
     let platters = place.platters();
     make_unreadable(&platters[0].file);
@@ -140,7 +142,7 @@ fn what_the_system_refuses_to_read_is_unreadable() {
         assert!(said.contains(&format!("on store {}: unreadable: Too many levels", platters[0].store)), "{said}");
         assert!(!said.contains("missing") && !said.contains("lost:"), "{said}");
     }
-    assert!(place.fingerprint(&["d1", "d2", "d3", "d4"]) == before, "nothing was written anew");
+    assert!(place.fingerprint(&["d1", "d2", "d3", "d4"]) == before, "no platter was rewritten");
     assert_eq!(place.run(&["platters", "--json"]).json_lines()[0]["state"], "unreadable");
     place.run(&["inspect", platters[0].file.to_str().expect("text")]).fails_with(4, "Too many levels");
     place.good(&["status"]);
@@ -148,7 +150,7 @@ fn what_the_system_refuses_to_read_is_unreadable() {
         make_unreadable(&platter.file);
     }
     place.run(&["get", "tree/0", "-"]).fails_with(4, "is unreadable (Too many levels");
-    // Of absent and unreadable, unreadable is worse.
+    // Unreadable is worse than absent.
     unmount(&place, &[&platters[3].store]);
     place.run(&["get", "tree/0", "-"]).fails_with(4, &format!("store {} is absent; store", platters[3].store));
     mount(&place, &[&platters[3].store]);
@@ -163,7 +165,7 @@ fn what_the_system_refuses_to_read_is_unreadable() {
     assert_eq!(place.run(&["verify"]).status, 4);
     make_readable(&mark);
     let replaced = place.run(&["scrub", "--replace-unreadable"]);
-    assert!(replaced.status == 0 && replaced.text().contains("Wrote 1 platter anew"), "{replaced:?}");
+    assert!(replaced.status == 0 && replaced.text().contains("Recovered 1 platter"), "{replaced:?}");
     place.good(&["verify", "--objects"]);
 }
 
@@ -171,7 +173,7 @@ fn what_the_system_refuses_to_read_is_unreadable() {
 fn sectors_that_the_system_refuses_to_read_are_not_damage() {
     let place = archive();
     let platters = place.platters();
-    // A folder can be opened, and every read of it fails.
+    // A folder can be opened, but every read of it fails.
     let whole: Vec<_> = platters.iter().take(3).map(|platter| (platter.file.clone(), platter.file.with_extension("whole"))).collect();
     for (file, away) in &whole {
         fs::rename(file, away).expect("renamed");
@@ -190,7 +192,7 @@ fn sectors_that_the_system_refuses_to_read_are_not_damage() {
 }
 
 #[test]
-fn absent_platters_are_written_anew_when_told_so_and_the_old_disk_does_no_harm() {
+fn replace_absent_recovers_platters_and_the_old_disk_does_no_harm() {
     let place = Place::new(4, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));
     place.good(&["put", "file", "--flush"]);
@@ -200,8 +202,8 @@ fn absent_platters_are_written_anew_when_told_so_and_the_old_disk_does_no_harm()
     assert_eq!(place.run(&["scrub"]).status, 3);
     assert_eq!(place.fingerprint(&DISKS), before);
     let replaced = place.good(&["scrub", "--replace-absent"]);
-    assert!(replaced.text().contains("Wrote 1 platter anew"), "{replaced:?}");
-    // The set is whole without that disk; only the status of the archive still names it.
+    assert!(replaced.text().contains("Recovered 1 platter"), "{replaced:?}");
+    // The set is whole without that disk; only `status` still names the disk.
     place.good(&["verify", "--objects"]);
     assert_eq!(place.run(&["status"]).status, 3);
     mount(&place, &[&store]);

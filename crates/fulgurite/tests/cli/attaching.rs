@@ -1,4 +1,4 @@
-//! The archive's folder is lost; its stores and a copy of the keys are there.
+//! Attaching: the archive's folder is lost, but its stores and a copy of the keys exist.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::support::{Place, noise, tree};
 
 const COPY: [&str; 4] = ["--keys", "keys", "--passphrase-file", "passphrase"];
 
-/// Content on three stores, 2+1, a copy of the keys, and no folder of the archive.
+/// Content on three stores (2+1) and a copy of the keys, but no archive folder.
 fn lost() -> Place {
     let place = Place::new(3, &["--platter-mib=64"]);
     place.write("tree/large", noise(1, 3_000_000));
@@ -40,7 +40,7 @@ fn all_is_back(place: &Place) {
 }
 
 #[test]
-fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() {
+fn attach_recreates_a_lost_folder_from_moved_stores_and_a_copy_of_the_keys() {
     let place = lost();
     for (from, to) in [("d1", "x"), ("d2", "d1"), ("d3", "moved/z")] {
         fs::create_dir_all(place.path("moved")).expect("a folder");
@@ -49,7 +49,7 @@ fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() 
     let before = place.fingerprint(&["x", "d1", "moved"]);
     let ran = place.good(&attach(&["d1", "moved/z", "x"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
     assert!(ran.text().contains("Attached archive") && ran.text().contains("2+1 platters, as in the newest set"), "{ran:?}");
-    assert_eq!(place.fingerprint(&["x", "d1", "moved"]), before, "nothing on the stores is touched");
+    assert_eq!(place.fingerprint(&["x", "d1", "moved"]), before, "the stores are unchanged");
     all_is_back(&place);
     place.good(&["-A", "b", "verify", "--objects"]);
     let settings = String::from_utf8(place.read("b/fulgurite.toml")).expect("text");
@@ -58,7 +58,7 @@ fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() 
         let of = |text: &str| text.lines().find(|found| found.starts_with(line)).map(str::to_owned);
         assert!(of(&settings).is_some() && of(&settings) == of(&old), "{line}");
     }
-    // It is an archive like any other.
+    // The result is an archive like any other.
     place.write("new", b"new");
     place.good(&["-A", "b", "put", "new", "--flush"]);
     assert_eq!(place.good(&["-A", "b", "get", "new", "-"]).out, b"new");
@@ -69,20 +69,20 @@ fn a_lost_folder_comes_back_from_stores_at_other_paths_and_a_copy_of_the_keys() 
 #[test]
 fn a_removed_version_gets_no_key_and_one_put_after_the_copy_is_reported() {
     let place = lost();
-    // The older copy has the key of what was removed, and not that of what was put later.
+    // The older copy has the key of the removed version, but not that of the later one.
     let ran = place.run(&attach(&["d1", "d2", "d3"], &COPY));
     assert_eq!(ran.status, 1, "{ran:?}");
     assert!(ran.err.contains("1 version has no key"), "{ran:?}");
     assert!(ran.text().contains("1 key was left out, because their versions were removed"), "{ran:?}");
     assert_eq!(place.good(&["-A", "b", "get", "tree/small", "-"]).out, b"content");
     let ran = place.good(&["-A", "b", "keys", "import", "keys-2", "--passphrase-file", "passphrase"]);
-    assert!(ran.text().contains("1 of which were not there before"), "{ran:?}");
+    assert!(ran.text().contains("1 of them new"), "{ran:?}");
     place.good(&["-A", "b", "catalogue", "rebuild"]);
     all_is_back(&place);
 }
 
 #[test]
-fn with_a_store_absent_the_rest_comes_back_and_the_store_can_join_later() {
+fn attach_works_without_one_store_and_the_store_can_join_later() {
     let place = lost();
     let ran = place.run(&attach(&["d1", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
     assert_eq!(ran.status, 3, "{ran:?}");
@@ -93,7 +93,7 @@ fn with_a_store_absent_the_rest_comes_back_and_the_store_can_join_later() {
     assert!(verified.status == 3 && verified.text().contains("absent-1"), "{verified:?}");
     assert!(!verified.text().contains("store ?"), "{verified:?}");
     place.write("moved/fulgurite-store", place.read("d3/fulgurite-store"));
-    // Two of them, so that the set has all three platters.
+    // Put two objects, so that the set has all three platters.
     place.write("new/1", noise(3, 1_000_000));
     place.write("new/2", noise(4, 1_000_000));
     place.run(&["-A", "b", "put", "new", "--flush"]).fails_with(1, "absent-1");
@@ -109,7 +109,7 @@ fn with_a_store_absent_the_rest_comes_back_and_the_store_can_join_later() {
 }
 
 #[test]
-fn with_more_stores_absent_than_a_set_can_do_without_nothing_is_called_lost() {
+fn with_too_many_stores_absent_nothing_is_called_lost() {
     let place = lost();
     let ran = place.run(&attach(&["d2"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
     assert_eq!(ran.status, 3, "{ran:?}");
@@ -140,17 +140,17 @@ fn a_store_that_joins_later_needs_no_scrub() {
 }
 
 #[test]
-fn stores_without_any_platter_make_no_archive_that_looks_whole() {
+fn an_archive_from_stores_without_platters_is_reported_incomplete() {
     let place = Place::new(2, &["--clear-text"]);
     place.write("file", b"staged only");
     place.good(&["put", "file"]);
     fs::rename(place.path("a"), place.path("was")).expect("renamed");
     let ran = place.run(&attach(&["d1"], &[]));
-    assert!(ran.status == 3 && ran.err.contains("absent: any platter"), "{ran:?}");
+    assert!(ran.status == 3 && ran.err.contains("absent: all platters"), "{ran:?}");
 }
 
 #[test]
-fn a_damaged_copy_of_the_keys_will_do_and_a_wrong_one_changes_nothing() {
+fn a_damaged_copy_of_the_keys_suffices_and_a_wrong_one_changes_nothing() {
     let place = lost();
     place.init("other", "e", 1, &[]);
     place.good(&["-A", "other", "keys", "export", "--plain", "of-other"]);
@@ -165,7 +165,7 @@ fn a_damaged_copy_of_the_keys_will_do_and_a_wrong_one_changes_nothing() {
     refused(&stores, &["--keys=keys", "--passphrase-file=wrong"], "passphrase");
     refused(&stores, &["--keys=keys"], "--passphrase-file");
     refused(&stores, &["--keys=missing"], "missing");
-    refused(&stores, &[], "give a copy of them with --keys");
+    refused(&stores, &[], "give a copy of the keys with --keys");
     refused(&["d1", "e1"], &COPY, "stores of different archives");
     fs::create_dir(place.path("empty")).expect("a folder");
     refused(&["d1", "empty"], &COPY, "Is the disk mounted?");
@@ -173,7 +173,7 @@ fn a_damaged_copy_of_the_keys_will_do_and_a_wrong_one_changes_nothing() {
     refused(&["d1", "d1"], &COPY, "same name");
     assert_eq!(place.fingerprint(&["d1", "d2", "d3", "e1", "other"]), before);
 
-    // Any burst, the beginning too, and the end cut off.
+    // Any burst of damage, even at the start, and a truncated end.
     let mut copy = place.read("keys-2");
     let length = copy.len();
     copy[..1_500].fill(0xff);
@@ -191,15 +191,15 @@ fn an_archive_in_clear_text_needs_no_keys() {
     place.good(&["put", "file", "--flush"]);
     fs::remove_dir_all(place.path("a")).expect("removed");
     let ran = place.good(&attach(&["d1", "d2", "d3"], &["--set=2+1"]));
-    assert!(ran.text().contains("as you said"), "{ran:?}");
+    assert!(ran.text().contains("as given by --set"), "{ran:?}");
     assert!(String::from_utf8(place.read("b/fulgurite.toml")).expect("text").contains("encrypt = false"));
     assert_eq!(place.good(&["-A", "b", "get", "file", "-"]).out, noise(5, 1_000_000));
 }
 
 #[test]
-fn what_the_folder_still_has_is_used_and_not_overwritten() {
+fn files_still_in_the_folder_are_used_and_not_overwritten() {
     let place = lost();
-    // The settings alone are lost: keys, catalogue and what is staged are there.
+    // Only the settings are lost: keys, catalogue and staged objects exist.
     fs::rename(place.path("was"), place.path("b")).expect("renamed");
     fs::write(place.path("extra"), b"staged only").expect("written");
     place.good(&["-A", "b", "put", "extra"]);
@@ -212,7 +212,7 @@ fn what_the_folder_still_has_is_used_and_not_overwritten() {
     assert!(ran.text().contains("The catalogue in that folder is kept"), "{ran:?}");
     assert_eq!(place.good(&["-A", "b", "get", "extra", "-"]).out, b"staged only");
     all_is_back(&place);
-    // Without the catalogue what is staged comes back too.
+    // Without the catalogue, staged objects come back too.
     for name in ["fulgurite.toml", "catalogue.db"] {
         fs::remove_file(place.path(format!("b/{name}"))).expect("removed");
     }
@@ -222,7 +222,7 @@ fn what_the_folder_still_has_is_used_and_not_overwritten() {
 }
 
 #[test]
-fn a_store_that_lost_its_mark_is_known_by_its_platters() {
+fn a_store_without_its_mark_is_identified_by_its_platters() {
     let place = lost();
     fs::remove_file(place.path("d2/fulgurite-store")).expect("removed");
     place.good(&attach(&["d1", "second=d2", "d3"], &["--keys=keys-2", "--passphrase-file=passphrase"]));
@@ -230,13 +230,13 @@ fn a_store_that_lost_its_mark_is_known_by_its_platters() {
     place.good(&["-A", "b", "verify"]);
     let mark = String::from_utf8(place.read("d2/fulgurite-store")).expect("text");
     assert!(mark.ends_with("name second\n"), "{mark}");
-    // A mark that says something else stays, and is told.
+    // A mark with other content stays, and is reported.
     fs::remove_dir_all(place.path("b")).expect("removed");
     place.write("d2/fulgurite-store", b"fulgurite stor");
     place.run(&attach(&["d1", "d2", "d3"], &COPY)).fails_with(1, "its mark can't be read");
 }
 
-/// Two sets, each on two stores of its own, and a copy of the keys.
+/// Two sets, each on its own two stores, and a copy of the keys.
 fn on_two_pairs() -> Place {
     let place = Place::new(2, &["--set=1+1"]);
     place.write("passphrase", b"correct horse\n");
@@ -254,7 +254,7 @@ fn on_two_pairs() -> Place {
 }
 
 #[test]
-fn stores_that_were_not_given_are_told_by_the_keys_of_what_is_on_them() {
+fn surplus_keys_reveal_stores_that_were_not_given() {
     let place = on_two_pairs();
     let ran = place.run(&attach(&["d3", "d4"], &COPY));
     ran.fails_with(3, "absent: 1 key belongs to a version of which nothing was found");
@@ -272,7 +272,7 @@ fn stores_that_were_not_given_are_told_by_the_keys_of_what_is_on_them() {
 }
 
 #[test]
-fn what_keys_tell_of_can_be_given_up() {
+fn versions_known_only_by_keys_can_be_given_up() {
     let place = on_two_pairs();
     assert_eq!(place.run(&attach(&["d3", "d4"], &COPY)).status, 3);
     let ran = place.good(&["-A", "b", "catalogue", "forget", "--unseen"]);
@@ -283,13 +283,63 @@ fn what_keys_tell_of_can_be_given_up() {
 }
 
 #[test]
-fn stores_without_a_platter_leave_a_doubt_until_a_rebuild() {
+fn stores_without_a_platter_are_unseen_until_a_rebuild() {
     let place = Place::new(2, &["--clear-text"]);
     let ran = place.run(&attach(&["d1", "d2"], &[]));
-    ran.fails_with(3, "absent: any platter");
+    ran.fails_with(3, "absent: all platters");
     for command in ["status", "verify"] {
         assert_eq!(place.run(&["-A", "b", command]).status, 3, "{command}");
     }
     place.good(&["-A", "b", "catalogue", "rebuild"]);
     place.good(&["-A", "b", "status"]);
+}
+
+#[test]
+fn a_platter_whose_store_was_not_given_is_absent_and_not_missing() {
+    let place = Place::new(3, &["--set=1+1", "--clear-text"]);
+    place.write("one", b"one");
+    place.good(&["put", "one", "--flush"]);
+    let away = place.platters()[0].store.clone();
+    let given: Vec<&str> = ["d1", "d2", "d3"].into_iter().filter(|store| *store != away).collect();
+    fs::rename(place.path("a"), place.path("was")).expect("renamed");
+    assert_eq!(place.run(&attach(&given, &[])).status, 3);
+    for command in ["status", "verify", "scrub"] {
+        let ran = place.run(&["-A", "b", command]);
+        assert!(ran.status == 3 && !ran.err.contains("missing"), "{command}: {ran:?}");
+    }
+    assert_eq!(place.run(&["-A", "b", "catalogue", "rebuild"]).status, 3, "the platter is still nowhere");
+    place.good(&["-A", "b", "store", "add", &away]);
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "status"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+}
+
+#[test]
+fn stores_that_join_one_by_one_never_make_a_version_lost() {
+    let place = Place::new(2, &["--set=1+1"]);
+    place.write("passphrase", b"correct horse\n");
+    place.write("one", b"one");
+    place.good(&["put", "one", "--flush"]);
+    for store in ["d3", "d4"] {
+        place.good(&["store", "add", store]);
+    }
+    let settings = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
+    place.write("a/fulgurite.toml", settings.replace("information = 1", "information = 2"));
+    fs::rename(place.path("d1"), place.path("away")).expect("renamed");
+    place.write("two", noise(2, 3_000_000));
+    place.good(&["put", "two", "--flush"]);
+    fs::rename(place.path("away"), place.path("d1")).expect("renamed");
+    place.good(&["keys", "export", "keys", "--passphrase-file", "passphrase"]);
+    assert_eq!(place.run(&attach(&["d1"], &COPY)).status, 3);
+    for store in ["d2", "d3", "d4"] {
+        for command in [&["status"][..], &["verify"], &["catalogue", "rebuild"], &["status"], &["verify"]] {
+            let ran = place.run(&[&["-A", "b"], command].concat());
+            assert!(ran.status == 3 && !ran.err.contains("lost: "), "before {store}: {command:?}: {ran:?}");
+        }
+        place.good(&["-A", "b", "store", "add", store]);
+    }
+    place.good(&["-A", "b", "catalogue", "rebuild"]);
+    place.good(&["-A", "b", "status"]);
+    place.good(&["-A", "b", "verify", "--objects"]);
+    assert_eq!(place.good(&["-A", "b", "get", "two", "-"]).out, noise(2, 3_000_000));
 }

@@ -1,11 +1,11 @@
-//! A catalogue that is gone.
+//! A missing, damaged or outdated catalogue.
 
 use std::fs;
 
 use crate::support::{Place, noise, tree};
 
 #[test]
-fn a_lost_catalogue_is_made_anew_from_platters_and_staging() {
+fn a_lost_catalogue_is_rebuilt_from_platters_and_staging() {
     let place = Place::new(3, &[]);
     for index in 0..10 {
         place.write(format!("tree/{index}"), noise(index, 100_000));
@@ -23,7 +23,7 @@ fn a_lost_catalogue_is_made_anew_from_platters_and_staging() {
             fs::remove_file(&platters[position].file).expect("removed");
         }
         fs::remove_file(place.path("a/catalogue.db")).expect("removed");
-        place.run(&["ls"]).fails_with(1, "`fulgurite catalogue rebuild` makes it anew");
+        place.run(&["ls"]).fails_with(1, "`fulgurite catalogue rebuild` recreates it");
         let rebuilt = place.good(&["catalogue", "rebuild"]);
         assert!(rebuilt.text().contains("Found 10 versions on platters and 2 in staging"), "{rebuilt:?}");
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
@@ -36,7 +36,7 @@ fn a_lost_catalogue_is_made_anew_from_platters_and_staging() {
 }
 
 #[test]
-fn a_damaged_catalogue_says_how_to_make_it_anew() {
+fn the_error_for_a_damaged_catalogue_says_how_to_rebuild_it() {
     let place = Place::new(1, &[]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
@@ -48,7 +48,7 @@ fn a_damaged_catalogue_says_how_to_make_it_anew() {
         place.good(&["catalogue", "rebuild"]);
         assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
     }
-    // Damage in the middle: found when looked for.
+    // Damage in the middle is found by checking.
     for index in 0..300 {
         place.write(format!("many/{index:03}"), b"x");
     }

@@ -1,4 +1,4 @@
-//! Platters that are gone or damaged.
+//! Missing and damaged platters.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -14,7 +14,7 @@ fn fill(place: &Place) {
 }
 
 #[test]
-fn as_many_platters_as_a_set_has_redundancy_may_go() {
+fn a_set_survives_the_loss_of_as_many_platters_as_its_redundancy() {
     let place = Place::new(6, &[]);
     fill(&place);
     let platters = place.platters();
@@ -31,7 +31,7 @@ fn as_many_platters_as_a_set_has_redundancy_may_go() {
     for platter in [&platters[0], &platters[4]] {
         assert!(verified.text().contains(&format!("platter {} on store {}: missing", platter.id, platter.store)), "{verified:?}");
     }
-    assert!(verified.text().contains("Nothing is lost") && verified.text().contains("each is what came in"), "{verified:?}");
+    assert!(verified.text().contains("Nothing is lost") && verified.text().contains("each matches what was stored"), "{verified:?}");
     let quiet = place.run(&["verify", "-q"]);
     assert_eq!((&quiet.out[..], quiet.err.lines().count()), (&b""[..], 2), "{quiet:?}");
     let listed = place.run(&["platters"]);
@@ -45,7 +45,7 @@ fn as_many_platters_as_a_set_has_redundancy_may_go() {
     place.run(&["recover", &platters[0].id, "--store", &platters[1].store]).fails_with(1, "losing that store would lose both");
     place.good(&["recover", &platters[0].id[..12].to_uppercase()]);
     let scrubbed = place.good(&["scrub"]);
-    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    assert!(scrubbed.text().contains("Recovered 1 platter"), "{scrubbed:?}");
     let verified = place.good(&["verify"]);
     assert!(verified.text().ends_with("Nothing is lost.\n"), "{verified:?}");
     place.good(&["status"]);
@@ -60,12 +60,12 @@ fn as_many_platters_as_a_set_has_redundancy_may_go() {
     };
     assert!(
         contents(place.fingerprint(&["d1", "d2", "d3", "d4", "d5", "d6"])) == contents(whole),
-        "platters are written anew, byte for byte"
+        "recovered platters are identical byte for byte"
     );
 }
 
 #[test]
-fn a_disk_that_is_gone_for_good_gives_its_platters_to_another() {
+fn platters_of_a_lost_disk_are_recovered_onto_another() {
     let place = Place::new(4, &["--set", "2+1"]);
     fill(&place);
     let platters = place.platters();
@@ -74,17 +74,17 @@ fn a_disk_that_is_gone_for_good_gives_its_platters_to_another() {
     fs::remove_dir_all(place.path(&platters[1].store)).expect("removed");
     place.run(&["verify"]).fails_with(3, "");
     let scrubbed = place.good(&["scrub", "--replace-absent"]);
-    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    assert!(scrubbed.text().contains("Recovered 1 platter"), "{scrubbed:?}");
     assert_eq!(place.platters()[1].store, spare);
     place.good(&["verify", "--objects"]);
-    // On the way back it may be moved by hand, too.
+    // A platter may also be moved back by hand.
     fs::create_dir_all(place.path(&platters[1].store)).expect("made");
     place.run(&["recover", &platters[1].id, "--store", &platters[1].store]).fails_with(1, "Is the disk mounted?");
 }
 
 #[test]
 fn one_platter_too_many_loses_exactly_the_files_on_it() {
-    // In the clear, so that a platter tells the names on it.
+    // In clear text, so that a platter shows the names on it.
     let place = Place::new(4, &["--set", "3+1", "--clear-text"]);
     fill(&place);
     let platters = place.platters();
@@ -118,12 +118,12 @@ fn one_platter_too_many_loses_exactly_the_files_on_it() {
     let scrubbed = place.run(&["scrub"]);
     assert_eq!((scrubbed.status, named(&scrubbed.err, "lost: ")), (1, lost), "{scrubbed:?}");
     scrubbed.fails_with(1, &format!("platter {} was not rebuilt", platters[1].id));
-    place.run(&["recover", &platters[1].id]).fails_with(1, "beyond what track, large group and platter-set can rebuild");
-    assert!(!platters[1].file.exists(), "no half platter is left");
+    place.run(&["recover", &platters[1].id]).fails_with(1, "and neither track, large group nor platter-set can rebuild them");
+    assert!(!platters[1].file.exists(), "no partial platter is left");
 }
 
 #[test]
-fn scattered_damage_is_found_mended_and_reported() {
+fn scattered_damage_is_found_repaired_and_reported() {
     let place = Place::new(2, &[]);
     fill(&place);
     let platters = place.platters();
@@ -140,12 +140,12 @@ fn scattered_damage_is_found_mended_and_reported() {
     );
     place.good(&["get", "tree", "out"]);
     assert_eq!(tree(&place.path("out")), tree(&place.path("tree")));
-    // Behind the second header, since the first is gone.
+    // After the second header, because the first is gone.
     file.set_len(length * 3 / 4).expect("cut");
     let inspected = place.run(&["inspect", platters[0].file.to_str().expect("text")]);
     assert!(inspected.status == 1 && inspected.text().contains("WRONG LENGTH"), "{inspected:?}");
     let scrubbed = place.good(&["scrub"]);
-    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    assert!(scrubbed.text().contains("Recovered 1 platter"), "{scrubbed:?}");
     place.good(&["verify", "--objects"]);
 }
 
@@ -163,7 +163,7 @@ fn damage_in_staging_is_reported() {
     assert!(!verified.err.contains("good"), "{verified:?}");
     place.run(&["get", "bad", "-"]).fails_with(1, "bad");
     place.good(&["get", "good", "-"]);
-    // What is whole gets onto platters; what isn't stays, and is told again.
+    // Intact objects are written to platters; damaged ones stay staged and are reported again.
     place.run(&["flush"]).fails_with(1, "lost: bad (version 1): staging");
     assert_eq!(place.platters().len(), 1);
     place.run(&["flush"]).fails_with(1, "lost: bad (version 1): staging");

@@ -1,4 +1,5 @@
-//! Names that a deletion marker says are deleted. The commands here make none; they come from the services that do.
+//! Names deleted by a deletion marker. Only the service creates deletion markers; these commands
+//! don't.
 
 use fulgurite_archive::catalogue::{Extent, FoundVersion};
 use fulgurite_archive::{Access, Archive};
@@ -6,7 +7,7 @@ use fulgurite_domain::{Attributes, Digest, Kind, ObjectName, ObjectRecord, Versi
 
 use crate::support::Place;
 
-/// Puts a deletion marker into the catalogue, as a version that is on a platter.
+/// Adds a deletion marker to the catalogue, as an archived version.
 fn mark(place: &Place, name: &str, version: u64) {
     let archive = Archive::open(&place.path("a"), Access::Write).expect("opened");
     let platter = archive.catalogue().platters().expect("listed")[0].place.platter;
@@ -72,7 +73,7 @@ fn a_deleted_name_is_not_restored_and_its_earlier_versions_are() {
     place.good(&["get", "tree", "out"]);
     assert!(place.read("out/kept") == b"tree/kept" && !place.path("out/gone").exists());
     place.good(&["get", "folder", "also"]);
-    assert_eq!(place.read("also/below"), b"below", "what is below a deleted name is there");
+    assert_eq!(place.read("also/below"), b"below", "objects below a deleted name exist");
     place.good(&["get", "--all", "everything"]);
     assert!(!place.path("everything/notes").exists());
 }

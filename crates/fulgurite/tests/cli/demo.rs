@@ -3,7 +3,7 @@
 use crate::support::{Place, noise};
 
 #[test]
-fn every_level_of_the_codes_has_something_to_do_in_the_demonstration() {
+fn the_demonstration_exercises_every_level_of_the_codes() {
     let place = Place::empty();
     let account = place.good(&["demo", "--json"]).json();
     assert_eq!(account["comparison"]["same"], true);
@@ -19,11 +19,11 @@ fn every_level_of_the_codes_has_something_to_do_in_the_demonstration() {
     let sum: u64 = parts.iter().map(|part| account["overhead"][part].as_u64().expect("a number")).sum();
     let files = place.good(&["-A", "demo-archive", "status", "--json"]).json()["platter_bytes"].as_u64();
     assert_eq!((account["overhead"]["platter_bytes"].as_u64(), files), (Some(sum), files));
-    place.run(&["demo"]).fails_with(1, "demo-archive is there already: remove it (rm -r demo-archive), or name another folder with --into");
+    place.run(&["demo"]).fails_with(1, "demo-archive already exists: remove it (rm -r demo-archive), or name another folder with --into");
 }
 
 #[test]
-fn the_lines_that_the_demonstration_ends_with_can_be_pasted() {
+fn the_commands_printed_by_the_demonstration_can_be_pasted() {
     let place = Place::empty();
     place.write("my files/notes.txt", b"some text");
     place.write("my files/noise", noise(1, 2_000_000));
@@ -32,7 +32,7 @@ fn the_lines_that_the_demonstration_ends_with_can_be_pasted() {
     assert!(lines.len() >= 8, "{said}");
     for line in lines {
         let ran = place.shell(line);
-        // Verifying finds what the line before has removed.
+        // Verifying finds the platters that the previous command removed.
         assert_eq!(ran.status, i32::from(line.contains("verify")), "{line}: {ran:?}");
     }
     assert!(!place.path("my demo").exists());
@@ -45,9 +45,9 @@ fn the_demonstration_takes_small_and_odd_folders() {
     place.good(&["demo", "tiny"]);
     place.run(&["demo", "missing", "--into", "b"]).fails_with(1, "missing is not a folder");
     std::fs::create_dir(place.path("nothing")).expect("made");
-    place.run(&["demo", "nothing", "--into", "b"]).fails_with(1, "there is nothing in nothing");
+    place.run(&["demo", "nothing", "--into", "b"]).fails_with(1, "nothing contains nothing to archive");
     assert!(!place.path("b").exists());
-    // What can't be stored is told, and spoils the status.
+    // An entry that can't be stored is reported, and the exit status isn't 0.
     assert_eq!(place.shell("mkfifo tiny/fifo").status, 0);
     place.run(&["demo", "tiny", "--into", "tiny/b"]).fails_with(1, "tiny/fifo");
 }

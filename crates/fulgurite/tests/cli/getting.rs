@@ -1,4 +1,4 @@
-//! What comes out.
+//! The command `get`.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -53,7 +53,7 @@ fn ranges_are_exact_in_staging_and_on_platters() {
 }
 
 #[test]
-fn files_that_are_there_are_kept_unless_forced() {
+fn existing_files_are_kept_unless_forced() {
     let place = Place::new(1, &[]);
     place.write("tree/one", b"stored");
     place.write("tree/two", b"stored");
@@ -86,7 +86,7 @@ fn a_destination_is_the_last_part_of_the_name_a_folder_or_standard_output() {
     fs::create_dir(place.path("into")).expect("made");
     place.good(&["get", "tree/deep/file", "into"]);
     assert_eq!(place.read("into/file"), b"content");
-    place.run(&["get", "tree", "-"]).fails_with(1, "can't go to standard output");
+    place.run(&["get", "tree", "-"]).fails_with(1, "can't be written to standard output");
     place.run(&["get", "tree/deep/file/x"]).fails_with(1, "nothing is stored as tree/deep/file/x");
     place.run(&["get", "tre"]).fails_with(1, "nothing is stored as tre");
     place.run(&["get", "tree/deep/file", "no/such/folder/x"]).fails_with(1, "tree/deep/file");
@@ -101,12 +101,12 @@ fn nothing_is_written_through_a_link() {
     fs::create_dir_all(place.path("out")).expect("made");
     fs::create_dir_all(place.path("elsewhere")).expect("made");
     symlink("../elsewhere", place.path("out/folder")).expect("a link");
-    place.run(&["get", "tree", "out", "--force"]).fails_with(1, "nothing is written through links");
+    place.run(&["get", "tree", "out", "--force"]).fails_with(1, "restores don't follow links");
     assert_eq!(fs::read_dir(place.path("elsewhere")).expect("there").count(), 0);
 }
 
 #[test]
-fn force_puts_folders_in_the_place_of_files_and_no_file_in_that_of_a_folder() {
+fn force_replaces_files_by_folders_but_never_a_folder_by_a_file() {
     let place = Place::new(1, &[]);
     place.write("tree/folder/file", b"stored");
     place.write("tree/plain", b"stored");
@@ -115,8 +115,8 @@ fn force_puts_folders_in_the_place_of_files_and_no_file_in_that_of_a_folder() {
     fs::create_dir_all(place.path("out/plain")).expect("made");
     let ran = place.run(&["get", "tree", "out"]);
     ran.fails_with(1, "out/folder is there already (--force replaces it)");
-    ran.fails_with(1, "out/plain is a folder, and no file takes its place");
+    ran.fails_with(1, "out/plain is a folder, and a file can't replace it");
     assert_eq!(place.read("out/folder"), b"in the way");
-    place.run(&["get", "tree", "out", "--force"]).fails_with(1, "out/plain is a folder, and no file takes its place");
+    place.run(&["get", "tree", "out", "--force"]).fails_with(1, "out/plain is a folder, and a file can't replace it");
     assert_eq!(place.read("out/folder/file"), b"stored");
 }

@@ -1,11 +1,11 @@
-//! Looking into platter files.
+//! The command `inspect`.
 
 use std::fs;
 
 use crate::support::{Place, noise};
 
 #[test]
-fn a_platter_tells_what_it_is() {
+fn inspect_describes_a_platter() {
     let place = Place::new(3, &[]);
     place.write("file", noise(1, 300_000));
     place.write("other", noise(2, 300_000));
@@ -20,7 +20,7 @@ fn a_platter_tells_what_it_is() {
     assert!(inspect(2, "--files").text().contains("none: a redundancy platter"));
     let lines = inspect(0, "--json").json();
     assert_eq!((&lines["entries"], &lines["lost_sectors"], &lines["set_redundancy"]), (&1.into(), &0.into(), &1.into()));
-    // Without any archive around.
+    // Without any archive.
     fs::rename(place.path("a"), place.path("gone")).expect("renamed");
     inspect(1, "--files");
 }
@@ -32,7 +32,7 @@ fn crc64(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn files_that_are_no_platters_are_refused_with_the_reason() {
+fn other_files_are_rejected_with_the_reason() {
     let place = Place::new(2, &["--clear-text"]);
     place.write("file", noise(1, 300_000));
     place.good(&["put", "file", "--flush"]);

@@ -1,4 +1,4 @@
-//! Journals of the twin: recorded, replayed, changed.
+//! Journals of the twin: recording, replaying, and detecting changes.
 
 use crate::support::Place;
 
@@ -6,7 +6,7 @@ const SCENARIO: &str = "[library]\nplatters = 190\n\n[workload]\nrate = \"0.05 /
                         [run]\nwarm_up = \"0 s\"\nmeasured = \"10 min\"\n";
 
 #[test]
-fn a_recorded_run_is_the_same_again_and_a_changed_one_is_refused() {
+fn a_recorded_run_replays_identically_and_a_changed_journal_is_rejected() {
     let place = Place::empty();
     place.write("small.toml", SCENARIO);
     place.good(&["twin", "record", "small.toml", "run.journal", "--seed", "7"]);
@@ -21,9 +21,9 @@ fn a_recorded_run_is_the_same_again_and_a_changed_one_is_refused() {
     place.write("changed.journal", text.replacen(" switch 1 ", " switch 0 ", 1));
     place.run(&["twin", "replay", "changed.journal"]).fails_with(2, "the line was changed, or lines before it are missing");
     place.write("cut.journal", &text[..text.len() / 2]);
-    place.run(&["twin", "replay", "cut.journal"]).fails_with(2, "it was cut off, or the run that wrote it was");
+    place.run(&["twin", "replay", "cut.journal"]).fails_with(2, "the file was truncated, or the run was cut off");
     place.run(&["twin", "replay", "small.toml"]).fails_with(2, "`fulgurite journal 1` is expected");
-    // Nothing that is there is written over.
-    place.run(&["twin", "record", "small.toml", "run.journal"]).fails_with(1, "can't be made");
+    // Existing files are not overwritten.
+    place.run(&["twin", "record", "small.toml", "run.journal"]).fails_with(1, "can't create the journal");
     assert_eq!(place.read("run.journal"), text.as_bytes());
 }

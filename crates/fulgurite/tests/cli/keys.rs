@@ -1,4 +1,4 @@
-//! Keys that are gone, and come back.
+//! Lost keys, and their copies.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn archive() -> Place {
 }
 
 #[test]
-fn exported_keys_bring_an_archive_back() {
+fn an_archive_is_readable_again_after_importing_exported_keys() {
     let place = archive();
     place.good(&["keys", "export", "--plain", "plain"]);
     let ran = place.good(&["keys", "export", "sealed", "--passphrase-file", "passphrase"]);
@@ -51,8 +51,8 @@ fn keys_that_do_not_fit_change_nothing() {
     let before = place.fingerprint(&["a"]);
     place.run(&["keys", "import", "sealed"]).fails_with(1, "--passphrase-file");
     place.run(&["keys", "import", "sealed", "--passphrase-file", "wrong"]).fails_with(1, "passphrase");
-    place.run(&["keys", "import", "sealed", "--passphrase-file", "empty"]).fails_with(1, "should hold one line");
-    place.run(&["keys", "import", "sealed", "--passphrase-file", "two-lines"]).fails_with(1, "should hold one line");
+    place.run(&["keys", "import", "sealed", "--passphrase-file", "empty"]).fails_with(1, "must contain exactly one line");
+    place.run(&["keys", "import", "sealed", "--passphrase-file", "two-lines"]).fails_with(1, "must contain exactly one line");
     place.run(&["keys", "import", "sealed", "--passphrase-file", "missing"]).fails_with(1, "the passphrase file missing");
     place.run(&["keys", "import", "other"]).fails_with(1, "nothing was changed");
     place.run(&["keys", "import", "file"]).fails_with(1, "first line should be");
@@ -64,10 +64,10 @@ fn keys_that_do_not_fit_change_nothing() {
     place.run(&["keys", "repair", "other"]).fails_with(1, "nothing was changed");
     assert_eq!(place.fingerprint(&["a"]), before);
 
-    // Another archive's master key, under which nothing opens.
+    // The master key of another archive, which opens nothing.
     fs::copy(place.path("b/master.key"), place.path("a/master.key")).expect("copied");
     place.run(&["get", "file", "-"]).fails_with(1, "is not wrapped by it");
-    place.run(&["keys", "import", "plain"]).fails_with(1, "holds another master key");
+    place.run(&["keys", "import", "plain"]).fails_with(1, "contains another master key");
     fs::remove_file(place.path("a/master.key")).expect("removed");
     place.good(&["keys", "import", "plain"]);
     assert_eq!(place.good(&["get", "file", "-"]).out, b"content");
@@ -90,7 +90,8 @@ fn a_removed_object_does_not_come_back_with_keys_exported_before() {
 const OBJECTS: u64 = 700;
 const PAGE: usize = 4_096;
 
-/// An archive of many objects with its key store, and a copy of the keys, `older`, that lacks the last 100.
+/// An archive of many objects with its key store, and a copy of the keys, `older`, that lacks the
+/// last 100.
 fn many() -> (Place, Vec<u8>) {
     let place = Place::new(2, &[]);
     place.write("passphrase", b"correct horse\n");
@@ -114,7 +115,7 @@ fn readable(place: &Place) -> u64 {
 }
 
 #[test]
-fn a_damaged_key_store_gives_up_every_key_outside_of_the_damage() {
+fn repair_salvages_every_key_outside_of_the_damage() {
     let (place, sound) = many();
     let pages = sound.len() / PAGE;
     assert!(pages > 20, "{pages} pages");
@@ -127,7 +128,7 @@ fn a_damaged_key_store_gives_up_every_key_outside_of_the_damage() {
         damaged
     };
     let half = sound[..sound.len() / 2].to_vec();
-    // Damage, and how many keys it can have taken at most.
+    // The damage, and the maximum number of keys it can destroy.
     for (damaged, at_most) in
         [(spoil(&[0]), per_page), (spoil(&[pages / 2]), per_page), (spoil(&[1, pages / 3, pages - 1]), 3 * per_page), (half, 500)]
     {
@@ -137,7 +138,7 @@ fn a_damaged_key_store_gives_up_every_key_outside_of_the_damage() {
             }
         }
         place.write("a/keys.db", &damaged);
-        // What people try first says what to do, and leaves what is left alone.
+        // The commands that people try first say what to do, and change nothing.
         place.run(&["keys", "import", "older", "--passphrase-file", "passphrase"]).fails_with(1, "fulgurite keys repair");
         assert!(place.read("a/keys.db") == damaged);
         let ran = place.run(&["keys", "repair", "--json"]);
@@ -156,7 +157,7 @@ fn a_damaged_key_store_gives_up_every_key_outside_of_the_damage() {
             let name = version["name"].as_str().expect("text");
             place.run(&["get", name, "-"]).fails_with(1, "key");
         }
-        // A copy has the rest, but for what was put later.
+        // A copy has the other keys, except those of later versions.
         let ran = place.run(&["keys", "repair", "older", "--passphrase-file", "passphrase"]);
         let later = named.iter().filter(|version| version["name"].as_str() > Some("tree/599")).count();
         assert_eq!(ran.err.matches("no key: ").count(), later, "{ran:?}");
@@ -178,7 +179,7 @@ fn copies_are_merged_and_a_repair_takes_them_too() {
     place.run(&["keys", "repair"]).fails_with(1, "no key: second (version 1)");
     fs::remove_file(place.path("a/keys.db")).expect("removed");
     let ran = place.good(&["keys", "import", "first", "second.sealed", "--passphrase-file", "passphrase"]);
-    assert!(ran.text().contains("first: 1 key, 1 of which") && ran.text().contains("second.sealed: 2 keys, 1 of which"), "{ran:?}");
+    assert!(ran.text().contains("first: 1 key, 1 of them") && ran.text().contains("second.sealed: 2 keys, 1 of them"), "{ran:?}");
     place.good(&["verify", "--objects"]);
 }
 
@@ -190,7 +191,7 @@ fn keys_of_removed_versions_do_not_come_back() {
     place.good(&["keys", "export", "old", "--plain"]);
     let damaged = place.read("a/keys.db");
     place.good(&["rm", "file", "other"]);
-    // By tombstones in staging, and then on platters; with a catalogue and without.
+    // With tombstones in staging and then on platters, with a catalogue and without.
     for flushed in [false, true] {
         if flushed {
             place.good(&["flush"]);
@@ -206,7 +207,7 @@ fn keys_of_removed_versions_do_not_come_back() {
             }
         }
     }
-    // Nor out of an old key store that is damaged.
+    // Nor from an old, damaged key store.
     let mut damaged = damaged;
     damaged[..PAGE].fill(0);
     place.write("a/keys.db", damaged);
@@ -215,7 +216,7 @@ fn keys_of_removed_versions_do_not_come_back() {
 }
 
 #[test]
-fn of_a_damaged_copy_in_clear_text_every_line_is_taken_that_checks() {
+fn every_valid_line_of_a_damaged_unsealed_copy_is_imported() {
     let place = archive();
     place.write("second", b"more");
     place.good(&["put", "second", "--flush"]);
@@ -228,7 +229,7 @@ fn of_a_damaged_copy_in_clear_text_every_line_is_taken_that_checks() {
         fs::remove_file(place.path("a/keys.db")).expect("removed");
         fs::remove_file(place.path("a/master.key")).expect("removed");
         let ran = place.run(&["keys", "import", copy]);
-        // A damaged copy is never all well.
+        // A damaged copy never exits with 0.
         assert_eq!(ran.status, 1, "{ran:?}");
         assert!(ran.err.contains("is damaged: ") && ran.err.contains("Only lines"), "{ran:?}");
         assert_eq!(ran.err.matches("no key: ").count(), status, "{ran:?}");

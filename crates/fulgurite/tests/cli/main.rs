@@ -1,4 +1,5 @@
-//! The command line from outside: what is typed, what is printed, what is on the disk afterwards, and the exit status.
+//! Tests of the program from outside: arguments, output, files on disk afterwards, and exit
+//! statuses.
 
 mod absent;
 mod attaching;

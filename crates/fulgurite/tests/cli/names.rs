@@ -1,4 +1,4 @@
-//! Names from anywhere.
+//! Hostile and odd names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use crate::support::{Place, Thing, name, tree};
 fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
     let place = Place::new(1, &[]);
     let victim = place.path("victim").into_os_string().into_string().expect("text");
-    // A command line does not take such names, but an archive made elsewhere may have them.
+    // The command line rejects such names, but an archive made elsewhere may contain them.
     let names = ["../evil", "/evil-absolute", "good/../../evil", "a/..", "..", "good/file", &victim, "./dot", "nul\0evil"];
     let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
     let source =
@@ -36,20 +36,20 @@ fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
         assert!(path.starts_with(place.path("jail/out")) && fs::read(path).expect("restored") == b"evil", "{name}");
         assert!(ran.err.contains("renamed"), "{ran:?}");
     }
-    assert_eq!(tree(&place.path("jail/out")).len(), names.len(), "each has a file of its own");
+    assert_eq!(tree(&place.path("jail/out")).len(), names.len(), "each has its own file");
     assert_eq!(fs::read_dir(place.path("jail")).expect("there").count(), 1, "only the folder asked for");
     assert!(!place.path("evil").exists());
     assert_eq!(
         fs::read_dir(place.path("")).expect("there").filter(|entry| entry.as_ref().is_ok_and(|e| e.file_name() == "victim")).count(),
         0
     );
-    // One by one, and by their names.
+    // Also one by one, by name.
     place.run(&["get", "../evil"]).fails_with(0, "");
     assert!(place.path("evil").is_file(), "the last part of the name, in the current folder");
-    place.run(&["get", "a/.."]).fails_with(1, "a/.. can't be the name of a file: give a destination");
+    place.run(&["get", "a/.."]).fails_with(1, "a/.. is not a valid file name: give a destination");
 }
 
-/// Puts objects under names that no file has, as S3 clients may.
+/// Puts objects under names that no file can have, as S3 clients may.
 fn put_names(place: &Place, objects: &[(&[u8], &[u8])]) {
     let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
     let source = |(name, content): &(&[u8], &[u8])| Source::Stream {
@@ -91,10 +91,10 @@ fn a_file_that_became_a_folder_is_restored_beside_it() {
     place
         .good(&["get", "tree", "again"])
         .fails_with(0, "restored under another name: tree/a (version 1) is again/a~file: it is a folder too");
-    // By its name it is the file, and with a slash the folder.
+    // The plain name means the file, and with a slash the folder.
     let ran = place.good(&["get", "tree/a", "-"]);
     assert_eq!(ran.out, b"once a file");
-    ran.fails_with(0, "tree/a is a folder too; `fulgurite get tree/a/`");
+    ran.fails_with(0, "tree/a is also a folder; `fulgurite get tree/a/`");
     place.good(&["get", "tree/a/", "below"]);
     assert_eq!(contents(&place, "below"), BTreeMap::from([("b".to_owned(), Some(b"below".to_vec()))]));
 }
@@ -152,7 +152,7 @@ fn a_name_that_is_too_long_for_a_file_is_cut() {
 }
 
 #[test]
-fn a_link_that_was_stored_is_no_way_out() {
+fn a_stored_link_does_not_lead_out_of_the_destination() {
     let place = Place::new(1, &[]);
     fs::create_dir(place.path("outside")).expect("made");
     let outside = place.path("outside").into_os_string().into_string().expect("text");
@@ -169,7 +169,7 @@ fn a_link_that_was_stored_is_no_way_out() {
 }
 
 #[test]
-fn odd_names_are_listed_harmlessly_and_found_by_their_bytes() {
+fn odd_names_are_escaped_in_listings_and_found_by_their_bytes() {
     let place = Place::new(1, &[]);
     let odd = name(b"odd \xff\x1b[31m\n");
     place.write(odd, b"content");
@@ -185,7 +185,7 @@ fn odd_names_are_listed_harmlessly_and_found_by_their_bytes() {
 }
 
 #[test]
-fn a_name_that_is_not_text_has_its_bytes_in_json_and_any_other_is_as_it_is() {
+fn json_contains_the_bytes_of_names_that_are_not_utf_8() {
     use std::os::unix::ffi::OsStringExt;
     let place = Place::new(1, &[]);
     let folder = place.path("in");

@@ -1,4 +1,4 @@
-//! What goes in.
+//! The command `put`.
 
 use std::fs::{self, File, FileTimes, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{Place, name, noise, tree};
 
-/// A tree with everything that a file system has to offer.
+/// A tree with every kind of entry that a file system offers.
 fn make_tree(place: &Place) {
     for (index, bytes) in [0, 1, 65_535, 65_536, 65_537, 1_048_575, 1_048_576, 1_048_577].into_iter().enumerate() {
         place.write(format!("tree/sizes/{bytes}"), noise(index as u64, bytes));
@@ -51,7 +51,7 @@ fn a_tree_comes_back_as_it_was_from_staging_and_from_platters() {
 }
 
 #[test]
-fn an_archive_in_the_clear_gives_back_the_same() {
+fn a_clear_text_archive_restores_the_same_tree() {
     let place = Place::new(2, &["--clear-text"]);
     make_tree(&place);
     place.good(&["put", "tree", "--flush"]);
@@ -62,7 +62,7 @@ fn an_archive_in_the_clear_gives_back_the_same() {
 }
 
 #[test]
-fn what_can_not_be_stored_is_named_and_the_rest_is_stored() {
+fn entries_that_can_not_be_stored_are_named_and_the_rest_is_stored() {
     let place = Place::new(1, &[]);
     place.write("tree/good", b"good");
     let _socket = UnixListener::bind(place.path("tree/socket")).expect("a socket");
@@ -77,10 +77,10 @@ fn what_can_not_be_stored_is_named_and_the_rest_is_stored() {
 }
 
 #[test]
-fn a_file_that_is_written_all_the_time_is_skipped_and_named() {
+fn a_file_that_keeps_changing_is_skipped_and_named() {
     let place = Place::new(1, &[]);
     place.write("tree/calm", b"calm");
-    // Large enough to be read for longer than the writer may have to wait for its turn.
+    // Large enough that reading takes longer than the writer may wait for its turn.
     place.write("tree/log", noise(1, 40_000_000));
     let stop = AtomicBool::new(false);
     let (began, begin) = channel();
@@ -115,7 +115,7 @@ fn a_file_that_is_written_all_the_time_is_skipped_and_named() {
 }
 
 #[test]
-fn names_in_messages_can_not_command_the_terminal() {
+fn control_characters_of_names_in_messages_are_escaped() {
     let place = Place::new(1, &[]);
     let ran = place.run(&["put", "missing \u{1b}[31m\n"]);
     ran.fails_with(1, "missing \\u{1b}[31m\\n");
@@ -131,13 +131,13 @@ fn standard_input_is_stored_under_the_name_given() {
     assert_eq!(ran.status, 0, "{ran:?}");
     assert_eq!(place.good(&["get", "from/input", "-"]).out, content);
     place.run_with_input(&["put", "-"], b"x").fails_with(1, "--name");
-    place.run_with_input(&["put", "-", "--name", "../x"], b"x").fails_with(1, "can't be a name");
+    place.run_with_input(&["put", "-", "--name", "../x"], b"x").fails_with(1, "invalid name");
     assert_eq!(place.run_with_input(&["put", "-", "--name", "nothing"], b"").status, 0);
     assert_eq!(place.good(&["get", "nothing", "-"]).out, b"");
 }
 
 #[test]
-fn names_are_chosen_by_to_and_name_and_must_be_such_that_files_can_have_them() {
+fn to_and_name_choose_names_that_must_be_valid_for_files() {
     let place = Place::new(1, &[]);
     place.write("tree/x/file", b"1");
     place.good(&["put", "tree/x/file"]);
@@ -146,9 +146,9 @@ fn names_are_chosen_by_to_and_name_and_must_be_such_that_files_can_have_them() {
     place.good(&["put", "tree/.", "--to", "dot"]);
     assert_eq!(place.good(&["ls"]).text(), "deep/down/x/file\ndot/tree/x/file\nfile\nrenamed/file\n");
     for option in ["--to=..", "--to=a//b", "--to=a/./b", "--name=../x", "--name=", "--name=/"] {
-        place.run(&["put", "tree/x/file", option]).fails_with(1, "can't be a name");
+        place.run(&["put", "tree/x/file", option]).fails_with(1, "invalid name");
     }
-    place.run(&["put", "tree", "tree/x", "--name=one"]).fails_with(1, "--name names one thing");
+    place.run(&["put", "tree", "tree/x", "--name=one"]).fails_with(1, "--name accepts one path");
     assert_eq!(place.good(&["ls", "deep"]).text(), "deep/down/x/file\n");
 }
 
@@ -215,7 +215,7 @@ fn versions(place: &Place) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn what_is_unchanged_is_not_stored_again() {
+fn unchanged_files_are_not_stored_again() {
     let place = Place::new(1, &[]);
     make_tree(&place);
     let first = place.good(&["put", "tree", "--json"]).json();
@@ -265,14 +265,14 @@ fn every_change_makes_a_version() {
     std::os::unix::fs::symlink("two", place.path("link")).expect("a link");
     fs::set_permissions(place.path("folder"), Permissions::from_mode(0o500)).expect("mode");
     assert_eq!(place.good(&["put", "link", "folder", "--json"]).json()["objects"], 2);
-    // Neither is a file the same as a link or a folder of its name.
+    // A file differs from a link or folder of the same name, too.
     fs::remove_file(place.path("link")).expect("removed");
     place.write("link", b"two");
     assert_eq!(place.good(&["put", "link", "--json"]).json()["objects"], 1);
 }
 
 #[test]
-fn what_can_not_be_read_any_more_is_stored_again() {
+fn a_file_whose_stored_version_is_unreadable_is_stored_again() {
     let place = Place::new(1, &[]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
@@ -286,7 +286,7 @@ fn what_can_not_be_read_any_more_is_stored_again() {
 }
 
 #[test]
-fn paths_that_would_be_stored_under_one_name_are_refused() {
+fn paths_that_share_a_name_are_rejected() {
     let place = Place::new(1, &[]);
     place.write("a1/photos/1", b"1");
     place.write("b1/photos/1", b"2");
@@ -298,7 +298,7 @@ fn paths_that_would_be_stored_under_one_name_are_refused() {
     place.good(&["put", "a1/photos", "--to", "a"]);
     place.good(&["put", "b1/photos", "--to", "b"]);
     assert_eq!(place.good(&["ls"]).text(), "a/photos/1\nb/photos/1\n");
-    // One after the other they are versions, as ever.
+    // Put one after the other they become versions, as always.
     place.good(&["put", "a1/photos"]);
     place.good(&["put", "b1/photos"]);
     assert_eq!(place.good(&["get", "photos/1", "-"]).out, b"2");
@@ -325,20 +325,21 @@ fn a_file_whose_stored_version_is_lost_is_stored_again() {
     assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
     let platters = place.platters();
     let aside = |platter: &crate::support::Platter| platter.file.with_extension("aside");
-    // One of three platters may be lost: the set gives everything back.
+    // One of three platters may be lost: the set restores everything.
     fs::rename(&platters[0].file, aside(&platters[0])).expect("renamed");
     assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
-    // What is only absent comes back.
+    // An absent platter may come back.
     fs::rename(place.path("d2"), place.path("away")).expect("renamed");
     assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
     fs::rename(place.path("away"), place.path("d2")).expect("renamed");
-    // Two are too many. What lies on the third can still be read, and the other set is whole.
+    // Two lost platters are too many. Files on the third can still be read, and the other set is
+    // whole.
     fs::rename(&platters[2].file, aside(&platters[2])).expect("renamed");
     let readable = (0..20).filter(|number| place.run(&["get", &format!("tree/{number:02}"), "-"]).status == 0).count() as u64;
-    assert!((1..20).contains(&readable), "{readable} of 20 files lie on the platter that is left");
+    assert!((1..20).contains(&readable), "{readable} of 20 files are on the remaining platter");
     let lost = 20 - readable;
     assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (lost, 25 - lost));
-    // Once is enough.
+    // Storing them once is enough.
     assert_eq!(unchanged(place.run(&["put", "tree", "--json"])), (0, 25));
     assert_eq!(unchanged(place.run(&["put", "tree", "--json", "--checksum"])), (0, 25));
     place.good(&["get", "tree", "restored"]);

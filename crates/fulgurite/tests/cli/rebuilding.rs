@@ -1,4 +1,5 @@
-//! Rebuilds with something stale or away: nothing is forgotten, and no answer is better than what was checked.
+//! Rebuilds with stale or absent parts: nothing is forgotten, and no answer claims more than was
+//! checked.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ fn with_stale_keys() -> Place {
 
 fn lose_keys(place: &Place, export: &str) {
     fs::remove_file(place.path("a/keys.db")).expect("removed");
-    // Its status tells whether a version lacks its key.
+    // The exit status says whether a version lacks its key.
     place.run(&["keys", "import", export]);
 }
 
@@ -41,7 +42,7 @@ fn a_staged_object_whose_key_is_missing_is_kept_until_its_key_is_back() {
     place.good(&["put", "d", "--flush"]);
     assert_eq!(segments(), staged, "the segment stays");
     assert_eq!(place.good(&["get", "d", "-"]).out, b"put meanwhile");
-    // The key comes back, and with it the object.
+    // With the key, the object comes back.
     place.good(&["keys", "import", "fresh"]);
     place.run(&["verify"]).fails_with(1, "its key is back; `fulgurite catalogue rebuild`");
     place.good(&["catalogue", "rebuild"]);
@@ -51,7 +52,7 @@ fn a_staged_object_whose_key_is_missing_is_kept_until_its_key_is_back() {
 }
 
 #[test]
-fn archived_objects_whose_keys_are_missing_are_named_as_far_as_a_catalogue_knows_them() {
+fn archived_objects_without_keys_are_named_as_far_as_a_catalogue_knows_them() {
     let place = with_stale_keys();
     place.write("tree/a", b"a");
     place.write("tree/b", noise(2, 300_000));
@@ -59,7 +60,7 @@ fn archived_objects_whose_keys_are_missing_are_named_as_far_as_a_catalogue_knows
     place.good(&["keys", "export", "--plain", "fresh"]);
     let listed = place.good(&["ls", "--versions", "--json"]).text();
     lose_keys(&place, "stale");
-    // The catalogue knows the names, and a rebuild doesn't make it forget them.
+    // The catalogue knows the names, and a rebuild keeps them.
     for _ in 0..2 {
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
         for verify in [&["verify"][..], &["verify", "--objects"]] {
@@ -71,7 +72,8 @@ fn archived_objects_whose_keys_are_missing_are_named_as_far_as_a_catalogue_knows
         assert_eq!(place.good(&["get", "old", "-"]).out, b"the old one");
         place.run(&["catalogue", "rebuild"]);
     }
-    // Without a catalogue there are no names, but they are counted, and nothing is said to be well.
+    // Without a catalogue the names are unknown, but the versions are counted, and no command
+    // claims that all is well.
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     let rebuilt = place.run(&["catalogue", "rebuild"]);
     rebuilt.fails_with(1, "no key");
@@ -86,7 +88,7 @@ fn archived_objects_whose_keys_are_missing_are_named_as_far_as_a_catalogue_knows
 }
 
 #[test]
-fn what_was_removed_stays_removed_and_is_no_missing_key() {
+fn removed_versions_stay_removed_and_count_as_no_missing_key() {
     let place = with_stale_keys();
     place.write("c", b"c");
     place.good(&["put", "c"]);
@@ -101,14 +103,14 @@ fn what_was_removed_stays_removed_and_is_no_missing_key() {
         let rebuilt = place.good(&["catalogue", "rebuild"]);
         assert!(!rebuilt.text().contains("No key"), "{rebuilt:?}");
         place.good(&["verify", "--objects"]);
-        // Nor with the catalogue that is there.
+        // Nor with the existing catalogue.
         place.good(&["catalogue", "rebuild"]);
         place.run(&["get", "old", "-"]).fails_with(1, "nothing is stored as old");
     }
 }
 
 #[test]
-fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
+fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
     let place = Place::new(3, &[]);
     place.write("file", b"content");
     place.good(&["put", "file", "--flush"]);
@@ -123,10 +125,11 @@ fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
         let after = place.fingerprint(&["a"]);
         assert_eq!(after.get(std::path::Path::new("a/catalogue.db")), before.get(std::path::Path::new("a/catalogue.db")));
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
-        // Told to go on, it keeps what the old catalogue knew, and says what it did not see.
+        // With --without-unseen, it keeps what the old catalogue knew, and reports what it did not
+        // see.
         let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
         assert_ne!(rebuilt.status, 0, "{rebuilt:?}");
-        assert!(rebuilt.text().contains("Not looked into: store d1"), "{rebuilt:?}");
+        assert!(rebuilt.text().contains("Not read: store d1"), "{rebuilt:?}");
         assert_eq!(place.good(&["ls", "--versions", "--json"]).text(), listed);
         let verified = place.run(&["verify"]);
         assert_ne!(verified.status, 0, "{verified:?}");
@@ -134,7 +137,7 @@ fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
             fs::remove_dir(place.path(disk)).expect("empty");
             fs::rename(place.path(format!("{disk}.away")), place.path(disk)).expect("renamed");
         }
-        // The disks are back, and the catalogue still is not one that has seen them.
+        // The disks are back, but the catalogue has not seen them yet.
         assert_ne!(place.run(&["verify"]).status, 0);
         place.good(&["catalogue", "rebuild"]);
         place.good(&["verify", "--objects"]);
@@ -143,7 +146,7 @@ fn a_rebuild_without_all_disks_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn two_versions_of_one_number_are_removed_one_at_a_time() {
+fn two_versions_with_one_number_are_removed_one_at_a_time() {
     let place = Place::new(2, &[]);
     place.write("file", b"first");
     place.good(&["put", "file", "--flush"]);
@@ -151,7 +154,7 @@ fn two_versions_of_one_number_are_removed_one_at_a_time() {
         fs::rename(place.path(disk), place.path(format!("{disk}.away"))).expect("renamed");
         fs::create_dir(place.path(disk)).expect("an empty mount point");
     }
-    // Disks away and the catalogue lost: nobody can know that there is a version 1.
+    // With disks absent and the catalogue lost, version 1 is unknown.
     fs::remove_file(place.path("a/catalogue.db")).expect("removed");
     assert_ne!(place.run(&["catalogue", "rebuild", "--without-unseen"]).status, 0);
     place.write("file", b"second");
@@ -160,7 +163,7 @@ fn two_versions_of_one_number_are_removed_one_at_a_time() {
         fs::remove_dir(place.path(disk)).expect("empty");
         fs::rename(place.path(format!("{disk}.away")), place.path(disk)).expect("renamed");
     }
-    // Before anything else is put, the catalogue has to learn what is on the disks.
+    // Before the next put, a rebuild has to read the disks.
     place.run(&["put", "file"]).fails_with(1, "`fulgurite catalogue rebuild` brings it up to date");
     let rebuilt = place.good(&["catalogue", "rebuild"]);
     assert!(rebuilt.text().contains("1 version number is shared"), "{rebuilt:?}");
@@ -177,7 +180,7 @@ fn two_versions_of_one_number_are_removed_one_at_a_time() {
     let listed = place.good(&["ls", "--versions"]).text();
     assert_eq!(listed.lines().count(), 2, "nothing was removed");
     assert!(ids.iter().all(|id| listed.contains(id)), "{listed}");
-    // One version is got by its identifier, or the beginning of it.
+    // `get` selects a version by its identifier, or the beginning of it.
     let ambiguous = place.run(&["get", "file", "-", "--version", "1"]);
     ambiguous.fails_with(1, "several versions numbered 1");
     assert!(ambiguous.out.is_empty() && ids.iter().all(|id| ambiguous.err.contains(id)), "{ambiguous:?}");
@@ -190,7 +193,7 @@ fn two_versions_of_one_number_are_removed_one_at_a_time() {
     place.run(&["get", "file", "-", "--id", "zz"]).fails_with(1, "file has no version whose identifier begins with zz");
     place.run(&["rm", "file", "--id", "zz"]).fails_with(1, "file has no version whose identifier begins with zz");
     for words in [&["get", "file", "-", "--id", ""], &["rm", "file", "file", "--id", ""]] {
-        assert_eq!(place.run(words).status, 2, "an identifier that is empty would begin any");
+        assert_eq!(place.run(words).status, 2, "an empty identifier would match any version");
     }
     let id = ids[0];
     place.good(&["rm", "file", "--id", id]);
@@ -211,7 +214,7 @@ fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
         fs::remove_file(segment).expect("removed");
     }
     place.run(&["catalogue", "rebuild"]).fails_with(1, "file (version 2)");
-    // Neither the older version nor silence is passed off as what is stored.
+    // `get` neither returns the older version silently nor claims that nothing is stored.
     let got = place.good(&["get", "file", "-"]);
     assert_eq!(got.out, b"first");
     assert!(got.err.contains("version 1 of file is not the newest: version 2 exists"), "{got:?}");
@@ -226,7 +229,7 @@ fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
 }
 
 #[test]
-fn an_old_copy_of_the_catalogue_hides_no_platter_from_verify() {
+fn verify_finds_platters_that_an_old_copy_of_the_catalogue_lacks() {
     let place = Place::new(3, &[]);
     place.write("first", b"first");
     place.good(&["put", "first", "--flush"]);
@@ -241,7 +244,7 @@ fn an_old_copy_of_the_catalogue_hides_no_platter_from_verify() {
     let unknown = format!("Found {} platters that the catalogue doesn't know", second.len());
     assert!(verified.text().contains(&unknown), "{verified:?}");
     assert!(!verified.text().contains("Nothing is lost."), "{verified:?}");
-    // They are read, too.
+    // They are read and checked, too.
     let mut bytes = fs::read(&second[0].file).expect("read");
     let (third, end) = (bytes.len() / 3, bytes.len() * 2 / 3);
     bytes[third..end].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
@@ -276,7 +279,7 @@ fn versions_whose_keys_are_lost_for_good_can_be_given_up() {
     for _ in 0..2 {
         place.good(&["verify", "--objects"]);
         assert_eq!(place.good(&["get", "old", "-"]).out, b"the old one");
-        // Nor does a rebuild find them again.
+        // A rebuild doesn't find them again.
         fs::remove_file(place.path("a/catalogue.db")).expect("removed");
         place.good(&["catalogue", "rebuild"]);
         place.good(&["flush"]);
@@ -284,7 +287,7 @@ fn versions_whose_keys_are_lost_for_good_can_be_given_up() {
 }
 
 #[test]
-fn a_key_that_came_back_with_an_old_file_goes_again_with_the_next_rebuild() {
+fn the_next_rebuild_destroys_keys_that_an_old_key_store_brought_back() {
     let place = Place::new(3, &[]);
     place.write("kept", b"kept");
     place.write("removed", b"removed");
@@ -301,7 +304,7 @@ fn a_key_that_came_back_with_an_old_file_goes_again_with_the_next_rebuild() {
 }
 
 #[test]
-fn an_import_counts_versions_that_cannot_be_listed_for_want_of_a_key() {
+fn an_import_counts_versions_that_can_not_be_listed_without_a_key() {
     let place = with_stale_keys();
     place.write("c", b"after the export");
     place.good(&["put", "c"]);
@@ -320,7 +323,7 @@ fn an_import_counts_versions_that_cannot_be_listed_for_want_of_a_key() {
 }
 
 #[test]
-fn status_tells_of_platters_that_the_catalogue_does_not_know() {
+fn status_reports_platters_that_the_catalogue_does_not_know() {
     let place = Place::new(2, &[]);
     let files = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
     let old: Vec<_> = files.iter().map(|file| fs::read(place.path(format!("a/{file}"))).ok()).collect();
@@ -339,7 +342,7 @@ fn status_tells_of_platters_that_the_catalogue_does_not_know() {
 }
 
 #[test]
-fn a_set_that_is_lost_can_be_given_up_when_nothing_on_it_is_needed() {
+fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
     let place = Place::new(3, &[]);
     place.write("lost", noise(1, 50_000));
     place.good(&["put", "lost", "--flush"]);
@@ -356,8 +359,8 @@ fn a_set_that_is_lost_can_be_given_up_when_nothing_on_it_is_needed() {
     place.good(&["rm", "lost"]);
     place.good(&["flush"]);
     assert_eq!(place.run(&["verify"]).status, 1, "platters are missing");
-    assert_eq!(place.run(&["scrub"]).status, 1, "and can't be written anew");
-    place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set of this archive begins with");
+    assert_eq!(place.run(&["scrub"]).status, 1, "and can't be recovered");
+    place.run(&["catalogue", "forget", "--set", "ffffffff"]).fails_with(1, "no set's identifier begins with");
     assert!(place.good(&forget).text().contains("Gave up 1 set"));
     for _ in 0..2 {
         place.good(&["verify", "--objects"]);
@@ -368,7 +371,7 @@ fn a_set_that_is_lost_can_be_given_up_when_nothing_on_it_is_needed() {
 }
 
 #[test]
-fn a_rebuild_names_what_is_damaged_in_staging() {
+fn a_rebuild_names_damaged_versions_in_staging() {
     let place = Place::new(2, &[]);
     place.write("damaged", noise(1, 100_000));
     place.write("whole", noise(2, 100_000));
@@ -385,7 +388,7 @@ fn a_rebuild_names_what_is_damaged_in_staging() {
 }
 
 #[test]
-fn a_set_that_is_gone_with_the_catalogue_is_told_by_its_keys() {
+fn surplus_keys_reveal_a_set_lost_together_with_the_catalogue() {
     let place = Place::new(2, &[]);
     place.write("kept", b"kept");
     place.good(&["put", "kept", "--flush"]);
@@ -403,7 +406,7 @@ fn a_set_that_is_gone_with_the_catalogue_is_told_by_its_keys() {
 }
 
 #[test]
-fn status_sees_platters_that_are_gone_from_stores_that_are_there() {
+fn status_notices_platters_missing_from_present_stores() {
     let place = Place::new(3, &[]);
     place.write("file", noise(1, 50_000));
     place.good(&["put", "file", "--flush"]);
@@ -417,7 +420,7 @@ fn status_sees_platters_that_are_gone_from_stores_that_are_there() {
 }
 
 #[test]
-fn a_set_that_is_damaged_beyond_repair_can_be_given_up_too() {
+fn a_set_damaged_beyond_repair_can_be_given_up_too() {
     let place = Place::new(3, &[]);
     place.write("lost", noise(1, 50_000));
     place.good(&["put", "lost", "--flush"]);
@@ -434,7 +437,7 @@ fn a_set_that_is_damaged_beyond_repair_can_be_given_up_too() {
 }
 
 #[test]
-fn what_is_refused_for_an_absent_store_ends_with_status_3() {
+fn commands_that_fail_for_an_absent_store_exit_with_status_3() {
     let place = Place::new(3, &[]);
     place.write("file", noise(1, 50_000));
     place.good(&["put", "file", "--flush"]);
@@ -442,4 +445,112 @@ fn what_is_refused_for_an_absent_store_ends_with_status_3() {
     fs::rename(place.path("d1"), place.path("away")).expect("renamed");
     place.run(&["catalogue", "rebuild"]).fails_with(3, "Mount them and try again");
     place.run(&["catalogue", "forget", "--set", &set]).fails_with(3, "was not given up");
+}
+
+#[test]
+fn a_removal_outlives_the_staging_folder_that_had_its_tombstone() {
+    for options in [&[][..], &["--clear-text"][..]] {
+        let place = Place::new(2, options);
+        place.write("secret", b"secret");
+        place.good(&["put", "secret", "--flush"]);
+        place.good(&["rm", "secret"]);
+        fs::remove_dir_all(place.path("a/staging")).expect("removed");
+        assert_eq!(place.run(&["catalogue", "rebuild", "--without-unseen"]).status, 3);
+        for _ in 0..2 {
+            place.good(&["catalogue", "rebuild"]);
+            place.run(&["get", "secret", "-"]).fails_with(1, "nothing is stored as secret");
+            place.good(&["verify", "--objects"]);
+        }
+    }
+}
+
+#[test]
+fn a_removal_outlives_the_set_that_had_its_tombstone() {
+    for gives_up in [false, true] {
+        let place = Place::new(2, &["--clear-text"]);
+        place.write("secret", b"secret");
+        place.good(&["put", "secret", "--flush"]);
+        let kept: Vec<_> = place.platters().into_iter().map(|platter| platter.id).collect();
+        place.good(&["rm", "secret"]);
+        place.write("other", b"other");
+        place.good(&["put", "other", "--flush"]);
+        for platter in place.platters().into_iter().filter(|platter| !kept.contains(&platter.id)) {
+            fs::remove_file(platter.file).expect("removed");
+        }
+        assert_eq!(place.run(&["verify"]).status, 1);
+        if gives_up {
+            place.good(&["rm", "other"]);
+            let row = place.run(&["platters", "--json"]).json_lines().into_iter().find(|row| row["missing"] == true);
+            let set = row.expect("one")["set"].as_str().expect("text").to_owned();
+            place.good(&["catalogue", "forget", "--set", &set]);
+            place.good(&["catalogue", "rebuild"]);
+            place.good(&["verify", "--objects"]);
+        } else {
+            assert_ne!(place.run(&["catalogue", "rebuild"]).status, 2);
+        }
+        place.run(&["get", "secret", "-"]).fails_with(1, "nothing is stored as secret");
+        assert_eq!(place.run(&["status", "--json"]).json()["staged"]["tombstones"], 1 + u64::from(gives_up));
+    }
+}
+
+#[test]
+fn an_old_catalogue_does_not_hide_what_newer_keys_tell_of() {
+    let place = Place::new(2, &[]);
+    place.write("one", b"one");
+    place.good(&["put", "one", "--flush"]);
+    fs::copy(place.path("a/catalogue.db"), place.path("old.db")).expect("copied");
+    let kept: Vec<_> = place.platters().into_iter().map(|platter| platter.id).collect();
+    place.write("two", b"two");
+    place.good(&["put", "two", "--flush"]);
+    for platter in place.platters().into_iter().filter(|platter| !kept.contains(&platter.id)) {
+        fs::remove_file(platter.file).expect("removed");
+    }
+    fs::rename(place.path("old.db"), place.path("a/catalogue.db")).expect("renamed");
+    let ran = place.run(&["catalogue", "rebuild"]);
+    assert!(ran.status == 3 && ran.text().contains("1 key belongs to a version"), "{ran:?}");
+    for command in ["status", "verify"] {
+        assert_eq!(place.run(&[command]).status, 3, "{command}");
+    }
+}
+
+#[test]
+fn a_set_is_not_given_up_while_it_may_hold_what_cannot_be_listed() {
+    let place = Place::new(2, &[]);
+    fs::copy(place.path("a/keys.db"), place.path("keys.db")).expect("copied");
+    place.write("file", noise(1, 50_000));
+    place.good(&["put", "file", "--flush"]);
+    fs::rename(place.path("keys.db"), place.path("a/keys.db")).expect("renamed");
+    fs::remove_file(place.path("a/catalogue.db")).expect("removed");
+    assert_eq!(place.run(&["catalogue", "rebuild"]).status, 1, "no key");
+    let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
+    for platter in place.platters() {
+        let length = fs::metadata(&platter.file).expect("there").len();
+        fs::write(&platter.file, vec![0; length as usize]).expect("written");
+    }
+    assert_eq!(place.run(&["verify"]).status, 1);
+    place.run(&["catalogue", "forget", "--set", &set]).fails_with(1, "it may hold versions that can't be listed");
+}
+
+#[test]
+fn an_old_copy_of_staging_replaces_what_a_damaged_set_has_lost() {
+    let place = Place::new(2, &[]);
+    place.write("big", noise(1, 3_000_000));
+    place.good(&["put", "big"]);
+    place.shell("cp -r a/staging old");
+    place.good(&["flush"]);
+    for platter in place.platters() {
+        let mut bytes = fs::read(&platter.file).expect("read");
+        let length = bytes.len();
+        bytes[length / 10..length / 2].fill(0);
+        fs::write(&platter.file, bytes).expect("written");
+    }
+    place.run(&["verify"]).fails_with(1, "lost: big");
+    place.shell("cp old/*.segment a/staging");
+    place.write("other", b"other");
+    place.good(&["put", "other"]);
+    let ran = place.good(&["catalogue", "rebuild"]);
+    assert!(ran.err.contains("released before"), "{ran:?}");
+    assert_eq!(place.good(&["get", "big", "-"]).out, noise(1, 3_000_000));
+    place.good(&["flush"]);
+    assert_eq!(place.good(&["get", "big", "-"]).out, noise(1, 3_000_000));
 }

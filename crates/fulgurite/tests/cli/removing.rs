@@ -1,11 +1,11 @@
-//! What is gone for ever.
+//! The command `rm`: removed versions never come back.
 
 use std::fs;
 
 use crate::support::Place;
 
 #[test]
-fn what_was_removed_stays_removed_after_a_rebuild() {
+fn removed_versions_stay_removed_after_a_rebuild() {
     for options in [&[][..], &["--clear-text"]] {
         let place = Place::new(2, options);
         for name in ["kept", "gone", "folder/one", "folder/two", "other/one"] {
@@ -20,7 +20,7 @@ fn what_was_removed_stays_removed_after_a_rebuild() {
         place.good(&["rm", "tree/kept", "--version", "2"]);
         place.run(&["rm", "tree/kept", "--version", "2"]).fails_with(1, "tree/kept has no version 2");
         place.run(&["rm", "tree/gone"]).fails_with(1, "nothing is stored as tree/gone");
-        place.run(&["rm", "/"]).fails_with(1, "a name is expected");
+        place.run(&["rm", "/"]).fails_with(1, "the name is empty");
         let left = "tree/kept\ntree/other/one\n";
         for _ in 0..2 {
             assert_eq!(place.good(&["ls"]).text(), left);
@@ -28,9 +28,9 @@ fn what_was_removed_stays_removed_after_a_rebuild() {
             place.run(&["get", "tree/gone", "-"]).fails_with(1, "nothing is stored");
             fs::remove_file(place.path("a/catalogue.db")).expect("removed");
             let rebuilt = place.good(&["catalogue", "rebuild"]);
-            assert!(rebuilt.text().contains("Left out 4 versions that tombstones say were removed"), "{rebuilt:?}");
+            assert!(rebuilt.text().contains("Left out 4 versions removed according to tombstones"), "{rebuilt:?}");
             assert_eq!(place.good(&["ls"]).text(), left);
-            // Then with the tombstones on a platter.
+            // Second, with the tombstones on a platter.
             place.write("more", b"more");
             place.good(&["put", "more", "--name", "tree/other/one", "--flush"]);
         }
@@ -39,7 +39,7 @@ fn what_was_removed_stays_removed_after_a_rebuild() {
 }
 
 #[test]
-fn what_is_removed_before_it_was_written_never_gets_to_a_platter() {
+fn versions_removed_before_a_flush_never_reach_a_platter() {
     let place = Place::new(1, &["--clear-text"]);
     place.write("secret", b"the secret that was staged only");
     place.write("other", b"other");

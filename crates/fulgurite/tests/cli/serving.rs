@@ -1,4 +1,4 @@
-//! The command line beside a running server.
+//! Commands while a server runs.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,7 +22,7 @@ impl Server {
         BufReader::new(process.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         assert!(line.contains("endpoint"), "{line:?}");
         let server = Self { process };
-        // The socket is made just after the address is told.
+        // The server creates the socket just after printing its address.
         wait_until("the socket is there", || UnixStream::connect(place.path("a/control.sock")).is_ok());
         server
     }
@@ -32,7 +32,7 @@ impl Server {
         assert!(killed.success());
     }
 
-    /// Stops it as an operator does.
+    /// Stops the server as an operator does.
     fn stop(mut self) {
         self.terminate();
         assert_eq!(self.process.wait().expect("it ends").code(), Some(0));
@@ -54,7 +54,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An archive with a few files, in staging.
+/// An archive with a few staged files.
 fn filled() -> Place {
     let place = Place::new(3, &["--set", "2+1", "--platter-mib", "8"]);
     for index in 0..6 {
@@ -64,7 +64,7 @@ fn filled() -> Place {
     place
 }
 
-/// Connects as the command line does, and takes the turn.
+/// Connects as the command line does, and waits for its turn.
 fn take_turn(place: &Place, command: &str) -> UnixStream {
     let mut stream = UnixStream::connect(place.path("a/control.sock")).expect("a connection");
     writeln!(stream, r#"{{"fulgurite":"{}","command":"{command}"}}"#, env!("CARGO_PKG_VERSION")).expect("sent");
@@ -79,9 +79,9 @@ fn same(beside: &Ran, alone: &Ran) {
 }
 
 #[test]
-fn verify_says_beside_a_server_what_it_says_alone() {
+fn verify_reports_the_same_with_and_without_a_server() {
     let place = filled();
-    // A server that stops stages a copy of its state, if that has changed. From here on it hasn't.
+    // A stopping server stages a copy of its state if that changed. From here on it doesn't change.
     Server::start(&place).stop();
     place.good(&["flush"]);
     let lines: [&[&str]; 5] =
@@ -94,7 +94,8 @@ fn verify_says_beside_a_server_what_it_says_alone() {
     assert!(beside[0].status == 0 && beside[0].text().ends_with("Nothing is lost.\n"), "{beside:?}");
     beside.iter().zip(&alone).for_each(|(beside, alone)| same(beside, alone));
 
-    // And of damage: a platter is missing, another has lost a stretch, and with that some objects are lost.
+    // The same holds for damage: a platter is missing, another lost a range, and so some objects
+    // are lost.
     let platters = place.platters();
     fs::remove_file(&platters[0].file).expect("removed");
     let mut bytes = fs::read(&platters[1].file).expect("read");
@@ -111,7 +112,7 @@ fn verify_says_beside_a_server_what_it_says_alone() {
 }
 
 #[test]
-fn flush_scrub_and_recover_work_beside_a_server() {
+fn flush_scrub_and_recover_work_while_a_server_runs() {
     let place = filled();
     let server = Server::start(&place);
     let flushed = place.good(&["flush"]);
@@ -119,7 +120,7 @@ fn flush_scrub_and_recover_work_beside_a_server() {
     let platters = place.platters();
     fs::remove_file(&platters[0].file).expect("removed");
     let scrubbed = place.good(&["scrub"]);
-    assert!(scrubbed.text().contains("Wrote 1 platter anew"), "{scrubbed:?}");
+    assert!(scrubbed.text().contains("Recovered 1 platter"), "{scrubbed:?}");
     fs::remove_file(&platters[2].file).expect("removed");
     place.good(&["recover", &platters[2].id]);
     place.good(&["verify", "--objects"]);
@@ -131,7 +132,7 @@ fn flush_scrub_and_recover_work_beside_a_server() {
 }
 
 #[test]
-fn readers_work_beside_a_server_and_its_status_is_shown() {
+fn readers_work_while_a_server_runs_and_status_shows_it() {
     let place = filled();
     place.good(&["flush"]);
     place.write("passphrase", "a long passphrase");
@@ -162,13 +163,13 @@ fn a_second_command_is_told_what_the_server_is_busy_with() {
     }
     drop(turn);
     wait_until("the turn is over", || place.run(&["flush"]).status == 0);
-    // A server that is told to stop doesn't wait for a client that has the turn and asks nothing.
+    // A stopping server doesn't wait for a client that has the turn but sends no request.
     let _turn = take_turn(&place, "scrub");
     server.stop();
 }
 
 #[test]
-fn what_a_server_does_not_do_is_refused_with_advice() {
+fn commands_that_a_server_does_not_run_fail_with_advice() {
     let place = filled();
     let server = Server::start(&place);
     for line in [&["put", "tree"][..], &["rm", "tree/1"], &["catalogue", "rebuild"], &["store", "add", "d9"]] {
@@ -177,7 +178,7 @@ fn what_a_server_does_not_do_is_refused_with_advice() {
         assert!(refused.err.contains("`fulgurite serve`") && refused.err.contains("over S3"), "{refused:?}");
     }
     server.stop();
-    // Where another command has the lock, that is said.
+    // If another command has the lock, the message says so.
     let lock = fs::File::options().write(true).open(place.path("a/lock")).expect("the lock");
     lock.lock().expect("locked");
     let refused = place.run(&["verify"]);
@@ -185,7 +186,7 @@ fn what_a_server_does_not_do_is_refused_with_advice() {
     assert!(refused.err.contains("no server answers"), "{refused:?}");
 }
 
-/// A server that gives the turn, says `events`, and goes away.
+/// A server that grants the turn, sends `events`, and closes the connection.
 fn breaking_off(place: &Place, events: &'static str) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(place.path("a/control.sock")).expect("a socket");
     std::thread::spawn(move || {
@@ -199,7 +200,7 @@ fn breaking_off(place: &Place, events: &'static str) -> std::thread::JoinHandle<
 }
 
 #[test]
-fn a_connection_that_breaks_is_a_failure_and_not_an_all_clear() {
+fn a_broken_connection_is_a_failure_and_not_an_all_clear() {
     let place = filled();
     let lock = fs::File::options().write(true).open(place.path("a/lock")).expect("the lock");
     lock.lock().expect("locked");
@@ -208,7 +209,7 @@ fn a_connection_that_breaks_is_a_failure_and_not_an_all_clear() {
     {
         let server = breaking_off(&place, events);
         let ran = place.run(&["verify"]);
-        ran.fails_with(1, "ended the connection before it was done");
+        ran.fails_with(1, "closed the connection before the command finished");
         assert!(ran.out.is_empty(), "{ran:?}");
         server.join().expect("no panic");
         fs::remove_file(place.path("a/control.sock")).expect("removed");

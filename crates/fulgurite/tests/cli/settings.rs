@@ -1,11 +1,11 @@
-//! Making archives, and settings that are edited by hand.
+//! The command `init`, and settings edited by hand.
 
 use std::fs;
 
 use crate::support::Place;
 
 #[test]
-fn wrong_settings_are_named_with_their_place() {
+fn errors_for_wrong_settings_name_their_place() {
     let place = Place::new(3, &[]);
     let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
     for (from, to, says) in [
@@ -34,7 +34,7 @@ fn wrong_settings_are_named_with_their_place() {
 }
 
 #[test]
-fn an_archive_that_can_not_be_made_leaves_nothing_in_the_way() {
+fn an_init_that_fails_leaves_nothing_in_the_way() {
     let place = Place::new(2, &[]);
     place.write("file", b"1");
     let before = place.fingerprint(&["a", "d1", "d2"]);
@@ -46,7 +46,7 @@ fn an_archive_that_can_not_be_made_leaves_nothing_in_the_way() {
     place.run(&["init", "b", "--store=x1", "--set=2+1"]).fails_with(1, "needs 3 stores");
     place.run(&["init", "b", "--store=x1", "--set=0+1"]).fails_with(1, "set.information is 0");
     place.run(&["init", "b", "--store=x1", "--platter-mib=1"]).fails_with(1, "set.platter_mib is 1");
-    place.run(&["init", "b", "--store=x1", "--store="]).fails_with(1, "no folder is given");
+    place.run(&["init", "b", "--store=x1", "--store="]).fails_with(1, "no folder given");
     place.run(&["init", "b", "--store=file"]).fails_with(1, "file");
     place.run(&["init", "file", "--store=x1"]).fails_with(1, "file");
     place.good(&["init", "b", "--store=x1", "--store=second=x2"]);
@@ -56,10 +56,10 @@ fn an_archive_that_can_not_be_made_leaves_nothing_in_the_way() {
 }
 
 #[test]
-fn a_set_without_redundancy_is_allowed_and_pointed_out() {
+fn a_set_without_redundancy_is_allowed_with_a_note() {
     let place = Place::empty();
     let ran = place.good(&["init", "a", "--store=d1"]);
-    assert!(ran.err.contains("survives no loss of a store"), "{ran:?}");
+    assert!(ran.err.contains("does not survive the loss of a store"), "{ran:?}");
     place.write("file", b"1");
     place.good(&["put", "file", "--flush"]);
     fs::remove_file(&place.platters()[0].file).expect("removed");

@@ -1,4 +1,4 @@
-//! Trees larger than staging, and puts that end before everything is stored.
+//! Full, absent, lost and outdated staging.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Place, noise, tree};
 
-/// An archive whose staging takes 16 MiB.
+/// An archive with a staging limit of 16 MiB.
 fn small() -> Place {
     let place = Place::new(2, &[]);
     let settings = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
@@ -40,7 +40,7 @@ fn a_tree_larger_than_staging_is_stored_with_flush() {
 }
 
 #[test]
-fn a_put_that_fills_staging_says_what_it_stored_and_goes_on_after_a_flush() {
+fn a_put_that_fills_staging_lists_what_it_stored_and_continues_after_a_flush() {
     let place = small();
     make_tree(&place);
     let mut left: BTreeSet<String> = (0..8).map(|index| format!("tree/{index}")).collect();
@@ -73,7 +73,7 @@ fn a_put_that_fills_staging_says_what_it_stored_and_goes_on_after_a_flush() {
 }
 
 #[test]
-fn a_put_that_fills_staging_tells_people_too() {
+fn a_put_that_fills_staging_says_so_without_json_too() {
     let place = small();
     make_tree(&place);
     let ran = place.run(&["put", "tree"]);
@@ -138,16 +138,16 @@ fn staging_that_is_not_mounted_is_absent_and_nothing_is_called_lost() {
 }
 
 #[test]
-fn staging_that_is_gone_for_good_is_given_up_only_when_told_and_what_was_in_it_is_named() {
+fn lost_staging_is_given_up_only_on_request_and_its_versions_are_named() {
     let place = with_both();
     std::fs::rename(place.path("a/staging"), place.path("gone")).expect("renamed");
     let rebuilt = place.run(&["catalogue", "rebuild", "--without-unseen"]);
-    rebuilt.fails_with(1, "staged");
-    place.run(&["verify"]).fails_with(1, "staged");
-    place.run(&["status"]).fails_with(1, "");
+    rebuilt.fails_with(3, "absent: staged");
+    place.run(&["verify"]).fails_with(3, "absent: staged");
+    place.run(&["status"]).fails_with(3, "");
     place.write("next", b"next");
     place.good(&["put", "next", "--flush"]);
-    // It turns up after all.
+    // The staging folder turns up after all.
     std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
     std::fs::rename(place.path("gone"), place.path("a/staging")).expect("renamed");
     for arguments in [&["verify"][..], &["put", "next", "--again"], &["flush"]] {
@@ -161,7 +161,7 @@ fn staging_that_is_gone_for_good_is_given_up_only_when_told_and_what_was_in_it_i
 }
 
 #[test]
-fn a_segment_that_is_gone_from_staging_is_lost_and_not_absent() {
+fn a_missing_staging_segment_is_lost_and_not_absent() {
     let place = with_both();
     for segment in place.segments() {
         std::fs::remove_file(segment).expect("removed");
@@ -178,7 +178,7 @@ fn platters_of_a_set_that_was_never_finished_are_not_missing() {
     let place = Place::new(2, &[]);
     place.write("file", noise(1, 3_000_000));
     place.good(&["put", "file"]);
-    // No file may become as large as a platter, so that the system ends the flush in the middle.
+    // A file size limit below the size of a platter makes the system kill the flush halfway.
     let ended = place.shell(&format!("ulimit -f 4000; {} -A a flush", env!("CARGO_BIN_EXE_fulgurite")));
     assert_ne!(ended.status, 0, "{ended:?}");
     let rows = place.good(&["platters", "--json"]).json_lines();
@@ -189,14 +189,14 @@ fn platters_of_a_set_that_was_never_finished_are_not_missing() {
     let status = place.good(&["status", "--json"]).json();
     assert_eq!((&status["sets"], &status["sets_being_written"], &status["platters"]), (&0.into(), &1.into(), &0.into()), "{status}");
     assert!(place.good(&["status"]).text().contains("1 set is being written"));
-    // The next flush begins anew.
+    // The next flush starts over.
     place.good(&["flush"]);
     assert!(place.good(&["platters", "--json"]).json_lines().iter().all(|row| row["state"] == "sound"));
     assert_eq!(place.good(&["status", "--json"]).json()["sets_being_written"], 0);
 }
 
 #[test]
-fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
+fn without_catalogue_and_staging_a_rebuild_does_not_claim_that_all_is_well() {
     let place = Place::new(2, &["--clear-text"]);
     place.write("removed", b"on platters, and removed");
     place.write("staged", b"in staging");
@@ -209,13 +209,13 @@ fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
     place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(3, "is absent");
     let verified = place.run(&["verify"]);
     assert!(
-        verified.status == 3 && verified.text().contains("not looked into when the catalogue was rebuilt: the staging folder"),
+        verified.status == 3 && verified.text().contains("not read when the catalogue was rebuilt: the staging folder"),
         "{verified:?}"
     );
     assert_eq!(place.run(&["status"]).status, 3);
     std::fs::remove_dir_all(place.path("a/staging")).expect("removed");
     std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
-    // The tombstone in staging is not swept before it is read.
+    // The tombstone in staging is read before a sweep removes it.
     place.run(&["verify"]).fails_with(1, "Nothing was changed");
     place.good(&["catalogue", "rebuild"]);
     place.good(&["verify", "--objects"]);
@@ -225,7 +225,7 @@ fn without_catalogue_and_staging_a_rebuild_does_not_say_that_all_is_well() {
 }
 
 #[test]
-fn an_old_copy_of_staging_brings_nothing_back_that_was_removed() {
+fn an_old_copy_of_staging_brings_back_no_removed_versions() {
     for options in [&[][..], &["--clear-text"][..]] {
         let place = Place::new(2, options);
         for name in ["kept", "removed"] {
@@ -265,7 +265,7 @@ fn an_old_copy_of_staging_brings_nothing_back_that_was_removed() {
 }
 
 #[test]
-fn an_old_copy_of_staging_brings_back_what_is_on_no_platter_any_more() {
+fn an_old_copy_of_staging_brings_back_versions_that_no_platter_has() {
     let place = Place::new(2, &[]);
     for name in ["kept", "removed"] {
         place.write(name, name);
@@ -284,7 +284,7 @@ fn an_old_copy_of_staging_brings_back_what_is_on_no_platter_any_more() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_or_a_dangling_link_in_the_place_of_staging_is_no_staging() {
+fn a_file_or_dangling_link_in_place_of_staging_is_rejected() {
     let place = with_both();
     std::fs::rename(place.path("a/staging"), place.path("unmounted")).expect("renamed");
     for is_link in [false, true] {
@@ -296,7 +296,7 @@ fn a_file_or_a_dangling_link_in_the_place_of_staging_is_no_staging() {
             place.run(command).fails_with(3, "");
         }
         place.run(&["catalogue", "rebuild"]).fails_with(3, "is absent");
-        place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(1, "is no folder");
+        place.run(&["catalogue", "rebuild", "--without-unseen"]).fails_with(1, "is not a folder");
         std::fs::remove_file(place.path("a/staging")).expect("removed");
     }
     std::fs::rename(place.path("unmounted"), place.path("a/staging")).expect("renamed");
@@ -304,12 +304,12 @@ fn a_file_or_a_dangling_link_in_the_place_of_staging_is_no_staging() {
 }
 
 #[test]
-fn a_damaged_mark_is_no_reason_for_one_command_to_fail_and_another_to_succeed() {
+fn all_commands_tolerate_a_damaged_mark() {
     let place = with_both();
     let mark = place.read("a/staging/fulgurite-staging");
     place.write("a/staging/fulgurite-staging", b"garbage");
     for command in [&["status"][..], &["get", "staged", "-"], &["verify"], &["put", "staged", "--again"]] {
         place.good(command);
     }
-    assert_eq!(place.read("a/staging/fulgurite-staging"), mark, "it is written anew");
+    assert_eq!(place.read("a/staging/fulgurite-staging"), mark, "the mark is rewritten");
 }

@@ -1,4 +1,4 @@
-//! Disks that are not where they should be, and two who want the same archive.
+//! Misplaced disks, and two processes that use the same archive.
 
 use std::fs::{self, File};
 
@@ -11,7 +11,7 @@ fn archive() -> Place {
     place.write("file", noise(1, 500_000));
     place.write("other", noise(2, 500_000));
     place.good(&["put", "file", "other", "--flush"]);
-    // Two of them, so that the next set has all four platters too.
+    // Put two objects, so that the next set has all four platters too.
     place.write("more", noise(3, 300_000));
     place.write("staged", noise(4, 300_000));
     place.good(&["put", "more", "staged"]);
@@ -19,7 +19,7 @@ fn archive() -> Place {
 }
 
 #[test]
-fn exchanged_disks_are_noticed_and_left_alone() {
+fn swapped_disks_are_noticed_and_left_alone() {
     let place = archive();
     let exchange = || {
         fs::rename(place.path("d1"), place.path("d0")).expect("renamed");
@@ -33,7 +33,7 @@ fn exchanged_disks_are_noticed_and_left_alone() {
     assert!(status.status == 3 && status.text().contains("two disks changed places"), "{status:?}");
     place.run(&["flush"]).fails_with(1, "two disks changed places");
     place.run(&["flush"]).fails_with(1, "everything stays staged");
-    // Platters are found by the marks of the disks, and are where they should be.
+    // Platters are found by the marks of the disks, so each is on its own store.
     let verified = place.good(&["verify", "--objects"]);
     assert!(verified.err.contains("two disks changed places") && verified.text().contains("Nothing is lost."), "{verified:?}");
     assert!(place.good(&["scrub"]).err.contains("two disks changed places"));
@@ -48,7 +48,7 @@ fn exchanged_disks_are_noticed_and_left_alone() {
 }
 
 #[test]
-fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
+fn an_unmounted_disk_is_not_taken_for_an_empty_one() {
     let place = archive();
     fs::rename(place.path("d3"), place.path("away")).expect("renamed");
     for there in [false, true] {
@@ -73,7 +73,7 @@ fn a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_new_disk_takes_the_place_of_one_that_is_gone() {
+fn a_new_disk_replaces_a_lost_one() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
     place.run(&["scrub", "--replace-absent"]).fails_with(3, "store replace d2");
@@ -85,7 +85,7 @@ fn a_new_disk_takes_the_place_of_one_that_is_gone() {
     place.run(&["store", "replace", "nix"]).fails_with(1, "no store is called nix");
     place.good(&["store", "replace", "d2"]);
     place.good(&["store", "replace", "d2", "--json"]).json();
-    assert!(place.good(&["scrub"]).text().contains("Wrote 1 platter anew"));
+    assert!(place.good(&["scrub"]).text().contains("Recovered 1 platter"));
     place.good(&["verify", "--objects"]);
     // The disk of another store is not overwritten.
     fs::remove_dir_all(place.path("d1")).expect("removed");
@@ -94,7 +94,7 @@ fn a_new_disk_takes_the_place_of_one_that_is_gone() {
 }
 
 #[test]
-fn one_more_store_takes_the_platters_of_one_that_is_gone() {
+fn an_added_store_takes_the_platters_of_a_lost_one() {
     let place = archive();
     fs::remove_dir_all(place.path("d2")).expect("removed");
     let settings = place.read("a/fulgurite.toml");
@@ -106,29 +106,29 @@ fn one_more_store_takes_the_platters_of_one_that_is_gone() {
     assert_eq!(place.read("a/fulgurite.toml"), settings);
     place.good(&["store", "add", "spare=d5", "--json"]).json();
     assert!(place.read("a/fulgurite.toml").starts_with(settings.trim_ascii_end()), "comments stay");
-    assert_eq!(place.run(&["scrub"]).status, 3, "what is absent is not written anew unasked");
-    assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Wrote 1 platter anew"));
+    assert_eq!(place.run(&["scrub"]).status, 3, "absent platters are not recovered without --replace-absent");
+    assert!(place.good(&["scrub", "--replace-absent"]).text().contains("Recovered 1 platter"));
     assert!(place.platters().iter().any(|platter| platter.store == "spare"));
     assert_eq!(place.good(&["get", "file", "-"]).out, noise(1, 500_000));
     place.good(&["verify", "--objects"]);
-    assert!(place.good(&["store", "add", "d6"]).text().contains("Set up store d6"));
+    assert!(place.good(&["store", "add", "d6"]).text().contains("Added store d6"));
 }
 
 #[test]
-fn another_archives_disk_is_refused() {
+fn a_disk_of_another_archive_is_rejected() {
     let place = archive();
     place.init("b", "e", 4, &["--set", "2+2"]);
     fs::rename(place.path("d1"), place.path("away")).expect("renamed");
     fs::rename(place.path("e1"), place.path("d1")).expect("renamed");
     let before = place.fingerprint(&["d1"]);
-    place.run(&["flush"]).fails_with(1, "another archive's");
-    place.run(&["scrub"]).fails_with(3, "another archive's");
+    place.run(&["flush"]).fails_with(1, "belongs to another archive");
+    place.run(&["scrub"]).fails_with(3, "belongs to another archive");
     place.run(&["scrub", "--replace-absent"]).fails_with(3, "was not rebuilt");
     assert_eq!(place.fingerprint(&["d1"]), before);
 }
 
 #[test]
-fn a_lost_folder_of_platters_is_made_again() {
+fn a_lost_platter_folder_is_created_again() {
     let place = archive();
     fs::remove_dir_all(place.path("d1/platters")).expect("removed");
     place.good(&["flush"]);
@@ -137,7 +137,7 @@ fn a_lost_folder_of_platters_is_made_again() {
 }
 
 #[test]
-fn while_one_changes_the_archive_others_may_read_it() {
+fn others_may_read_the_archive_while_one_process_changes_it() {
     let place = archive();
     let lock = File::options().write(true).open(place.path("a/lock")).expect("the lock is there");
     lock.lock().expect("locked");

@@ -1,4 +1,4 @@
-//! A folder with an archive and its disks, and the program run in it.
+//! Runs the program in a temporary folder with an archive and its disks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// What a run of the program came to.
+/// The result of running the program.
 pub(crate) struct Ran {
     pub(crate) status: i32,
     pub(crate) out: Vec<u8>,
@@ -39,11 +39,11 @@ impl Ran {
         serde_json::from_str(&self.text()).expect("one JSON value")
     }
 
-    /// Panics unless the program ended with `status` and said `says` on standard error.
+    /// Panics unless the program exited with `status` and wrote `says` to standard error.
     #[track_caller]
     pub(crate) fn fails_with(&self, status: i32, says: &str) {
         assert_eq!(self.status, status, "{self:?}");
-        assert!(self.err.contains(says), "{says:?} is expected, and said was: {}", self.err);
+        assert!(self.err.contains(says), "expected {says:?} on standard error, found: {}", self.err);
     }
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Without an archive.
+    /// A folder without an archive.
     pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// With an archive on so many disks.
+    /// A folder with an archive on `stores` disks.
     pub(crate) fn new(stores: usize, options: &[&str]) -> Self {
         let place = Self::empty();
         place.init("a", "d", stores, options);
@@ -105,7 +105,7 @@ impl Place {
         let mut stdin = child.stdin.take().expect("piped");
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // A program that doesn't want its input closes it.
+                // A program that doesn't read its input closes the pipe.
                 let _ = stdin.write_all(input);
             });
             child.wait_with_output().expect("the program ends")
@@ -117,7 +117,7 @@ impl Place {
         }
     }
 
-    /// Runs a command that must end well.
+    /// Runs a command that must exit with 0.
     #[track_caller]
     pub(crate) fn good(&self, arguments: &[impl AsRef<OsStr>]) -> Ran {
         let ran = self.run(arguments);
@@ -125,7 +125,7 @@ impl Place {
         ran
     }
 
-    /// Runs a line in a shell, in this folder.
+    /// Runs a shell command in this folder.
     pub(crate) fn shell(&self, line: &str) -> Ran {
         let output = Command::new("sh").args(["-c", line]).current_dir(self.folder.path()).env_remove("CARGO").output().expect("a shell");
         Ran {
@@ -143,7 +143,7 @@ impl Place {
         segments
     }
 
-    /// The platters as `platters --json` has them, in order of set and position.
+    /// The platters that `platters --json` lists, sorted by set and position.
     pub(crate) fn platters(&self) -> Vec<Platter> {
         let field = |row: &Value, name: &str| row[name].as_str().expect("text").to_owned();
         let rows = self.run(&["platters", "--json"]).json_lines();
@@ -160,7 +160,7 @@ impl Place {
             .collect()
     }
 
-    /// Everything in some folders, to see that nothing was changed.
+    /// Everything in some folders, to check that nothing changed.
     pub(crate) fn fingerprint(&self, folders: &[&str]) -> BTreeMap<PathBuf, Thing> {
         folders
             .iter()
@@ -177,7 +177,7 @@ pub(crate) struct Platter {
     pub(crate) file: PathBuf,
 }
 
-/// Something in a folder, as far as an archive keeps it.
+/// An entry of a folder, with the properties that an archive keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Thing {
     File { content: Vec<u8>, mode: u32, modified: (i64, i64) },
@@ -185,7 +185,7 @@ pub(crate) enum Thing {
     EmptyFolder { mode: u32, modified: (i64, i64) },
 }
 
-/// All that is in a folder, by the path in it.
+/// Everything in a folder, by relative path.
 pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, Thing> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -230,7 +230,7 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// A name of bytes.
+/// A name from raw bytes.
 pub(crate) fn name(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }

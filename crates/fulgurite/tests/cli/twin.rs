@@ -1,8 +1,8 @@
-//! The digital twin's commands.
+//! The commands of the digital twin.
 
 use crate::support::Place;
 
-/// A library so small that a run of it takes no time.
+/// A library small enough that a run takes no noticeable time.
 const SMALL: &str = "\
 title = \"A small library\"
 
@@ -27,7 +27,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_run_says_what_it_was_and_what_came_out() {
+fn a_run_prints_its_scenario_and_results() {
     let place = place();
     let shown = place.good(&["twin", "run", "small.toml"]).text();
     for says in ["small, seed 1, policy fulgurite, fulgurite ", "A small library", "tail_s", "99.9th percentile of completion times."] {
@@ -37,7 +37,7 @@ fn a_run_says_what_it_was_and_what_came_out() {
     let json = of(&["twin", "run", "small.toml", "--json", "--seed", "7"]);
     assert_eq!((json["scenario"].as_str(), json["runs"][0]["seed"].as_u64()), (Some("small"), Some(7)));
     assert!(json["runs"][0]["figures"]["requests"].as_u64().is_some_and(|requests| requests > 50), "{json}");
-    // What is printed is enough to run it again.
+    // The printed settings are enough to repeat the run.
     place.write("again.toml", json["settings"].as_str().unwrap());
     assert_eq!(of(&["twin", "run", "again.toml", "--json"])["runs"], json["runs"]);
     let other = of(&["twin", "run", "small.toml", "--json", "--seed", "7", "--set", "drives.throughput=30 MB/s"]);
@@ -75,7 +75,7 @@ fn a_sweep_gives_the_same_files_with_one_thread_and_with_three() {
 }
 
 #[test]
-fn what_is_not_as_expected_ends_with_1_and_what_can_not_be_with_2() {
+fn missed_expectations_exit_with_1_and_invalid_scenarios_with_2() {
     let place = place();
     let ran = place.run(&["twin", "run", "small.toml", "--set", "expect.tail=1 s"]);
     ran.fails_with(1, "small, seed 1: not as expected: the 99.9th percentile of completion times is ");
@@ -88,7 +88,7 @@ fn what_is_not_as_expected_ends_with_1_and_what_can_not_be_with_2() {
 }
 
 #[test]
-fn results_are_not_written_over_others_and_can_be_run_again() {
+fn results_are_never_overwritten_and_can_be_reproduced() {
     let place = place();
     place.write("reads.csv", (0..1_000).fold("arrival,file,bytes\n".to_owned(), |rows, row| format!("{rows}{row},{row},5\n")));
     place.write(
@@ -101,12 +101,14 @@ fn results_are_not_written_over_others_and_can_be_run_again() {
     let row = |name: &str| String::from_utf8(place.read(name)).unwrap().split_once(',').unwrap().1.to_owned();
     let figures = |name| row(name).lines().nth(1).unwrap().split_once(',').unwrap().1.to_owned();
     assert_eq!(figures("results/one/runs.csv"), figures("results/two/runs.csv"));
-    place.run(&["twin", "run", "traced.toml", "--out", "results/one"]).fails_with(1, "runs.csv is there already");
-    place.run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,20", "--out", "results/one"]).fails_with(1, "runs.csv is there");
+    place.run(&["twin", "run", "traced.toml", "--out", "results/one"]).fails_with(1, "runs.csv already exists");
+    place
+        .run(&["twin", "sweep", "small.toml", "--vary", "shuttles.count=8,20", "--out", "results/one"])
+        .fails_with(1, "runs.csv already exists");
 }
 
 #[test]
-fn what_is_wrong_is_told_with_the_file_it_is_in() {
+fn errors_name_the_file_that_contains_them() {
     let place = place();
     place.run(&["twin", "run", "/dev/zero"]).fails_with(2, "expected a scenario of at most 1024 KiB");
     place.write("full.toml", "[library]\nslots = 1\n");
@@ -116,7 +118,7 @@ fn what_is_wrong_is_told_with_the_file_it_is_in() {
     place.write("faulty.toml", "[[faults.planned]]\nat = '1 s'\nwhat = 'drive-down'\nnumber = 500\n");
     place
         .run(&["twin", "run", "faulty.toml"])
-        .fails_with(2, "faulty.toml:4:10: `faults.planned.0.number`: expected a shuttle or drive that is there");
+        .fails_with(2, "faulty.toml:4:10: `faults.planned.0.number`: expected an existing shuttle or drive");
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! An archive whose own disk is full or read-only can be read all the same, and a failed `init` leaves nothing behind.
+//! An archive on a full or read-only disk is still readable, and a failed `init` leaves nothing
+//! behind.
 
 use std::process::Command;
 
 use crate::support::{Place, noise};
 
-/// Runs a script as root in a namespace with mounts of its own, which end with it. `None` where that isn't possible.
+/// Runs a script as root in its own mount namespace, whose mounts end with it. `None` if that isn't
+/// possible.
 fn with_mounts(place: &Place, script: &str) -> Option<String> {
     let program = format!("set -e; f() {{ '{}' -A a \"$@\"; }}; {script}", env!("CARGO_BIN_EXE_fulgurite"));
     let unshared = |script: &str| {

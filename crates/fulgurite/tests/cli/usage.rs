@@ -1,4 +1,4 @@
-//! The command line itself.
+//! Usage errors, help, JSON and quiet output.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::support::Place;
 
 #[test]
-fn a_wrong_command_line_ends_with_2() {
+fn a_wrong_command_line_exits_with_2() {
     let place = Place::empty();
     for arguments in [
         &["frobnicate"][..],
@@ -52,10 +52,10 @@ fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
         assert_eq!(told["status"], status, "{arguments:?}: {ran:?}");
         assert!(told["error"].as_str().is_some_and(|error| error.contains(says)), "{arguments:?}: {ran:?}");
     }
-    // A word after `--` is a name, not the option.
+    // An argument after `--` is a name, not an option.
     assert!(place.run(&["get", "--frobnicate", "--", "--json"]).err.contains("Usage"));
     assert!(place.good(&["--help", "--json"]).text().contains("Exit status"));
-    // Notes and troubles come as JSON too.
+    // Notes and problems are JSON too.
     place.write("tree/one", b"1");
     std::os::unix::net::UnixListener::bind(place.path("tree/socket")).expect("a socket");
     let ran = place.run(&["put", "tree", "--json"]);
@@ -67,14 +67,14 @@ fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
     );
 }
 
-/// Every command without subcommands, as its words, from what `--help` lists.
+/// Every command without subcommands, as a list of words, taken from `--help`.
 fn commands(place: &Place) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(words) = open.pop() {
         let help = place.good(&[&words[..], &["--help".to_owned()]].concat()).text();
         let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-        // Descriptions that go on in a further line are indented by more than names are.
+        // Continuation lines of descriptions are indented further than names.
         let names =
             listed.filter(|line| line.starts_with("  ") && !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
         let below: Vec<_> = names.filter(|name| *name != "help").map(|name| [&words[..], &[name.to_owned()]].concat()).collect();
@@ -87,11 +87,12 @@ fn commands(place: &Place) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn with_json_every_command_ends_a_failure_with_one_line_that_says_so() {
+fn with_json_every_failed_command_ends_with_one_error_line() {
     let place = Place::empty();
     place.write("file", b"content");
     place.write("passphrase", b"secret");
-    // What each takes, so that nothing but the archive, or the file that it reads instead, is wrong.
+    // Valid arguments of each command, so that only the archive, or the file that it reads instead,
+    // is wrong.
     let arguments: [(&str, &[&str], Option<i32>); 37] = [
         ("init", &["file/a", "--store=d1"], Some(1)),
         ("attach", &["a", "--store=nowhere"], Some(1)),
@@ -129,7 +130,7 @@ fn with_json_every_command_ends_a_failure_with_one_line_that_says_so() {
         ("twin plan", &["nowhere.toml"], Some(2)),
         ("twin check-workload", &["nowhere.toml"], Some(2)),
         ("twin paper", &["--out=file/below", "--quick", "--only=throughput"], Some(1)),
-        // It reads nothing.
+        // This command reads nothing.
         ("twin reference", &[], None),
     ];
     let check = |words: &[&str], status: i32| {
@@ -137,7 +138,7 @@ fn with_json_every_command_ends_a_failure_with_one_line_that_says_so() {
         assert_eq!((ran.status, &ran.out[..]), (status, &b""[..]), "{words:?}: {ran:?}");
         let lines: Vec<serde_json::Value> = ran.err.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
         let failures: Vec<_> = lines.iter().filter(|line| line.get("error").is_some()).collect();
-        let [failure] = failures[..] else { panic!("{words:?}: one failure is expected: {ran:?}") };
+        let [failure] = failures[..] else { panic!("{words:?}: expected one failure: {ran:?}") };
         assert_eq!(failure, lines.last().expect("a line"), "{words:?}: {ran:?}");
         assert!(failure["status"] == status && failure["error"].as_str().is_some_and(|error| !error.is_empty()), "{words:?}: {ran:?}");
     };
@@ -177,7 +178,7 @@ fn with_json_an_answer_that_is_not_good_ends_with_its_exit_status() {
 }
 
 #[test]
-fn help_and_version_are_there() {
+fn every_command_has_help_and_the_program_a_version() {
     let place = Place::empty();
     assert!(place.good(&["--version"]).text().starts_with("fulgurite "));
     for command in [
@@ -225,7 +226,7 @@ fn an_archive_is_found_from_the_folders_below_it() {
 }
 
 #[test]
-fn who_stops_listening_does_not_stop_the_work() {
+fn a_closed_standard_output_does_not_stop_the_work() {
     let place = Place::new(1, &[]);
     place.write("file", b"content");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
@@ -246,7 +247,7 @@ fn a_full_disk_behind_standard_output_is_an_error() {
 }
 
 #[test]
-fn quiet_says_nothing_and_json_says_it_to_programs() {
+fn quiet_prints_nothing_and_json_prints_json() {
     let place = Place::empty();
     let made = place.good(&["init", "a", "--store=d1", "--store=d2", "--json"]).json();
     assert_eq!(made["set"], "1+1");

@@ -1,7 +1,7 @@
-//! A walk through what happens to an archive over the years, in random order: keys lost and brought
-//! back from copies of any age, catalogues lost or replaced by old copies, disks and staging
-//! unmounted or swapped, and work going on meanwhile. After each step every answer and exit status is held
-//! against what is true.
+//! A random walk through what happens to an archive over the years: keys are lost and restored from
+//! copies of any age, catalogues are lost or replaced by old copies, disks and staging are
+//! unmounted or swapped, and work continues meanwhile. After each step, every answer and exit
+//! status is checked against a model.
 //!
 //! `WALK_SEED=N cargo test -p fulgurite --test cli walking` repeats one walk.
 
@@ -16,7 +16,7 @@ const DISKS: usize = 3;
 const STEPS: usize = 24;
 const SEEDS: std::ops::Range<u64> = 1..9;
 
-/// An acknowledged version that nobody removed.
+/// An acknowledged version that was not removed.
 #[derive(Debug, Clone)]
 struct Version {
     name: String,
@@ -35,13 +35,13 @@ struct Walk {
     /// Copies of the keys. All of them together have every key.
     exports: Vec<String>,
     catalogues: u64,
-    /// Which disk is mounted where: `None` is an empty mount point.
+    /// The disk at each mount point; `None` if it is empty.
     mounts: [Option<usize>; DISKS],
-    /// Whether the staging folder is there, and not an empty mount point.
+    /// True if staging is mounted, false if its folder is an empty mount point.
     staging_is_there: bool,
-    /// Whether the key store has had every key since it was last complete.
+    /// True if the key store has had every key since it was last complete.
     keys_are_complete: bool,
-    /// Whether the catalogue is neither an old copy nor gone, and the last rebuild saw all disks.
+    /// True if the catalogue is neither an old copy nor lost, and the last rebuild saw all disks.
     catalogue_is_current: bool,
     steps: Vec<String>,
 }
@@ -145,7 +145,7 @@ impl Walk {
         if ran.status != 0 {
             assert!(!self.all_is_in_place(), "{}: {ran:?}", self.said("a put failed with all in place"));
         }
-        // With --flush, what is put can be acknowledged although it can't be written to platters now.
+        // With --flush, a put can be acknowledged although it can't be written to platters now.
         let rows = self.listed().unwrap_or_default();
         let new = rows.iter().find(|row| row["name"] == name.as_str() && !known.iter().any(|id| row["id"] == id.as_str()));
         match new {
@@ -162,7 +162,7 @@ impl Walk {
             assert_eq!(exported.status, 0, "{}: {exported:?}", self.said("keys were not exported"));
             self.exports.push(export);
         } else if new.is_some() {
-            // Its key is in no copy, so the key store must not be lost before there is one.
+            // No copy contains its key, so the key store must not be lost before the next export.
             let export = format!("export{}", self.exports.len());
             self.place.good(&["keys", "export", "--plain", &export]);
             self.exports.push(export);
@@ -193,7 +193,7 @@ impl Walk {
         self.keys_are_complete = false;
     }
 
-    /// Drops the catalogue and puts what `bytes` are in its place.
+    /// Replaces the catalogue by `bytes`, if given.
     fn replace_catalogue(&mut self, bytes: Option<Vec<u8>>) {
         for file in ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"] {
             let _ = fs::remove_file(self.place.path(format!("a/{file}")));
@@ -263,7 +263,7 @@ impl Walk {
         }
     }
 
-    /// Everything that is there is put in its place; then nothing may be missing.
+    /// Puts everything back in its place; then nothing may be missing.
     fn heal(&mut self) {
         self.mount(std::array::from_fn(Some));
         self.mount_staging(true);
@@ -274,12 +274,12 @@ impl Walk {
             self.run(&arguments);
         }
         self.rebuild(false);
-        // The tombstones that were found keep the keys of what was removed out.
+        // The tombstones found exclude the keys of removed versions.
         self.keys_are_complete = true;
         self.run(&["scrub"]);
     }
 
-    /// Holds every answer against what is true.
+    /// Checks every answer against the model.
     fn check(&mut self) {
         let verify: &[&str] = if self.below(2) == 0 { &["verify"] } else { &["verify", "--objects"] };
         let verified = self.run(verify);
@@ -324,7 +324,7 @@ impl Walk {
 }
 
 #[test]
-fn every_answer_is_true_whatever_is_missing_or_stale() {
+fn every_answer_is_true_with_missing_or_stale_parts() {
     let seeds = match std::env::var("WALK_SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).expect("a number"),
         Err(_) => SEEDS,

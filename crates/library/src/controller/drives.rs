@@ -1,4 +1,4 @@
-//! What a drive does next. Customers go first; what is left of its time goes to verification.
+//! Scheduling of the read drives. Requests go first; verification gets the remaining time.
 //!
 //! ```text
 //! arrived --mount--> mounted --read, read, ...--> (nothing waits) --unmount--> released --> a shuttle takes it
@@ -9,7 +9,7 @@ use crate::panel::{Held, Operation, Purpose, Stage};
 use crate::{Action, Bay, Berth, Command, Controller, Drive, Outcome, Platter, Tracks, Whereabouts};
 
 impl Controller {
-    /// The next operation of a drive, unless it is at one that has to end first.
+    /// Starts a drive's next operation, unless the current one can't be interrupted.
     pub(super) fn work(&mut self, drive: Drive, commands: &mut Vec<Command>) {
         let state = *self.drive(drive);
         if state.down || state.operation.is_some_and(|(_, operation)| operation != Operation::Verify) {
@@ -17,7 +17,7 @@ impl Controller {
         }
         let is_verifying = state.operation.is_some();
         if !state.verifies {
-            // What was not mounted yet can go as it is.
+            // Verification platters that were not mounted yet are released as they are.
             let arrived = |held: &&mut Held| held.purpose == Purpose::Verification && held.stage == Stage::Arrived;
             let mut released = false;
             for held in self.drive(drive).bays.iter_mut().filter_map(|bay| bay.held.as_mut()).filter(arrived) {
@@ -53,7 +53,8 @@ impl Controller {
         }
     }
 
-    /// The bay that the drive should turn to: a mounted customer, one that has arrived or is wanted again, then what is to be verified.
+    /// The bay that the drive should serve: a mounted customer, then one that has arrived or is
+    /// wanted again, then a verification.
     fn next_to_serve(&self, drive: Drive) -> Option<(Bay, Held)> {
         let verifies = self.panel.drives[usize::from(drive.0)].verifies;
         let rank = |held: &Held| {
@@ -116,7 +117,7 @@ impl Controller {
             self.set_stage(drive, bay, Stage::Released);
             return;
         }
-        // Without shuttles, it is home at once.
+        // Without shuttles, the platter is home at once.
         let Some(held) = self.drive(drive).bays[usize::from(bay.0)].held.take() else { return };
         let state = &mut self.panel.platters[held.platter.0 as usize];
         state.claimed = false;
@@ -141,7 +142,8 @@ impl Controller {
         }
     }
 
-    /// Without shuttles: what is waited for is in a drive at once. What was written stays at the port, for nobody brings it.
+    /// Without shuttles, requested platters appear in drives at once. Written platters stay at the
+    /// port, because no shuttle fetches them.
     pub(super) fn load_drives(&mut self, commands: &mut Vec<Command>) {
         for drive in self.panel.drives() {
             if self.drive(drive).down {

@@ -1,5 +1,7 @@
-//! What follows when something fails. A lost shuttle takes its platter with it and makes the cells around it unreachable; a drive that is
-//! down takes the platters in it. Requests for what can't be reached end as unavailable, so that somebody asks others of the set.
+//! Failures of shuttles, drives and platters. A lost shuttle takes its platter with it and makes
+//! the cells around it unreachable; a drive that is down takes the platters in its bays. Requests
+//! for unreachable platters end as unavailable, so that the region reads other platters of the set
+//! instead.
 
 use crate::{
     Actor, Berth, Carry, Cell, Command, CommandId, Controller, Drive, Fault, Job, Outcome, Platter, Position, Purpose, Shuttle, Stage,
@@ -85,7 +87,7 @@ impl Controller {
         usize::from(cell.rack) * usize::from(self.panel.layout.shelves) + usize::from(cell.shelf)
     }
 
-    /// Platters that lie in a cell now.
+    /// Platters that are in a cell's slots now.
     fn platters_in(&self, cell: Cell) -> Vec<Platter> {
         let layout = &self.panel.layout;
         if cell.rack < 2 || cell.rack >= layout.storage_racks + 2 {
@@ -103,7 +105,7 @@ impl Controller {
         }
         let read = state.operation.take();
         (state.down, state.head) = (true, None);
-        // The request that was being read is no longer in the queue.
+        // The request being read has already left the queue.
         if let Some((_, crate::Operation::Read(request, _))) = read {
             commands.push(Command::Finish { request, outcome: Outcome::Unavailable });
         }
@@ -155,7 +157,7 @@ impl Controller {
         }
     }
 
-    /// Whoever waits for a platter that can't be reached is told so.
+    /// Ends all requests for an unreachable platter as unavailable.
     fn end_requests(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         self.panel.queue.leave(platter);
         while let Some(waiting) = self.panel.queue.pop(platter, None) {

@@ -1,11 +1,12 @@
-//! What has to be done whatever the policy: written platters to the drives, verified ones to their slots, strays home, shuttles to their docks.
+//! Chores that no policy decides: written platters go to drives, verified ones to their slots,
+//! strays home, shuttles to their docks.
 
 use crate::panel::{Held, Purpose, Stage, Verification};
 use crate::policy::nearest_idle;
 use crate::{Berth, Carry, Controller, Drive, Job, Platter, Position, Shuttle, Slot, Whereabouts};
 
 impl Controller {
-    /// One task for a shuttle that the policy has none for. Returns the shuttle.
+    /// Assigns one chore to an idle shuttle and returns the shuttle.
     pub(super) fn keep_house(&mut self) -> Option<Shuttle> {
         self.panel.shuttles.iter().find(|state| state.job == Job::Idle && !state.lost)?;
         self.charge().or_else(|| self.store_verified()).or_else(|| self.bring_written()).or_else(|| self.take_home())
@@ -20,9 +21,9 @@ impl Controller {
         Some(shuttle)
     }
 
-    /// Platters that were read back in full leave their drive.
+    /// Stores a platter that was read back in full.
     fn store_verified(&mut self) -> Option<Shuttle> {
-        // What is verified without end is never done.
+        // Endless verification is never done.
         if self.panel.verification != Verification::Written {
             return None;
         }
@@ -39,12 +40,13 @@ impl Controller {
         Some(shuttle)
     }
 
-    /// A drive that has nothing to verify gets what was set aside, or else the first platter at the port.
+    /// Brings a verification platter to a drive that has none: one that was set aside, else the
+    /// first one at the port.
     fn bring_written(&mut self) -> Option<Shuttle> {
         if self.panel.aside.is_empty() && self.panel.port.is_empty() || !self.panel.drives.iter().any(|drive| drive.verifies) {
             return None;
         }
-        // The port gives platters out one after another, so one shuttle comes at a time.
+        // The port hands out one platter at a time, so only one shuttle comes.
         let first = self.panel.port.front().filter(|platter| !self.panel.platters[platter.0 as usize].claimed);
         let port = first.map(|platter| (*platter, Berth::Port));
         let aside = self.panel.aside.iter().filter_map(|platter| match self.panel.whereabouts(*platter) {
@@ -60,7 +62,8 @@ impl Controller {
                 .drives()
                 .filter(|drive| is_reached && self.wants_verification(*drive))
                 .min_by_key(|drive| (way(drive), *drive))?;
-            // What was set aside is near its drive, and so is the shuttle whose business it is; no other one comes from afar.
+            // A platter that was set aside is near its drive, and so is the shuttle in charge of
+            // it. Other shuttles don't come from afar.
             let shuttle = if from == Berth::Port { nearest_idle(&self.panel, place) } else { self.nearest_if_idle(place) };
             Some((platter, from, drive, shuttle?))
         })?;
@@ -72,7 +75,7 @@ impl Controller {
         Some(shuttle)
     }
 
-    /// Whether a drive should verify and has nothing to.
+    /// Whether a drive should verify but holds and expects no platter to verify.
     fn wants_verification(&self, drive: Drive) -> bool {
         let is_verification =
             |platter: Platter| self.panel.platters[platter.0 as usize].verified < self.panel.platters[platter.0 as usize].tracks;
@@ -82,14 +85,14 @@ impl Controller {
         self.panel.drives[usize::from(drive.0)].verifies && !has && self.panel.empty_bay(drive).is_some() && self.panel.is_reachable(drive)
     }
 
-    /// The shuttle nearest to a place, if it has nothing to do.
+    /// The working shuttle nearest to a place, if it is idle.
     fn nearest_if_idle(&self, place: Position) -> Option<Shuttle> {
         let all = (0..self.panel.layout.shuttles).map(Shuttle).filter(|shuttle| self.panel.works(*shuttle));
         let nearest = all.min_by_key(|shuttle| (self.panel.pace.travel(self.panel.position(*shuttle), place), *shuttle))?;
         self.panel.idle_shuttles().find(|shuttle| *shuttle == nearest)
     }
 
-    /// Platters that a failure kept from their slots go there when they can.
+    /// Returns platters to their slots that a failure kept away from them.
     fn take_home(&mut self) -> Option<Shuttle> {
         let mut index = 0;
         while let Some(platter) = self.panel.strays.get(index).copied() {
@@ -115,7 +118,8 @@ impl Controller {
         None
     }
 
-    /// The slot a platter goes to: its own, or another if a failure blocks that; then it goes home later.
+    /// The slot for a platter: its home, or a spare one while a failure blocks its home. A platter
+    /// in a spare slot goes home later.
     pub(super) fn destination(&mut self, platter: Platter) -> Slot {
         let state = self.panel.platters[platter.0 as usize];
         if let Some(home) = state.home.filter(|home| self.is_open(Berth::Slot(*home))) {
@@ -129,8 +133,8 @@ impl Controller {
                 }
                 slot
             }
-            // Nowhere else is room: it waits for its own slot.
-            None => state.home.expect("whoever has no home is only moved where there is room"),
+            // No spare slot: it waits for its own.
+            None => state.home.expect("a platter without a home is moved only if there is a spare slot"),
         }
     }
 

@@ -9,8 +9,8 @@
 //!              +-------------------------------------------------------------------+
 //! ```
 //!
-//! It reads no clock, draws no chance and does no IO: the same events give the same commands, whether mechanics are emulated in a simulation
-//! or real. Ties are broken by number.
+//! It reads no clock, uses no randomness and does no IO: the same events give the same commands,
+//! whether the mechanics are simulated or real. Ties are broken by number.
 
 mod drives;
 mod failures;
@@ -26,7 +26,7 @@ use crate::{
     ReadRequest, Shuttle, Stage, Whereabouts,
 };
 
-/// Decides on all motion in one library.
+/// Decides all motion in one library.
 pub struct Controller {
     panel: Panel,
     policy: Box<dyn Policy>,
@@ -34,22 +34,22 @@ pub struct Controller {
     reads_by_track: bool,
     sets_aside: bool,
     commands: u64,
-    /// Something changed that somebody could act on.
+    /// State changed in a way that the policy or housekeeping could act on.
     is_changed: bool,
     legs: Vec<(Shuttle, Position)>,
     unexpected: u64,
 }
 
 impl Controller {
-    /// A controller for a panel of these measures that holds these platters.
+    /// Creates the controller of a panel with this layout and inventory.
     ///
     /// # Panics
-    /// If two platters have one home, or one that the layout doesn't have.
+    /// If two platters share a home, or a home is not a slot of the layout.
     #[must_use]
     pub fn new(layout: Layout, pace: Pace, inventory: &Inventory, policy: Box<dyn Policy>) -> Self {
         let mut homes = inventory.homes.clone();
         homes.sort_unstable();
-        assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have one home");
+        assert!(homes.windows(2).all(|two| two[0] != two[1]), "two platters have the same home");
         assert!(homes.last().is_none_or(|last| last.0 < layout.slot_count()), "a platter's home is beyond the last slot");
         Self {
             panel: Panel::new(layout, pace, inventory),
@@ -64,10 +64,10 @@ impl Controller {
         }
     }
 
-    /// Applies one event at `now`, settles, and appends the commands that follow. The first event should be [`Event::Woken`]: drives that
-    /// hold something to verify begin with it.
+    /// Applies one event at `now`, settles, and appends the resulting commands. The first event
+    /// should be [`Event::Woken`]: it starts the drives that hold a platter to verify.
     pub fn step(&mut self, now: Micros, event: Event, commands: &mut Vec<Command>) {
-        debug_assert!(now >= self.panel.now, "time goes forward");
+        debug_assert!(now >= self.panel.now, "time went backwards");
         self.panel.now = now;
         self.panel.traffic.set_now(now);
         match event {
@@ -90,25 +90,27 @@ impl Controller {
                 }
                 self.is_changed = true;
             }
-            // Whoever waits for a path looks again, and the policy if it wanted to.
+            // Settling retries shuttles that wait for a path; the policy runs again only if its
+            // deadline has passed.
             Event::Woken => self.is_changed |= self.policy.deadline(&self.panel).is_some_and(|at| at <= now),
         }
         self.settle(commands);
     }
 
-    /// When [`Event::Woken`] is wanted unless something happens first: shuttles that wait for a free path look again, or the policy does.
+    /// When the controller needs [`Event::Woken`] if no other event comes first: for shuttles that
+    /// wait for a free path, or for the policy.
     #[must_use]
     pub fn deadline(&self) -> Option<Micros> {
         [self.panel.traffic.deadline(), self.policy.deadline(&self.panel)].into_iter().flatten().min()
     }
 
-    /// The panel as the controller believes it to be.
+    /// The panel, as the controller believes it to be.
     #[must_use]
     pub fn panel(&self) -> &Panel {
         &self.panel
     }
 
-    /// Answers to commands that were not open, such as late ones after a restart. They change nothing.
+    /// Answers to commands that were not open, such as late ones after a restart. They are ignored.
     #[must_use]
     pub fn unexpected(&self) -> u64 {
         self.unexpected
@@ -141,7 +143,7 @@ impl Controller {
     /// Gives a shuttle its task.
     ///
     /// # Panics
-    /// If the policy asks for what can't be: that is an error in the policy.
+    /// If the task is impossible: that is a bug in the policy.
     fn take_on(&mut self, shuttle: Shuttle, task: Task) {
         let state = self.shuttle(shuttle);
         assert!(state.job == Job::Idle && !state.lost, "a policy gave {task:?} to {shuttle:?}, which is not idle");
@@ -150,7 +152,7 @@ impl Controller {
                 let Whereabouts::Berth(from @ Berth::Slot(_)) = self.panel.whereabouts(platter) else {
                     panic!("a policy wanted {platter:?} fetched, which is in no slot");
                 };
-                assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which nobody waits for");
+                assert!(self.panel.queue.lane_of(platter).is_some(), "a policy wanted {platter:?} fetched, which no request waits for");
                 let bay =
                     self.panel.empty_bay(drive).unwrap_or_else(|| panic!("a policy sent {platter:?} to {drive:?}, which has no room"));
                 self.panel.queue.leave(platter);
@@ -161,7 +163,7 @@ impl Controller {
             Task::Collect { drive, bay } => {
                 let held = self.drive(drive).bays[usize::from(bay.0)].held.as_mut().filter(|held| held.stage == Stage::Released);
                 let held = held.unwrap_or_else(|| panic!("a policy wanted a platter from {drive:?}, {bay:?} that is not released"));
-                assert!(held.taker.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle comes for");
+                assert!(held.taker.is_none(), "a policy wanted a platter from {drive:?}, {bay:?} that another shuttle is fetching");
                 held.taker = Some(shuttle);
                 let platter = held.platter;
                 Carry { platter, from: Berth::Bay(drive, bay), to: Berth::Slot(self.destination(platter)) }
@@ -184,12 +186,12 @@ impl Controller {
         match self.panel.whereabouts(platter) {
             Whereabouts::Berth(Berth::Slot(_)) => self.line_up(platter),
             Whereabouts::Berth(Berth::Bay(drive, _)) => self.work(drive, commands),
-            // It is on its way; who brings it to a drive or slot looks again.
+            // It is in transit; the shuttle that delivers it checks for requests again.
             Whereabouts::Berth(Berth::Port) | Whereabouts::Shuttle(_) | Whereabouts::Unwritten => {}
         }
     }
 
-    /// Puts a platter into its line, if it can be fetched and is waited for.
+    /// Queues a platter in its lane if it can be fetched and has requests.
     fn line_up(&mut self, platter: Platter) {
         let state = &self.panel.platters[platter.0 as usize];
         let is_in_slot = matches!(state.whereabouts, Whereabouts::Berth(Berth::Slot(_)));
@@ -226,7 +228,8 @@ impl Controller {
             self.unexpected += 1;
             return;
         };
-        // The verification made room for the operation that is under way now; what it got done counts.
+        // The verification has already made way for the operation now in progress; its finished
+        // tracks count.
         let verification =
             self.drive(drive).bays.iter().filter_map(|bay| bay.held).find(|held| held.purpose == crate::Purpose::Verification);
         if let Some(held) = verification {

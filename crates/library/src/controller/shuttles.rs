@@ -1,11 +1,11 @@
-//! What a shuttle does next: go to where its platter is, take it, go to where it belongs, leave it.
+//! Job steps of a shuttle: drive to the platter, pick it, drive to its destination, place it.
 
 use crate::panel::Doing;
 use crate::traffic::Stance;
 use crate::{Action, Berth, Carry, Cell, Command, Controller, Held, Job, Platter, Position, Purpose, Shuttle, Slot, Stage, Whereabouts};
 
 impl Controller {
-    /// The next step of a shuttle's job, if it stands still.
+    /// Starts the next step of a shuttle's job, unless the shuttle is moving or busy.
     pub(super) fn proceed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
         let state = *self.shuttle(shuttle);
         if state.lost || state.doing.is_some() || self.panel.traffic.is_moving(shuttle) {
@@ -26,7 +26,7 @@ impl Controller {
 
     fn proceed_to_take(&mut self, shuttle: Shuttle, carry: Carry, commands: &mut Vec<Command>) {
         if !self.panel.is_available(carry.platter) || !self.is_open(carry.from) {
-            // What was to be fetched is out of reach now.
+            // The platter has become unreachable.
             self.give_up(shuttle, carry);
             self.panel.traffic.drop_goal(shuttle);
             return;
@@ -49,7 +49,8 @@ impl Controller {
         }
         let target = self.panel.layout.berth_position(carry.to);
         if self.is_occupied(carry.to) {
-            // It keeps off the door, for somebody has to come and take away what is in its bay. Until then it can be asked to make room.
+            // The shuttle keeps off the door, because another one has to fetch the platter in
+            // the bay. Until then it can be asked to make room.
             self.panel.traffic.set_stance(shuttle, Stance::Free);
             let at = self.panel.position(shuttle);
             let step = 2 * self.panel.layout.spacing_um;
@@ -71,7 +72,7 @@ impl Controller {
         }
     }
 
-    /// True if the shuttle is there.
+    /// Returns true if the shuttle is already there.
     fn go(&mut self, shuttle: Shuttle, to: Position, commands: &mut Vec<Command>) -> bool {
         if self.panel.traffic.at(shuttle) == to {
             self.panel.traffic.drop_goal(shuttle);
@@ -85,7 +86,7 @@ impl Controller {
         false
     }
 
-    /// Commands the legs that traffic let begin.
+    /// Sends move commands for the legs that traffic has started.
     pub(super) fn send_legs(&mut self, commands: &mut Vec<Command>) {
         while let Some((shuttle, to)) = self.legs.pop() {
             self.command_shuttle(shuttle, Doing::Leg(to), Action::Move { to }, commands);
@@ -96,7 +97,7 @@ impl Controller {
         match doing {
             Doing::Leg(to) => {
                 let has_ended = self.panel.traffic.leg_ended(shuttle, to, &mut self.legs);
-                // Who waited for this place goes first.
+                // Shuttles that waited for this place go first.
                 self.panel.traffic.retry(&mut self.legs);
                 self.send_legs(commands);
                 if has_ended {
@@ -113,7 +114,7 @@ impl Controller {
     }
 
     fn picked(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
-        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only who carries picks") };
+        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle picks") };
         self.shuttle(shuttle).carrying = Some(carry.platter);
         self.panel.platters[carry.platter.0 as usize].whereabouts = Whereabouts::Shuttle(shuttle);
         match carry.from {
@@ -134,14 +135,15 @@ impl Controller {
         self.proceed(shuttle, commands);
     }
 
-    /// A guest leaves a slot that is not its home; a home stays its platter's while it is away.
+    /// Frees a slot that was only borrowed. A platter's home stays reserved while the platter is
+    /// away.
     fn vacate(&mut self, slot: Slot, platter: Platter) {
         if self.panel.platters[platter.0 as usize].home != Some(slot) {
             self.panel.move_out(slot);
         }
     }
 
-    /// Lets the shuttle go on that carries this platter.
+    /// Resumes the shuttle that carries this platter.
     fn proceed_with(&mut self, platter: Platter, commands: &mut Vec<Command>) {
         if let Whereabouts::Shuttle(carrier) = self.panel.whereabouts(platter) {
             self.proceed(carrier, commands);
@@ -149,7 +151,7 @@ impl Controller {
     }
 
     fn placed(&mut self, shuttle: Shuttle, commands: &mut Vec<Command>) {
-        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only who carries places") };
+        let Job::Carry(carry) = self.shuttle(shuttle).job else { unreachable!("only a carrying shuttle places") };
         self.shuttle(shuttle).carrying = None;
         let at = self.panel.layout.berth_position(carry.to);
         let lane = self.panel.lane_at(at);
@@ -171,7 +173,7 @@ impl Controller {
                 }
                 self.line_up(carry.platter);
             }
-            Berth::Port => unreachable!("nothing is carried to the port"),
+            Berth::Port => unreachable!("no platter is carried to the port"),
         }
     }
 
@@ -185,7 +187,7 @@ impl Controller {
         matches!(berth, Berth::Bay(drive, bay) if self.panel.bays(drive)[usize::from(bay.0)].held.is_some())
     }
 
-    /// Whether a shuttle may go there.
+    /// Whether shuttles can reach a berth.
     pub(super) fn is_open(&self, berth: Berth) -> bool {
         match berth {
             Berth::Slot(slot) => !self.panel.is_blocked(self.panel.layout.cell_of(slot)),
@@ -194,7 +196,7 @@ impl Controller {
         }
     }
 
-    /// Ends a job whose platter was not taken yet.
+    /// Cancels a job before its platter is picked.
     pub(super) fn give_up(&mut self, shuttle: Shuttle, carry: Carry) {
         self.forget_promise(carry);
         if let Berth::Bay(drive, bay) = carry.from
@@ -218,7 +220,7 @@ impl Controller {
         }
     }
 
-    /// A slot that was kept for a guest who doesn't come.
+    /// Frees a spare slot reserved for a platter that won't come.
     pub(super) fn free_destination(&mut self, carry: Carry) {
         if let Berth::Slot(slot) = carry.to
             && self.panel.platters[carry.platter.0 as usize].home != Some(slot)
@@ -227,7 +229,8 @@ impl Controller {
         }
     }
 
-    /// Finds another place for a platter that a shuttle carries, since it can't be left where it was to go. If there is none, it waits.
+    /// Picks a new destination for a carried platter whose old one has become unreachable. If none
+    /// is open, the shuttle waits.
     fn redirect(&mut self, shuttle: Shuttle, carry: Carry) {
         let wants_drive = matches!(carry.to, Berth::Bay(..));
         self.forget_promise(carry);

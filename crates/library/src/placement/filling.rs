@@ -1,8 +1,9 @@
-//! What a library holds when it is filled with complete sets, and which slots are left over.
+//! Fills a library with complete sets and reports the slots left over.
 //!
-//! With a set as large as the rule allows, most slots of some cells can't be used: a rack with three members has none of them on shelves 2, 3,
-//! 6 and 7 of ten. So a library with the fewest racks for its sets (Table 1 of Project Silica) is the least that can hold *a* set, not the
-//! one that uses its slots best; `docs/placement.md` has the numbers.
+//! With sets as large as the rule allows, most slots of some cells can't be used: a rack with three
+//! members has none on shelves 2, 3, 6 and 7 of ten. So a library with the fewest racks for its
+//! sets (Table 1 of Project Silica) is the smallest that holds *a* set, not the one that uses its
+//! slots best; `docs/placement.md` has the numbers.
 
 use super::{PlacementError, Planner, Unusable, Zones};
 use crate::{Layout, Slot};
@@ -14,15 +15,15 @@ pub struct Filling {
     pub sets: Vec<Vec<Slot>>,
     /// Slots with a platter.
     pub used: u32,
-    /// Cells with slots left over, and why no further set can use them.
+    /// Cells with free slots, and why no further set can use them.
     pub left: Vec<Unusable>,
 }
 
-/// Fills an empty library with sets of so many `members`.
+/// Fills an empty library with sets of `members` platters.
 ///
 /// # Errors
-/// [`PlacementError::TooManyMembers`] if not even one set fits, [`PlacementError::Nothing`] for sets of nothing, and what
-/// [`Planner::new`] says.
+/// [`PlacementError::TooManyMembers`] if not even one set fits, [`PlacementError::Nothing`] for
+/// sets of no platters, and the errors of [`Planner::new`].
 pub fn fill(layout: &Layout, zones: &Zones, members: usize) -> Result<Filling, PlacementError> {
     if members == 0 {
         return Err(PlacementError::Nothing { members, libraries: 1 });

@@ -1,4 +1,5 @@
-//! Placement: which slots the platters of a set go to, so that one failure takes at most one of them from the storage racks.
+//! Placement: chooses slots for the platters of a set so that one failure takes at most one of them
+//! from the storage racks.
 //!
 //! ```text
 //! zones    which cells one failure makes unreachable together, as data       Zones
@@ -11,8 +12,9 @@
 //! spread   sets over several libraries, by arithmetic                        Spread
 //! ```
 //!
-//! The rule (I3): no two platters of a set lie in one blast zone. A *cell* is one shelf of one rack; cells are numbered here as slots are, up
-//! the shelves of the first storage rack, then on to the next one.
+//! The rule (I3): no two platters of a set are in one blast zone. A *cell* is one shelf of one
+//! rack. Cells are numbered like slots, up the shelves of the first storage rack, then on to the
+//! next rack.
 
 mod filling;
 mod patterns;
@@ -26,13 +28,13 @@ pub use planner::{Planner, Reason, Unusable};
 pub use spread::Spread;
 pub use zones::{Zone, ZoneShape, Zones};
 
-/// Why there is no placement, or no way to compute one.
+/// Why no placement exists or can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Without zones nothing keeps two platters of a set out of one slot's shelf.
-    #[error("no blast zone is given, but at least one shape is expected")]
+    /// Without zones, nothing keeps two platters of a set off the same shelf.
+    #[error("no blast zone given: at least one shape is required")]
     NoZones,
-    /// A zone of nothing.
+    /// A zone without racks or without shelves.
     #[error("a blast zone of {racks} racks and {shelves} shelves, but at least one of each is expected")]
     EmptyShape {
         /// Racks of the shape.
@@ -40,7 +42,7 @@ pub enum PlacementError {
         /// Shelves of the shape.
         shelves: u8,
     },
-    /// The exact planner looks at too many choices.
+    /// Too many choices for the exact planner.
     #[error(
         "{racks} racks of {shelves} shelves with these blast zones have more than {limit} {what}: too many for the exact planner; \
          wider zones or fewer shelves have fewer"
@@ -50,9 +52,9 @@ pub enum PlacementError {
         racks: usize,
         /// Shelves.
         shelves: usize,
-        /// What there are too many of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How many may be.
+        /// The limit.
         limit: usize,
     },
     /// More members than fit, even in an empty library.
@@ -69,7 +71,7 @@ pub enum PlacementError {
         /// Shelves.
         shelves: usize,
     },
-    /// A set of nothing, or libraries that aren't there.
+    /// A set without platters, or no libraries.
     #[error("{members} platters over {libraries} libraries, but at least one of each is expected")]
     Nothing {
         /// Platters of the set.

@@ -1,4 +1,5 @@
-//! Patterns: every choice of cells for a set that keeps the rule, as a graph that dynamic programming walks from rack to rack.
+//! Patterns: every choice of cells for a set that keeps the rule, as a graph for dynamic
+//! programming from rack to rack.
 //!
 //! ```text
 //! rack 0        rack 1        rack 2               a state: the shelves used in the last racks that still matter (two, with
@@ -6,8 +7,10 @@
 //!    \-{1,5,9}-->  B  --{0,4,8}-->  D  -- ...      an edge:  the shelves that the set uses in the next rack
 //! ```
 //!
-//! The shelves of one rack can be chosen in few ways (36 for 10 shelves, 4 apart), two racks in 903, so an exact answer is cheap. A [`Search`]
-//! is the part of the graph by which sets of one size get to the last rack; sets as large as the rule allows leave little of it.
+//! The shelves of one rack can be chosen in few ways (36 for 10 shelves, 4 apart) and those of two
+//! racks in 903, so an exact answer is cheap. A [`Search`] is the part of the graph through which
+//! sets of one size reach the last rack; for sets as large as the rule allows, little of the graph
+//! is left.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +19,10 @@ use super::{PlacementError, Zones};
 /// The weight of a cell that must not be used.
 pub const BLOCKED: i64 = i64::MIN;
 
-/// Less than any sum of weights, and far enough from overflow to be added to.
+/// Smaller than any sum of weights, yet far enough from overflow to be added to.
 const NONE: i64 = i64::MIN / 2;
 
-/// The largest weight, so that no sum comes near [`NONE`].
+/// The largest weight; it keeps every sum clear of [`NONE`].
 const WEIGHT_MAX: i64 = 1 << 48;
 
 const SUBSETS_MAX: usize = 1_024;
@@ -45,7 +48,8 @@ pub struct Patterns {
     racks: usize,
     shelves: usize,
     subsets: Vec<Subset>,
-    /// The edges of a state are `edges[first_edge[state]..first_edge[state + 1]]`; state 0 is that of the first rack.
+    /// The edges of a state are `edges[first_edge[state]..first_edge[state + 1]]`; state 0 is the
+    /// start, at the first rack.
     first_edge: Vec<usize>,
     edges: Vec<Edge>,
     /// Most members from a rack on, `[rack][state]`.
@@ -53,10 +57,11 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// The patterns of so many storage racks and shelves.
+    /// Builds the patterns for this number of storage racks and shelves.
     ///
     /// # Errors
-    /// [`PlacementError::TooLarge`] if there are too many choices; what is wrong with the zones.
+    /// [`PlacementError::TooLarge`] if there are too many choices, and the errors of
+    /// [`Zones::check`].
     pub fn new(racks: usize, shelves: usize, zones: &Zones) -> Result<Self, PlacementError> {
         zones.check()?;
         let too_large = |what, limit| PlacementError::TooLarge { racks, shelves, what, limit };
@@ -65,13 +70,13 @@ impl Patterns {
         }
         let spacing = zones.shelves_within(0);
         let subsets = subsets(shelves, spacing).ok_or_else(|| too_large("ways to use one rack", SUBSETS_MAX))?;
-        // A zone no wider than the panel says all that a wider one does.
+        // A zone wider than the panel adds nothing to one as wide as the panel.
         let memory = zones.racks_within().min(racks).saturating_sub(1);
         let within: Vec<usize> = (0..=memory).map(|apart| zones.shelves_within(apart)).collect();
-        // What the rack that is `apart` racks on may not use because of this subset.
+        // The shelves that this subset forbids in the rack `apart` racks further on.
         let shadow = |subset: u16, apart: usize| widen(subsets[usize::from(subset)].mask, within[apart], shelves);
 
-        // A state is the subsets of the last racks, the latest first.
+        // A state is the subsets of the last racks, latest first.
         let mut numbers = BTreeMap::from([(vec![0_u16; memory], 0_u32)]);
         let mut states = vec![vec![0_u16; memory]];
         let (mut first_edge, mut edges) = (vec![0], Vec::new());
@@ -113,10 +118,10 @@ impl Patterns {
         self.most_from[0][0]
     }
 
-    /// The search among sets of `members`.
+    /// The search for sets of `members`.
     ///
     /// # Errors
-    /// [`PlacementError::TooManyMembers`] if there is no such set.
+    /// [`PlacementError::TooManyMembers`] if no such set exists.
     pub fn search(&self, members: usize) -> Result<Search, PlacementError> {
         if members > self.most() {
             return Err(PlacementError::TooManyMembers { members, most: self.most(), racks: self.racks, shelves: self.shelves });
@@ -129,7 +134,8 @@ impl Patterns {
     }
 }
 
-/// Subsets of the shelves, any two at least `spacing` apart, the empty one first; nothing if there are too many.
+/// Subsets of the shelves with members at least `spacing` apart, the empty one first; `None` if
+/// there are too many.
 fn subsets(shelves: usize, spacing: usize) -> Option<Vec<Subset>> {
     let mut found = vec![Subset { mask: 0, shelves: Vec::new() }];
     for shelf in 0..shelves {
@@ -148,14 +154,15 @@ fn subsets(shelves: usize, spacing: usize) -> Option<Vec<Subset>> {
     Some(found)
 }
 
-/// The shelves less than `within` from one of the mask.
+/// The shelves less than `within` away from a shelf of the mask.
 fn widen(mask: u128, within: usize, shelves: usize) -> u128 {
     let near = |by: usize| if by < 128 { mask << by | mask >> by } else { 0 };
     let all = if shelves < 128 { (1 << shelves) - 1 } else { u128::MAX };
     (0..within).fold(0, |wide, by| wide | near(by)) & all
 }
 
-/// A state that sets of the search's size pass before a rack, with how many of their members may then be left: `low..=high`.
+/// A state that sets of the search's size pass before a rack, and the number of members that may
+/// then be left: `low..=high`.
 #[derive(Debug, Clone, Copy)]
 struct Stop {
     low: usize,
@@ -170,12 +177,12 @@ struct Step {
     to: u32,
 }
 
-/// What is before one rack.
+/// The stops before one rack.
 #[derive(Debug, Clone)]
 struct Stage {
     stops: Vec<Stop>,
     steps: Vec<Step>,
-    /// The best sum from here on, `[stop][members left]`, [`NONE`] where there is none.
+    /// The best sum from here on, `[stop][members left]`; [`NONE`] if there is no set.
     best: Vec<i64>,
 }
 
@@ -200,7 +207,8 @@ pub struct Search {
 impl Search {
     fn new(patterns: &Patterns, members: usize) -> Self {
         let states = patterns.first_edge.len() - 1;
-        // The most members before a rack, of those that get to a state and can still be completed.
+        // The most members placed before a rack, for states that are reachable and can still be
+        // completed.
         let mut most_before: Vec<Vec<Option<usize>>> = vec![vec![None; states]; patterns.racks + 1];
         most_before[0][0] = Some(0);
         for rack in 0..patterns.racks {
@@ -217,7 +225,7 @@ impl Search {
                 }
             }
         }
-        // The states that are left at each rack become stops, in the same order.
+        // The states that remain at each rack become stops, in the same order.
         let number = |states: &Vec<Option<usize>>| -> Vec<Option<u32>> {
             let mut numbers = 0..;
             states.iter().map(|state| state.and_then(|_| numbers.next())).collect()
@@ -237,27 +245,28 @@ impl Search {
             stages.push(Stage { stops, steps, best });
         }
         if let Some(last) = stages.last_mut() {
-            // All members are placed behind the last rack.
+            // After the last rack, no members are left.
             last.best.iter_mut().step_by(members + 1).for_each(|best| *best = 0);
         }
         Self { members, shelves: patterns.shelves, subsets: patterns.subsets.clone(), stages, sums: Vec::new() }
     }
 
-    /// Members of the sets that are looked for.
+    /// Members of the sets searched for.
     #[must_use]
     pub fn members(&self) -> usize {
         self.members
     }
 
-    /// The cells of a set with the largest sum of weights, in ascending order; nothing if blocked cells leave no set. Weights are by cell,
-    /// [`BLOCKED`] where a cell must not be used. Among equals it is always the same set.
+    /// The cells of the set with the largest sum of weights, in ascending order; `None` if blocked
+    /// cells rule out every set. Weights are per cell, [`BLOCKED`] for cells that must not be used.
+    /// Ties always resolve to the same set.
     ///
     /// # Panics
-    /// If there isn't a weight for each cell, or a weight is beyond ±2^48.
+    /// Unless `weights` has one weight per cell, each within ±2^48.
     pub fn heaviest(&mut self, weights: &[i64]) -> Option<Vec<usize>> {
         let racks = self.stages.len() - 1;
-        assert_eq!(weights.len(), racks * self.shelves, "a weight for each cell");
-        assert!(weights.iter().all(|&weight| weight == BLOCKED || weight.abs() <= WEIGHT_MAX), "weights within ±2^48");
+        assert_eq!(weights.len(), racks * self.shelves, "one weight per cell is required");
+        assert!(weights.iter().all(|&weight| weight == BLOCKED || weight.abs() <= WEIGHT_MAX), "weights must be within ±2^48");
         let width = self.members + 1;
         self.sums.clear();
         for rack in weights.chunks_exact(self.shelves) {
@@ -292,14 +301,14 @@ impl Search {
         self.walk(width)
     }
 
-    /// From the first rack on, the first step each that keeps to the best sum.
+    /// Follows the first step at each rack that achieves the best sum.
     fn walk(&self, width: usize) -> Option<Vec<usize>> {
         let racks = self.stages.len() - 1;
         let (mut stop, mut left) = (0, self.members);
         let mut cells = Vec::with_capacity(self.members);
         for rack in 0..racks {
             let best = self.stages[rack].best[stop * width + left];
-            // Sums with NONE in them drift upwards from it, but not as far as a real sum is.
+            // Sums that include NONE drift upwards from it, but never reach a real sum.
             if best < NONE / 2 {
                 return None;
             }
@@ -308,7 +317,7 @@ impl Search {
                 let count = self.subsets[usize::from(step.subset)].shelves.len();
                 sum != NONE && count <= left && self.stages[rack + 1].best[step.to as usize * width + left - count] + sum == best
             });
-            let step = step.expect("a best sum is some step's");
+            let step = step.expect("some step achieves the best sum");
             let subset = &self.subsets[usize::from(step.subset)];
             cells.extend(subset.shelves.iter().map(|&shelf| rack * self.shelves + usize::from(shelf)));
             (stop, left) = (step.to as usize, left - subset.shelves.len());
@@ -329,7 +338,7 @@ mod tests {
         Zones { shapes: shapes.iter().map(|&(racks, shelves)| ZoneShape { racks, shelves }).collect() }
     }
 
-    /// The largest sum for each number of members, by looking at every choice of cells.
+    /// The largest sum for each number of members, by trying every choice of cells.
     fn by_brute_force(racks: usize, shelves: usize, zones: &Zones, weights: &[i64]) -> Vec<Option<i64>> {
         fn extend(cells: &[Cell], zones: &Zones, weights: &[i64], from: usize, chosen: &mut Vec<usize>, best: &mut Vec<Option<i64>>) {
             let sum = chosen.iter().map(|&cell| weights[cell]).sum();
@@ -351,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heaviest_set_is_the_one_that_looking_at_all_sets_finds() {
+    fn the_heaviest_set_matches_brute_force() {
         let shapes: [&[(u8, u8)]; 6] = [&[(1, 4), (3, 1)], &[(2, 2)], &[(1, 1)], &[(3, 1)], &[(1, 3), (2, 2), (4, 1)], &[(9, 9)]];
         for seed in 0..60 {
             let mut chance = Stream::new(seed, "patterns test");
@@ -376,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_it_is_always_the_same_set_however_often_one_asks() {
+    fn ties_always_resolve_to_the_same_set() {
         let patterns = Patterns::new(7, 10, &Zones::default()).expect("few choices");
         let mut search = patterns.search(19).expect("not too many");
         let first = search.heaviest(&[5; 70]);
@@ -387,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_near_the_largest_weights_are_told_from_no_sum() {
+    fn sums_of_extreme_weights_are_not_mistaken_for_no_set() {
         let patterns = Patterns::new(7, 10, &Zones::default()).expect("few choices");
         let mut search = patterns.search(19).expect("not too many");
         for weight in [WEIGHT_MAX, -WEIGHT_MAX] {

@@ -1,12 +1,14 @@
-//! The planner: knows which slots are free, and says where the next set goes, or one platter of a set.
+//! The planner: tracks free slots and chooses where the next set, or one platter of a set, goes.
 //!
 //! ```text
-//! free slots    100  99 100 ...        of all sets of cells that keep the rule, the one with most free slots in its cells:
-//! per cell       98 100 100 ...   -->  the least occupied area, found exactly (see `patterns`); then the first free slot
-//!               100   0  97 ...        of each cell. A cell without a free slot is out of question.
+//! free slots    100  99 100 ...        of all sets of cells that keep the rule, take the one with the
+//! per cell       98 100 100 ...   -->  most free slots in its cells: the least occupied area, found
+//!               100   0  97 ...        exactly (see `patterns`). Each cell gives its first free slot;
+//!                                      full cells are excluded.
 //! ```
 //!
-//! What it answers depends on which slots are free and on nothing else, so a planner made anew from an inventory goes on as the old one did.
+//! Its answers depend only on which slots are free, so a planner rebuilt from an inventory
+//! continues like the old one.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +22,7 @@ pub struct Planner {
     layout: Layout,
     zones: Zones,
     patterns: Patterns,
-    /// By members of a set.
+    /// Keyed by members of a set.
     searches: BTreeMap<usize, Search>,
     cells: Vec<Slots>,
     weights: Vec<i64>,
@@ -29,7 +31,7 @@ pub struct Planner {
 /// The slots of one cell.
 #[derive(Debug, Clone)]
 struct Slots {
-    /// One bit for each slot, set where it is free.
+    /// One bit per slot, set if it is free.
     free: Vec<u64>,
     count: u16,
 }
@@ -48,17 +50,18 @@ pub struct Unusable {
 /// Why no complete set can use a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
-    /// The rule: a set that uses this cell can't have so many members, not even in an empty library.
+    /// The rule: no set of this size can use this cell, not even in an empty library.
     Rule,
-    /// Each set that would use this cell needs another one that is full.
+    /// Every set that would use this cell also needs a cell that is full.
     OthersFull,
 }
 
 impl Planner {
-    /// The planner of an empty library.
+    /// Creates the planner of an empty library.
     ///
     /// # Errors
-    /// [`PlacementError`] if the zones are none, or the layout has too many choices for an exact answer.
+    /// [`PlacementError`] if the zones are invalid, or the layout has too many choices for an exact
+    /// answer.
     pub fn new(layout: &Layout, zones: &Zones) -> Result<Self, PlacementError> {
         let patterns = Patterns::new(layout.storage_racks.into(), layout.shelves.into(), zones)?;
         let cells = usize::from(layout.storage_racks) * usize::from(layout.shelves);
@@ -78,7 +81,8 @@ impl Planner {
         self.patterns.most()
     }
 
-    /// Marks a slot as occupied, as by a platter of an inventory. False if it was already.
+    /// Marks a slot as occupied, for example by a platter of an inventory. Returns false if it was
+    /// occupied already.
     ///
     /// # Panics
     /// If the layout has no such slot.
@@ -92,7 +96,7 @@ impl Planner {
         was_free
     }
 
-    /// Marks a slot as free. False if it was already.
+    /// Marks a slot as free. Returns false if it was free already.
     ///
     /// # Panics
     /// If the layout has no such slot.
@@ -127,14 +131,17 @@ impl Planner {
         self.cells.iter().map(|slots| u32::from(slots.count)).sum()
     }
 
-    /// Takes the slots for a set's platters, in order of their positions; nothing if the free slots hold no set of so many `members`.
+    /// Takes slots for a set's platters, in order of their positions. Returns `None` if the free
+    /// slots hold no set of `members` platters.
     ///
-    /// Positions are dealt over the cells from another one each time, so that redundancy, which is hardly ever read, doesn't gather at one end.
+    /// Each set starts its positions at a different cell, so that redundancy, which is hardly ever
+    /// read, doesn't gather at one end.
     pub fn place_set(&mut self, members: usize) -> Option<Vec<Slot>> {
         self.place_set_within(members, |_| true)
     }
 
-    /// [`Planner::place_set`] in those cells that `may_use` says, such as all that shuttles reach at the moment.
+    /// [`Planner::place_set`], restricted to cells that `may_use` accepts, such as those that
+    /// shuttles can reach at the moment.
     pub fn place_set_within(&mut self, members: usize, may_use: impl Fn(Cell) -> bool) -> Option<Vec<Slot>> {
         let mut weights = std::mem::take(&mut self.weights);
         weights.clear();
@@ -151,13 +158,14 @@ impl Planner {
         Some(slots)
     }
 
-    /// Takes a slot for one more platter of a set whose `others` are where they are: a late one, or one that can't get to its own slot.
-    /// Nothing if each free slot shares a zone with one of them.
+    /// Takes a slot for one more platter of a set whose `others` are already placed: a late one, or
+    /// one that can't reach its own slot. Returns `None` if every free slot shares a zone with one
+    /// of them.
     pub fn place_one(&mut self, others: &[Slot]) -> Option<Slot> {
         self.place_one_within(others, |_| true)
     }
 
-    /// [`Planner::place_one`] in those cells that `may_use` says.
+    /// [`Planner::place_one`], restricted to cells that `may_use` accepts.
     pub fn place_one_within(&mut self, others: &[Slot], may_use: impl Fn(Cell) -> bool) -> Option<Slot> {
         let apart = |cell| others.iter().all(|&other| !self.zones.share(self.layout.cell_of(other), cell));
         let (best, _) = (self.occupancy().enumerate())
@@ -168,7 +176,8 @@ impl Planner {
         Some(slot)
     }
 
-    /// Cells with free slots that no set of so many `members` can use as things are, and why; rack by rack, upwards.
+    /// Cells with free slots that no further set of `members` platters can use, and why; rack by
+    /// rack, upwards.
     pub fn unusable(&mut self, members: usize) -> Vec<Unusable> {
         let full: Vec<bool> = self.cells.iter().map(|slots| slots.count == 0).collect();
         let none_full = vec![false; full.len()];
@@ -186,7 +195,7 @@ impl Planner {
         found
     }
 
-    /// Whether some set uses this cell and none of those that are full.
+    /// Whether some set uses this cell and no full cell.
     fn can_use(&mut self, members: usize, index: usize, full: &[bool]) -> bool {
         self.weights.clear();
         self.weights.extend(full.iter().enumerate().map(|(cell, &full)| if full { BLOCKED } else { i64::from(cell == index) }));
@@ -199,9 +208,9 @@ impl Planner {
         Some(Slot(cell as u32 * u32::from(self.layout.slots) + word as u32 * 64 + bits.trailing_zeros()))
     }
 
-    /// The cell, the word of its bits, the bit.
+    /// The cell, the index of the word in its bitmap, and the bit.
     fn place_of(&self, slot: Slot) -> (usize, usize, u64) {
-        assert!(slot.0 < self.layout.slot_count(), "{slot:?} of {} slots", self.layout.slot_count());
+        assert!(slot.0 < self.layout.slot_count(), "{slot:?} is out of range: the layout has {} slots", self.layout.slot_count());
         let (cell, index) = (slot.0 / u32::from(self.layout.slots), slot.0 % u32::from(self.layout.slots));
         (cell as usize, index as usize / 64, 1 << (index % 64))
     }
@@ -211,7 +220,7 @@ impl Planner {
     }
 }
 
-/// The search for sets of this size, made when it is first needed.
+/// The search for sets of this size, built on first use.
 fn search<'a>(searches: &'a mut BTreeMap<usize, Search>, patterns: &Patterns, members: usize) -> Option<&'a mut Search> {
     match searches.entry(members) {
         std::collections::btree_map::Entry::Occupied(known) => Some(known.into_mut()),

@@ -1,38 +1,40 @@
-//! Sets over several libraries: where each platter of each set goes, by arithmetic on one small table.
+//! Sets spread over several libraries: the place of each platter follows by arithmetic from one
+//! small table.
 //!
 //! ```text
 //! 7 members over 3 libraries: shares of 3, 2 and 2           a round: as many sets as libraries
 //!
 //!            library 0   library 1   library 2
-//! set 0      share 0     share 1     share 2      each library gets each share once a round, so all fill up alike, and
-//! set 1      share 2     share 0     share 1      one table, of where the shares of each round lie, serves them all
+//! set 0      share 0     share 1     share 2      each library gets each share once a round, so all fill evenly,
+//! set 1      share 2     share 0     share 1      and one table with the slots of each round's shares serves all
 //! set 2      share 1     share 2     share 0
 //! ```
 //!
-//! With as many libraries as members or more, each share is one platter, and the rule keeps itself. With fewer, a share keeps the rule inside
-//! its library. Shares are small then, and a walk over all cells, one diagonal after another, has any few that follow one another outside each
-//! other's zones: it fills all slots. Where no such walk is known, the planner places the shares.
+//! With at least as many libraries as members, each share is one platter and the rule holds
+//! trivially. With fewer, each share keeps the rule inside its library. Shares are small then, and
+//! a walk over all cells along diagonals can keep any few consecutive cells outside each other's
+//! zones: it fills all slots. If no such walk is found, the planner places the shares.
 
 use super::{PlacementError, Planner, Zones};
 use crate::{Layout, Slot};
 
-/// The places of sets in a number of libraries that are all alike.
+/// Places of sets in several libraries with the same layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
     libraries: u32,
     members: usize,
-    /// The slots of the platters that a library gets, round after round, share after share.
+    /// The slots of a library's platters, round after round, share after share.
     order: Vec<Slot>,
-    /// Where in `order` a slot is, `u32::MAX` if nowhere.
+    /// The index of a slot in `order`; `u32::MAX` if it is not used.
     index_of: Vec<u32>,
 }
 
 impl Spread {
-    /// Sets of so many `members` over so many `libraries` with this layout.
+    /// Spreads sets of `members` platters over `libraries` with this layout.
     ///
     /// # Errors
-    /// [`PlacementError::Nothing`] without members or libraries, [`PlacementError::TooManyMembers`] if a library's share of a set is more than
-    /// it can hold, and what [`Planner::new`] says.
+    /// [`PlacementError::Nothing`] without members or libraries, [`PlacementError::TooManyMembers`]
+    /// if a library can't hold its share of a set, and the errors of [`Planner::new`].
     pub fn new(layout: &Layout, zones: &Zones, libraries: u32, members: usize) -> Result<Self, PlacementError> {
         zones.check()?;
         if members == 0 || libraries == 0 {
@@ -43,7 +45,7 @@ impl Spread {
             Some(walk) => walk,
             None => planned(layout, zones, &shares)?,
         };
-        // A round that is not complete would leave some of its sets without some of their platters.
+        // An incomplete round would leave some sets without some of their platters.
         order.truncate(order.len() / members * members);
         let mut index_of = vec![u32::MAX; layout.slot_count() as usize];
         for (index, slot) in order.iter().enumerate() {
@@ -52,13 +54,13 @@ impl Spread {
         Ok(Self { libraries, members, order, index_of })
     }
 
-    /// Sets that the libraries hold.
+    /// Number of sets that the libraries hold.
     #[must_use]
     pub fn sets(&self) -> u64 {
         (self.order.len() / self.members) as u64 * u64::from(self.libraries)
     }
 
-    /// Platters that each library holds then.
+    /// Number of platters in each full library.
     #[must_use]
     pub fn platters_per_library(&self) -> u32 {
         self.order.len() as u32
@@ -70,8 +72,8 @@ impl Spread {
         self.shares().largest()
     }
 
-    /// The library and slot of the platter at a `position` of a set; nothing for a set beyond [`Spread::sets`] or a position beyond its
-    /// members.
+    /// The library and slot of the platter at a `position` of a set; `None` for a set beyond
+    /// [`Spread::sets`] or a position beyond its members.
     #[must_use]
     pub fn place(&self, set: u64, position: usize) -> Option<(u32, Slot)> {
         if set >= self.sets() || position >= self.members {
@@ -84,7 +86,7 @@ impl Spread {
         Some((library as u32, self.order[round as usize * self.members + position]))
     }
 
-    /// The set and position of the platter in a slot; nothing if no platter is there when all sets are.
+    /// The set and position of the platter in a slot; `None` if no set uses the slot.
     #[must_use]
     pub fn locate(&self, library: u32, slot: Slot) -> Option<(u64, usize)> {
         let index = *self.index_of.get(slot.0 as usize)? as usize;
@@ -102,7 +104,8 @@ impl Spread {
     }
 }
 
-/// The members of a set, dealt to the libraries: the first shares have one more where it doesn't come out even.
+/// The members of a set, dealt to the libraries; if they don't divide evenly, the first shares get
+/// one more.
 struct Shares {
     members: usize,
     libraries: usize,
@@ -125,8 +128,9 @@ impl Shares {
     }
 }
 
-/// All slots in an order in which any `together` that follow one another are outside each other's zones, if a walk along diagonals is one:
-/// some racks on and some shelves up each step, and some more shelves up whenever it would come back to where it began.
+/// All slots in an order in which any `together` consecutive ones are outside each other's zones,
+/// if a walk along diagonals achieves that. Each step goes some racks on and some shelves up, and
+/// one extra shelf up whenever the walk would return to its start.
 fn walk(layout: &Layout, zones: &Zones, together: usize) -> Option<Vec<Slot>> {
     let (racks, shelves) = (usize::from(layout.storage_racks), usize::from(layout.shelves));
     let cells = racks * shelves;

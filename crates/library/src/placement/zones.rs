@@ -1,7 +1,7 @@
-//! Blast zones: what one failure makes unreachable together, in cells (one shelf of one rack).
+//! Blast zones: the cells (one shelf of one rack) that one failure makes unreachable together.
 //!
 //! ```text
-//!   stuck between two shelves:        stuck on a shelf, before rack r:
+//!   stuck between two shelves:        stuck on a shelf, in front of rack r:
 //!   4 shelves of one rack             1 shelf of 3 neighbouring racks
 //!
 //!   shelf s+2  [####]                              r-1    r    r+1
@@ -10,14 +10,15 @@
 //!   shelf s-1  [####]
 //! ```
 //!
-//! Project Silica (Anderson et al., SOSP '23, section 6) defines blast zones in these units and gives no shapes. These two are the shapes
-//! that give its Table 1: on a grid of 10 shelves a set then has at most 16, 19, 22, 24, 27 members in 6 to 10 storage racks, so 12+3, 16+3
-//! and 24+3 need 6, 7 and 10. Which failure has which shape, and where it lies, is our reading.
+//! Project Silica (Anderson et al., SOSP '23, section 6) defines blast zones in these units but
+//! gives no shapes. These two shapes reproduce its Table 1: on a grid of 10 shelves a set then has
+//! at most 16, 19, 22, 24, 27 members in 6 to 10 storage racks, so 12+3, 16+3 and 24+3 need 6, 7
+//! and 10. Which failure has which shape, and where it is centred, is our interpretation.
 
 use super::PlacementError;
 use crate::{Cell, Layout};
 
-/// The size of a zone; it may lie anywhere in the panel.
+/// The size of a zone; it may be anywhere in the panel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneShape {
     /// Neighbouring racks.
@@ -54,29 +55,32 @@ impl Zones {
         }
     }
 
-    /// Whether some zone holds both cells; a cell shares a zone with itself.
+    /// Whether some zone contains both cells; a cell shares a zone with itself.
     #[must_use]
     pub fn share(&self, a: Cell, b: Cell) -> bool {
         let (racks, shelves) = (a.rack.abs_diff(b.rack), a.shelf.abs_diff(b.shelf));
         self.shapes.iter().any(|shape| racks < shape.racks && shelves < shape.shelves)
     }
 
-    /// Shelves within which two cells so many racks apart share a zone: they do if their shelves differ by less.
+    /// Two cells this many racks apart share a zone if their shelves differ by less than the
+    /// returned number.
     pub(super) fn shelves_within(&self, racks_apart: usize) -> usize {
         self.shapes.iter().filter(|shape| racks_apart < usize::from(shape.racks)).map(|shape| usize::from(shape.shelves)).max().unwrap_or(0)
     }
 
-    /// Racks within which two cells may share a zone.
+    /// Two cells share no zone if their racks differ by at least this number.
     pub(super) fn racks_within(&self) -> usize {
         self.shapes.iter().map(|shape| usize::from(shape.racks)).max().unwrap_or(0)
     }
 
-    /// What a shuttle that is stuck makes unreachable.
+    /// The zone that a stuck shuttle makes unreachable.
     ///
-    /// On a shelf, at `cell`, it takes the widest shape, centred on its rack. `between_shelves`, while crabbing between `cell` and the shelf
-    /// above, it takes the tallest one, centred on the two shelves that it touches. A shape that can't be centred reaches one further to the
-    /// right, or up. The zone is cut off at the edges of the panel, and may take in a read rack: drives there can't be reached either. Since
-    /// it is a zone of these shapes, it holds at most one platter of a set.
+    /// On a shelf, at `cell`, it is the widest shape, centred on the shuttle's rack. With
+    /// `between_shelves`, while crabbing between `cell` and the shelf above, it is the tallest
+    /// shape, centred on the two shelves that the shuttle touches. A shape that can't be centred
+    /// extends one further to the right, or up. The zone is clipped at the edges of the panel and
+    /// may include a read rack, whose drives are then unreachable too. As a zone of these shapes,
+    /// it contains at most one platter of a set.
     #[must_use]
     pub fn unreachable(&self, layout: &Layout, cell: Cell, between_shelves: bool) -> Zone {
         let shapes = self.shapes.iter().copied();
@@ -100,14 +104,14 @@ impl Zones {
 /// A rectangle of cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
-    /// Its lowest cell at the left.
+    /// Its lowest cell, at the left.
     pub first: Cell,
-    /// Its highest cell at the right.
+    /// Its highest cell, at the right.
     pub last: Cell,
 }
 
 impl Zone {
-    /// Whether a cell is in it.
+    /// Whether the zone contains a cell.
     #[must_use]
     pub fn contains(&self, cell: Cell) -> bool {
         (self.first.rack..=self.last.rack).contains(&cell.rack) && (self.first.shelf..=self.last.shelf).contains(&cell.shelf)
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_shuttle_takes_three_racks_of_a_shelf_or_four_shelves_of_a_rack_cut_off_at_the_edges() {
+    fn a_stuck_shuttle_blocks_three_racks_of_a_shelf_or_four_shelves_of_a_rack_clipped_at_the_edges() {
         assert_eq!(zone(Cell { rack: 5, shelf: 7 }, false), [(4, 7), (5, 7), (6, 7)]);
         assert_eq!(zone(Cell { rack: 5, shelf: 4 }, true), [(5, 3), (5, 4), (5, 5), (5, 6)]);
         assert_eq!(zone(Cell { rack: 9, shelf: 0 }, false), [(8, 0), (9, 0)]);
@@ -139,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn any_two_cells_that_one_failure_takes_share_a_zone_whatever_the_shapes() {
+    fn any_two_cells_blocked_by_one_failure_share_a_zone_for_all_shapes() {
         let layout = Layout::default();
         let shapes = |shapes: &[(u8, u8)]| Zones { shapes: shapes.iter().map(|&(racks, shelves)| ZoneShape { racks, shelves }).collect() };
         for zones in [Zones::default(), shapes(&[(2, 2)]), shapes(&[(1, 1)]), shapes(&[(4, 1), (2, 3), (1, 5)]), shapes(&[(20, 20)])] {
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_of_nothing_are_refused() {
+    fn empty_zones_are_rejected() {
         assert_eq!(Zones { shapes: Vec::new() }.check(), Err(PlacementError::NoZones));
         let flat = ZoneShape { racks: 3, shelves: 0 };
         assert_eq!(Zones { shapes: vec![flat] }.check(), Err(PlacementError::EmptyShape { racks: 3, shelves: 0 }));

@@ -1,14 +1,17 @@
-//! Our policy. It begins with the bound: a platter costs a shuttle a pick, a carry to a drive, a place, a pick, a carry home and a place.
-//! Whatever else a shuttle does is waste, and there are three kinds of it.
+//! Our policy. It starts from the bound: each platter costs a shuttle a pick, a carry to a drive, a
+//! place, a pick, a carry home and a place. All other shuttle time is waste, and it comes in three
+//! kinds.
 //!
-//! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or comes again for it. If the drive's second bay is
-//!   free too, it leaves one platter, takes the one that was read meanwhile, and waits for nothing. So while many platters are waited for,
-//!   what is under verification is set aside in a slot, and brought back afterwards. Whoever wants some drives to go on verifying can say so.
-//!   ([`Ideas::exchanges`], [`Ideas::one_verifies_of`])
-//! - **Empty ways.** From where a shuttle left a platter to where it takes the next. The oldest platter can be anywhere; one of the oldest
-//!   few is near. ([`Ideas::window`])
-//! - **Standing by** while others have too much. Who has nothing to do in its own rectangle helps where most is waiting, and a platter goes to
-//!   the drive that will be done with it first, not always to its own. ([`Ideas::shares`])
+//! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or returns
+//!   for it later. If the drive's second bay is free too, the shuttle leaves one platter, takes the
+//!   one that was read meanwhile, and never waits. So while many platters are queued, platters
+//!   under verification are set aside in a slot and brought back afterwards. A setting keeps some
+//!   drives at verification. ([`Ideas::exchanges`], [`Ideas::one_verifies_of`])
+//! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
+//!   platter can be anywhere; one of the oldest few is near. ([`Ideas::window`])
+//! - **Idling** while others have too much to do. A shuttle with nothing to do in its own rectangle
+//!   helps where the queue is longest, and a platter goes to the drive that will finish it first,
+//!   not always to its own. ([`Ideas::shares`])
 
 use fulgurite_domain::Micros;
 
@@ -16,30 +19,33 @@ use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
-/// What a second of way to another drive than the platter's own counts, in seconds: a crab takes as much energy as 15 m of rail,
-/// and two shuttles on one half of a shelf hinder each other.
+/// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
+/// energy as 15 m of rail, and two shuttles on one half of a shelf hinder each other.
 const BEYOND_COUNTS: u64 = 30;
 
-/// What the policy makes use of; each can be left out to see what it contributes.
+/// The ideas that the policy applies. Each can be disabled to measure its contribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ideas {
-    /// Both bays of a drive serve customers while many wait.
+    /// Both bays of a drive serve customers while many platters wait.
     pub exchanges: bool,
-    /// Among how many of the oldest platters of a lane the nearest is chosen; 1 is strictly by age.
+    /// The number of oldest platters of a lane among which the nearest is chosen; 1 is strictly by
+    /// age.
     pub window: u32,
-    /// How much of a way one second of age makes up for: what has been passed over gets its turn.
+    /// Seconds of travel that one second of age offsets, so that platters that were skipped get
+    /// their turn.
     pub age_counts: f64,
-    /// Shuttles help outside their rectangle, and platters go to the drive that is done first.
+    /// Shuttles help outside their rectangle, and platters go to the drive that finishes first.
     pub shares: bool,
     /// Requests for one platter are read in order of their tracks.
     pub reads_by_track: bool,
-    /// Platters waiting in a lane above which a shuttle helps there that has nothing to do at home.
+    /// A shuttle with nothing to do at home helps in a lane with at least this many waiting
+    /// platters.
     pub help_above: u32,
-    /// Platters waiting in a rectangle, for each of its drives, above which verification is set aside.
+    /// Waiting platters per drive of a rectangle from which verification is set aside.
     pub set_aside_above: u32,
-    /// Of so many drives, one keeps at verification whoever waits, so that it never stops; 0 for none.
+    /// One in this many drives never stops verifying, whatever waits; 0 for none.
     pub one_verifies_of: u32,
-    /// How long nobody waited when it is brought back.
+    /// Verification returns after no platter has waited for this long.
     pub brought_back_after: Micros,
 }
 
@@ -59,25 +65,26 @@ impl Default for Ideas {
     }
 }
 
-/// Brings what is near among what is old, exchanges platters at the drive, and helps where most is waiting.
+/// Fetches near platters among the oldest, exchanges platters at the drive, and helps where the
+/// queue is longest.
 #[derive(Debug, Clone)]
 pub struct Fulgurite {
     ideas: Ideas,
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
     own: Vec<usize>,
-    /// The lanes that border on each rectangle.
+    /// The lanes next to each rectangle.
     beside: Vec<Vec<Lane>>,
-    /// When a platter was last waited for in each rectangle.
+    /// When each rectangle last had a waiting platter.
     waited: Vec<Micros>,
-    /// The drives that should have both bays for customers.
+    /// The drives that should use both bays for customers.
     clears: Vec<bool>,
-    /// The platters that one is chosen from; kept for its memory.
+    /// Scratch list of platters to choose from; kept for its allocation.
     candidates: Vec<Platter>,
 }
 
 impl Fulgurite {
-    /// The policy for a panel of these measures.
+    /// Creates the policy for a panel with this layout.
     #[must_use]
     pub fn new(layout: &Layout, ideas: Ideas) -> Self {
         let rectangles = rectangles(layout);
@@ -104,7 +111,8 @@ impl Fulgurite {
             .or_else(|| stand_in(panel, &self.rectangles, &self.rectangles[own]))
     }
 
-    /// Takes home what a drive of the rectangle is done with: the nearest, or only one where the shuttle stands.
+    /// Takes home a platter that a drive of the rectangle has released: the nearest one, or only
+    /// one at the shuttle's own position.
     fn collect(&self, panel: &Panel, own: usize, at: Position, only_here: bool) -> Option<Task> {
         let rectangle = &self.rectangles[own];
         let released = rectangle.drives.iter().filter_map(|drive| {
@@ -115,31 +123,32 @@ impl Fulgurite {
         released.min().map(|(_, drive, bay)| Task::Collect { drive, bay })
     }
 
-    /// Decides where both bays are for customers: from when many wait in a rectangle until nobody has for a while.
+    /// Decides which drives use both bays for customers: from when many platters wait in a
+    /// rectangle until none has waited for a while.
     fn clear(&mut self, panel: &Panel) {
         if !self.ideas.exchanges {
             return;
         }
-        // What was not set aside yet has its slot counted already.
+        // Drives that are still to set their platter aside have a spare slot reserved already.
         let due = panel.drives().filter(|drive| self.clears[usize::from(drive.0)] && has_verification(panel, *drive)).count() as u32;
         let mut spare = panel.spare_slots().saturating_sub(due);
         for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
             let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
             let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
-            // With more drives than shuttles, a shuttle goes on to another drive and doesn't wait.
+            // With more drives than shuttles, a shuttle moves on to another drive and doesn't wait.
             let gains = rectangle.drives.len() <= rectangle.shuttles.len();
             if waiting > 0 {
                 *waited = panel.now();
             }
             let every = self.ideas.one_verifies_of;
-            // The last of each so many.
+            // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
             for drive in rectangle.drives.iter().filter(|drive| !keeps(drive)) {
                 let clears = &mut self.clears[usize::from(drive.0)];
                 *clears = if *clears {
                     panel.now().since(*waited) < self.ideas.brought_back_after
                 } else {
-                    // Without a spare slot there is nowhere to set anything aside.
+                    // Setting a platter aside requires a spare slot.
                     let begins = gains && waiting >= many && spare > 0;
                     spare -= u32::from(begins);
                     begins
@@ -148,7 +157,8 @@ impl Fulgurite {
         }
     }
 
-    /// The next platter: of the shuttle's own rectangle, or of one beside it that has much more to do.
+    /// The next platter: from the shuttle's own rectangle, or from a neighbouring one with much
+    /// more to do.
     fn fetch(&mut self, panel: &Panel, own: usize, at: Position) -> Option<Task> {
         if !self.rectangles[own].drives.iter().any(|drive| self.has_room(panel, *drive)) {
             return None;
@@ -170,9 +180,10 @@ impl Fulgurite {
         best
     }
 
-    /// The oldest few of some lanes.
+    /// Adds the oldest platters of some lanes.
     fn add_oldest(&self, panel: &Panel, lanes: &[Lane], candidates: &mut Vec<Platter>) {
-        // Where few wait, strictly by age: the oldest would pay for what the others gain.
+        // Short queues are served strictly by age; otherwise the oldest would pay for what the
+        // others gain.
         let waiting: u32 = lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
         let window = (waiting / 4).clamp(1, self.ideas.window.max(1)) as usize;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
@@ -182,7 +193,7 @@ impl Fulgurite {
         }
     }
 
-    /// The platter and drive that end soonest, the way home included.
+    /// The platter and drive that finish soonest, the way home included.
     fn best(&self, panel: &Panel, at: Position, platters: &[Platter], rectangle: &Rectangle) -> Option<Task> {
         let (pace, layout, now) = (panel.pace(), panel.layout(), panel.now());
         let options = rectangle.drives.iter().copied().filter(|drive| self.has_room(panel, *drive)).flat_map(|drive| {
@@ -190,8 +201,8 @@ impl Fulgurite {
             platters.iter().map(move |platter| {
                 let place = panel.place_of(*platter);
                 let to_platter = pace.travel(at, place);
-                // Ways to the drive and home are due whenever this platter is fetched. What is compared is what comes on top, less something for
-                // age.
+                // Every fetch of this platter pays for the ways to the drive and home. The
+                // comparison counts only the extra cost, less a credit for age.
                 let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
                 let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
                 let credit = (age.seconds() * self.ideas.age_counts * 1e6) as i64;
@@ -204,12 +215,12 @@ impl Fulgurite {
         options.min().map(|(_, platter, drive)| Task::Fetch { platter, drive })
     }
 
-    /// Whether a platter more can be brought to a drive.
+    /// Whether a drive can take one more platter.
     fn has_room(&self, panel: &Panel, drive: Drive) -> bool {
         panel.empty_bay(drive).is_some() && panel.customers(drive) <= u32::from(self.is_cleared(panel, drive)) && panel.is_reachable(drive)
     }
 
-    /// Whether a drive has no verification in it, so that both bays serve customers.
+    /// Whether a drive has no verification in its bays, so that both serve customers.
     fn is_cleared(&self, panel: &Panel, drive: Drive) -> bool {
         self.ideas.exchanges && !has_verification(panel, drive)
     }
@@ -231,7 +242,7 @@ impl Policy for Fulgurite {
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
-        // Without somebody idle nothing could be brought back.
+        // Only an idle shuttle could bring verification back.
         panel.idle_shuttles().next()?;
         let quiet = self.rectangles.iter().zip(&self.waited).filter(|(rectangle, _)| {
             let is_cleared = rectangle.drives.iter().any(|drive| self.clears[usize::from(drive.0)]);
@@ -245,19 +256,19 @@ impl Policy for Fulgurite {
     }
 }
 
-/// The lanes that border on a rectangle: the other half of its shelves, and the shelves above and below.
+/// The lanes next to a rectangle: the other half of its shelves, and the shelves above and below.
 fn beside(layout: &Layout, rectangle: &Rectangle) -> Vec<Lane> {
     let lanes = (0..2 * u16::from(layout.shelves)).map(Lane).filter(|lane| !rectangle.lanes.contains(lane));
     let borders = |lane: &Lane| rectangle.lanes.iter().any(|own| lane.0 / 2 == own.0 / 2 || lane.0.abs_diff(own.0) == 2);
     lanes.filter(borders).collect()
 }
 
-/// Whether a drive has something to verify, now or soon.
+/// Whether a bay of the drive holds a platter for verification.
 fn has_verification(panel: &Panel, drive: Drive) -> bool {
     panel.bays(drive).iter().any(|bay| bay.held.is_some_and(|held| held.purpose == Purpose::Verification))
 }
 
-/// How long a drive will be at what customers want of it, roughly.
+/// Rough estimate of the time that a drive needs for its customers.
 fn busy_for(panel: &Panel, drive: Drive) -> Micros {
     let bays = panel.bays(drive).iter();
     let customers = bays.filter_map(|bay| bay.held).filter(|held| held.purpose == Purpose::Customer && held.stage != Stage::Released);

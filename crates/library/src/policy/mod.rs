@@ -1,5 +1,6 @@
-//! What moves next. A [`Policy`] is asked whenever something changed that it could act on, looks at the [`Panel`], and gives one shuttle one
-//! task; it is asked again until it has none. Queues, drives, traffic, failures and whatever is nobody's choice are the controller's.
+//! Policies: what moves next. Whenever the state changes, the controller asks the [`Policy`], which
+//! looks at the [`Panel`] and gives one shuttle one task; it is asked again until it has none. The
+//! controller handles queues, drives, traffic, failures and housekeeping.
 
 mod fulgurite;
 mod no_shuttles;
@@ -15,62 +16,67 @@ use fulgurite_domain::Micros;
 
 use crate::{Bay, Drive, Panel, Platter, Rectangle, Shuttle};
 
-/// What a shuttle is to do.
+/// A task for a shuttle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Bring a platter that is waited for from its slot to a drive. A bay of the drive must be empty and promised to nobody.
+    /// Bring a platter with requests from its slot to a drive. A bay of the drive must be empty and
+    /// not promised.
     Fetch {
-        /// A platter that stands in a line.
+        /// A platter in a lane's queue.
         platter: Platter,
-        /// Where to.
+        /// Destination.
         drive: Drive,
     },
-    /// Take a platter that the drive released to its slot; what is still to be verified goes to a spare one, and comes back when the drive is
-    /// to verify again.
+    /// Take a released platter from a drive to its slot. A platter with tracks left to verify goes
+    /// to a spare slot, and comes back when the drive is to verify again.
     Collect {
-        /// Where from.
+        /// Source.
         drive: Drive,
-        /// Which of its bays.
+        /// The bay.
         bay: Bay,
     },
 }
 
 /// Decides what moves next.
 pub trait Policy: Send {
-    /// A task for a shuttle that is idle, or none.
+    /// Returns a task for an idle shuttle, if it has one.
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)>;
 
-    /// Whether a drive should hold something to verify. Where it shouldn't any longer, what is in it is released. Asked after each
-    /// [`Policy::assign`] that had no more tasks, if [`Policy::sets_aside`] says so.
+    /// Whether a drive should hold a platter to verify. When this turns false, the platter is
+    /// released. Called after [`Policy::assign`] has run out of tasks, if [`Policy::sets_aside`] is
+    /// true.
     fn verifies(&self, panel: &Panel, drive: Drive) -> bool {
         let _ = (panel, drive);
         true
     }
 
-    /// Whether [`Policy::verifies`] is ever false, and has to be asked.
+    /// Whether [`Policy::verifies`] can return false and has to be called.
     fn sets_aside(&self) -> bool {
         false
     }
 
-    /// When the policy wants to be asked again, even if nothing happens until then.
+    /// When to ask the policy again if no event comes first.
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
         let _ = panel;
         None
     }
 
-    /// Whether drives get their platters by themselves, as if shuttles took no time: a lower bound, and nothing that can be built.
+    /// Whether drives get their platters instantly, as if shuttles took no time: a lower bound that
+    /// can't be built.
     fn needs_no_shuttles(&self) -> bool {
         false
     }
 
-    /// Whether the requests for a mounted platter are read in order of their tracks, instead of in order of arrival.
+    /// Whether the requests for a mounted platter are read in order of their tracks instead of
+    /// arrival.
     fn reads_by_track(&self) -> bool {
         false
     }
 }
 
-/// What a shuttle without a task of its own does for a rectangle whose shuttles are all out of order: takes home what its drives are done with,
-/// or fetches its oldest platter, to one of its drives or of the shuttle's own.
+/// A task in a rectangle whose shuttles are all lost, for a shuttle without a task of its own:
+/// collects a platter that its drives released, or fetches its oldest platter to one of its drives
+/// or of the shuttle's own.
 pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle) -> Option<Task> {
     if !panel.has_lost() {
         return None;
@@ -93,7 +99,7 @@ pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle)
     None
 }
 
-/// The idle shuttle that is nearest to a place, by the time that the way takes.
+/// The idle shuttle with the least travel time to a place.
 pub(crate) fn nearest_idle(panel: &Panel, to: crate::Position) -> Option<Shuttle> {
     panel.idle_shuttles().min_by_key(|shuttle| (panel.pace().travel(panel.position(*shuttle), to), *shuttle))
 }

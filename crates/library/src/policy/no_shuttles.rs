@@ -1,8 +1,8 @@
-//! The baseline without shuttles: platters are where they are wanted at once, so that only drives take time.
+//! The baseline without shuttles: platters move instantly, so only drives take time.
 
 use crate::{Panel, Policy, Shuttle, Task};
 
-/// A drive loads its next platter, the one with the oldest request of all, as soon as it is free. (NS of SOSP '23, section 7.2.)
+/// A free drive loads the platter with the oldest request of all. (NS of SOSP '23, section 7.2.)
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoShuttles;
 

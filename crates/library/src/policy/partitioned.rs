@@ -1,4 +1,4 @@
-//! The policy of the paper: each shuttle in a rectangle of its own.
+//! The policy of the paper: each shuttle has its own rectangle.
 
 use std::cell::OnceCell;
 
@@ -6,8 +6,9 @@ use crate::policy::stand_in;
 use crate::rectangle::{Rectangle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
-/// A shuttle brings the oldest platter of its rectangle to a drive of it, and takes it back. When the tracks waiting in the fullest and in
-/// the emptiest rectangle differ by more than a threshold, shuttles that are idle fetch from the fullest. (SOSP '23, section 4.)
+/// A shuttle brings the oldest platter of its rectangle to one of its drives, and takes it back.
+/// When the numbers of waiting tracks in the fullest and the emptiest rectangle differ by more than
+/// a threshold, idle shuttles fetch from the fullest. (SOSP '23, section 4.)
 #[derive(Debug, Clone)]
 pub struct Partitioned {
     rectangles: Vec<Rectangle>,
@@ -17,7 +18,8 @@ pub struct Partitioned {
 }
 
 impl Partitioned {
-    /// `steals_above` is the difference in waiting tracks above which idle shuttles help elsewhere; without it they never do.
+    /// `steals_above` is the difference in waiting tracks above which idle shuttles help elsewhere;
+    /// with `None` they never do.
     #[must_use]
     pub fn new(layout: &Layout, steals_above: Option<u64>) -> Self {
         let rectangles = rectangles(layout);
@@ -39,7 +41,7 @@ impl Partitioned {
         rectangle.lanes.iter().map(|lane| panel.queue().tracks_in(*lane)).sum()
     }
 
-    /// The rectangle to help in.
+    /// The rectangle that needs help, if any.
     fn fullest(&self, panel: &Panel) -> Option<&Rectangle> {
         let threshold = self.steals_above?;
         let waiting = |rectangle: &Rectangle| self.waiting(panel, rectangle);
@@ -79,7 +81,7 @@ impl Partitioned {
 
 impl Policy for Partitioned {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
-        // It is the same for all who ask now.
+        // The fullest rectangle is the same for all shuttles in this call.
         let fullest = OnceCell::new();
         panel.idle_shuttles().find_map(|shuttle| Some((shuttle, self.task(panel, shuttle, &fullest)?)))
     }

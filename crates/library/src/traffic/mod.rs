@@ -1,21 +1,26 @@
-//! Who may move where, and when. Whoever wants to go somewhere plans its path through what all others have planned: up or down, along one
-//! shelf, up or down. A plan says when each of these begins and ends; it ends in a place that is free for good. So plans never cross at a time.
+//! Traffic control: which shuttle may move where, and when. A shuttle plans its path around the
+//! plans of all others: up or down, along one shelf, up or down. A plan gives the start and end of
+//! each part, and ends at a position that stays free. So plans never overlap in space and time.
 //!
 //! ```text
-//! shelf 4        |   |  B                       B rests: nobody plans through it
-//! shelf 3   A ===|===|=======> x                A has this stretch from 10 s to 16 s
-//! shelf 2        C            |                 C may cross it before that, or after
-//! shelf 1                     v goal            A has this column from 16 s to 22 s, and the goal from then on
+//! shelf 4        |   |  B                       B rests: no shuttle plans through it
+//! shelf 3   A ===|===|=======> x                A holds this stretch from 10 s to 16 s
+//! shelf 2        C            |                 C may cross it before or after that
+//! shelf 1                     v goal            A holds this column from 16 s to 22 s, then the goal
 //! ```
 //!
-//! Motions take longer or shorter than planned, so times only say who goes *first*: a shuttle begins the next part of its plan when all that
-//! touches it and was planned to begin earlier is over. Waiting always goes from later to earlier parts, so nobody waits in a circle, and
-//! everybody who has a plan arrives. (The idea is that of action dependency graphs: Hönig et al., "Persistent and robust execution of
+//! Motions take longer or shorter than planned, so times only decide the *order*: a shuttle starts
+//! the next part of its plan when every earlier part that touches it has ended. Later parts always
+//! wait for earlier ones, so no cycle of waiting can form and every shuttle with a plan arrives.
+//! (The idea is that of action dependency graphs: Hönig et al., "Persistent and robust execution of
 //! multi-agent schedules in warehouses", RA-L 4 (2), 2019.)
 //!
-//! What is left are shuttles that rest in each other's way. Who has nothing to do makes room; of two that wait themselves, the lower number
-//! does. Where all are busy, somebody always rests in a long way. So who has waited for half a minute claims one: nobody else plans through it
-//! for a minute, and who rests in it leaves it before anything else. ("Conflicts at borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The paper doesn't say how.)
+//! The remaining problem is shuttles that rest in each other's way. An idle shuttle makes room; of
+//! two waiting shuttles, the lower number does. When all are busy, a long path is always blocked by
+//! some resting shuttle. So a shuttle that has waited for half a minute claims a path: for a minute
+//! no other shuttle plans through it, and shuttles resting in it leave first. ("Conflicts at
+//! borders are settled locally, the higher shuttle number goes first": SOSP '23, section 4. The
+//! paper doesn't say how.)
 
 mod plan;
 
@@ -24,73 +29,74 @@ use fulgurite_domain::Micros;
 use self::plan::{Hold, Path, Plan, Region};
 use crate::{Layout, Pace, Position, Shuttle};
 
-/// After this long, somebody who waits asks others that wait to make room.
+/// After this wait, a shuttle asks other waiting shuttles to make room.
 const PATIENCE: Micros = Micros(1_500_000);
-/// After this long, somebody who waits asks everybody who doesn't work just now.
+/// After this wait, a shuttle asks every shuttle without a plan.
 const URGENCY: Micros = Micros(30_000_000);
-/// How long somebody who waited so long has one of its ways to itself. After as long a pause, it is the next way's turn.
+/// How long an urgent shuttle claims one of its paths. After a pause of the same length it claims
+/// the next.
 const CLAIM: Micros = Micros(60_000_000);
-/// How often those who wait look again, if nothing happens meanwhile.
+/// Interval at which waiting shuttles retry if nothing happens.
 const GLANCE: Micros = Micros(1_000_000);
-/// How often a plan is put off before another path is tried.
+/// How often a plan is postponed before another path is tried.
 const ATTEMPTS: usize = 16;
-/// A stretch is free this far behind the place where its shuttle should be.
+/// A stretch is free this far behind the expected position of its shuttle.
 const CLEARANCE_UM: i64 = 100_000;
-/// What plans keep between each other.
+/// Time margin between plans.
 const MARGIN: Micros = Micros(100_000);
 
-/// Whether a shuttle that stands can be asked to make room.
+/// Whether a resting shuttle can be asked to make room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stance {
     /// It has nothing to do here.
     Free,
-    /// It works, here or where it is going.
+    /// It works here, or at its goal.
     Working,
-    /// It is out of order.
+    /// It is lost.
     Lost,
 }
 
-/// Time that trips took, beside the time they would have taken on an empty panel.
+/// Time that trips took, compared with an empty panel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Congestion {
     /// Trips that ended.
     pub trips: u64,
-    /// What they took.
+    /// Time they took.
     pub taken: Micros,
-    /// What they would have taken, as the controller estimates it.
+    /// Time they would have taken on an empty panel, as the controller estimates it.
     pub unhindered: Micros,
-    /// How often a shuttle made room for another.
+    /// Number of times a shuttle made room for another.
     pub evasions: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Motion {
-    /// Where it stands, or where its leg began.
+    /// Its position, or the start of its current leg.
     at: Position,
     is_moving: bool,
     plan: Option<Plan>,
     goal: Option<Position>,
     stance: Stance,
-    /// It is stuck between its shelf and this one.
+    /// If stuck between two shelves: the other shelf.
     between: Option<u8>,
-    /// It has found no plan since then.
+    /// Since when it has had no plan.
     waits_since: Option<Micros>,
-    /// It made room for this one, and lets it plan first.
+    /// It made room for this shuttle and lets it plan first.
     yields_to: Option<Shuttle>,
-    /// It has a plan whose next part has to wait.
+    /// The next part of its plan has to wait for other shuttles.
     is_held_up: bool,
     set_off: Micros,
     nominal: Micros,
 }
 
 impl Motion {
-    /// What a shuttle takes up that stands, or is stuck between two shelves.
+    /// The region that a resting or stuck shuttle occupies.
     fn place(&self) -> Region {
         Region::of(self.at, Position { shelf: self.between.unwrap_or(self.at.shelf), ..self.at })
     }
 }
 
-/// Where all shuttles are and what they have planned.
+/// Positions and plans of all shuttles.
 #[derive(Debug, Clone)]
 pub(crate) struct Traffic {
     motions: Vec<Motion>,
@@ -98,16 +104,16 @@ pub(crate) struct Traffic {
     width_um: i64,
     shelves: u8,
     pace: Pace,
-    /// Shuttles without a plan to their goal, and such whose plan waits for others.
+    /// Number of shuttles without a plan to their goal, and of those whose plan waits for others.
     waiting: u32,
     held_up: u32,
     lost: u32,
-    /// Something changed since everybody who waits looked last.
+    /// Something changed since waiting shuttles last retried.
     is_changed: bool,
     looked: Micros,
     congestion: Congestion,
     now: Micros,
-    /// What others have, while a plan is looked for; kept for its memory.
+    /// Scratch list of other shuttles' holds; kept for its allocation.
     holds: Vec<Hold>,
 }
 
@@ -143,18 +149,18 @@ impl Traffic {
         }
     }
 
-    /// Where it stands, or where the leg began that it is on.
+    /// Its position, or the start of its current leg.
     pub(crate) fn at(&self, shuttle: Shuttle) -> Position {
         self.motion(shuttle).at
     }
 
-    /// Where it stands, or where it will when its plan is carried out.
+    /// Its position, or the end of its plan.
     pub(crate) fn next_at(&self, shuttle: Shuttle) -> Position {
         let motion = self.motion(shuttle);
         motion.plan.map_or(motion.at, |plan| plan.path.to)
     }
 
-    /// Whether a plan is being carried out.
+    /// Whether it has a plan.
     pub(crate) fn is_moving(&self, shuttle: Shuttle) -> bool {
         self.motion(shuttle).plan.is_some()
     }
@@ -182,7 +188,7 @@ impl Traffic {
         }
     }
 
-    /// The shuttle wants to be at `goal`. It sets off with the next [`Traffic::advance`].
+    /// Sets a shuttle's goal. It sets off with the next [`Traffic::advance`].
     pub(crate) fn set_goal(&mut self, shuttle: Shuttle, goal: Position) {
         self.drop_goal(shuttle);
         let nominal = self.pace.travel(self.next_at(shuttle), goal);
@@ -191,13 +197,14 @@ impl Traffic {
         (motion.goal, motion.set_off, motion.nominal) = (Some(goal), now, nominal);
     }
 
-    /// The shuttle gives its goal up. A plan that it has it carries out.
+    /// Drops the shuttle's goal. A plan it already has is still carried out.
     pub(crate) fn drop_goal(&mut self, shuttle: Shuttle) {
         self.stop_waiting(shuttle);
         self.motion_mut(shuttle).goal = None;
     }
 
-    /// A leg ended where it should. True if the plan is carried out; the next leg follows by itself.
+    /// Ends a leg at its planned position and starts the next one. Returns true if the plan is
+    /// complete.
     pub(crate) fn leg_ended(&mut self, shuttle: Shuttle, to: Position, legs: &mut Vec<(Shuttle, Position)>) -> bool {
         let motion = self.motion_mut(shuttle);
         (motion.at, motion.is_moving) = (to, false);
@@ -219,8 +226,8 @@ impl Traffic {
         true
     }
 
-    /// The shuttle stopped for good where it is: between two shelves if it was on its way from one to the other. All others plan anew when they
-    /// have ended the part that they are on.
+    /// Marks a shuttle as lost at its current position: between two shelves if it was crabbing. All
+    /// others replan once their current part ends.
     pub(crate) fn lose(&mut self, shuttle: Shuttle, x_um: i64) {
         self.drop_goal(shuttle);
         let motion = self.motion_mut(shuttle);
@@ -235,7 +242,7 @@ impl Traffic {
             motion.is_held_up = false;
             let had_plan = motion.plan.is_some();
             motion.plan = motion.plan.filter(|plan| plan.is_under_way).map(Plan::only_this_part);
-            // Whoever stands now without the plan it had waits for another.
+            // A shuttle that lost its plan and rests waits for a new one.
             if had_plan && motion.plan.is_none() && motion.goal.is_some() && motion.waits_since.is_none() {
                 motion.waits_since = Some(now);
                 self.waiting += 1;
@@ -244,7 +251,8 @@ impl Traffic {
         self.held_up = 0;
     }
 
-    /// The shuttle works again, where it was lost; from between two shelves it first goes back to the one it came from.
+    /// Returns a lost shuttle to work at its position. From between two shelves it first goes back
+    /// to the one it came from.
     pub(crate) fn find(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let (now, pace) = (self.now, self.pace);
         let motion = self.motion_mut(shuttle);
@@ -266,7 +274,8 @@ impl Traffic {
         self.motion(shuttle).between
     }
 
-    /// Makes a plan for the shuttle to reach its goal if there is one, or asks others to make room. Legs that begin are appended.
+    /// Plans a path to the shuttle's goal, or asks others to make room. Legs that start are
+    /// appended.
     pub(crate) fn advance(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let motion = *self.motion(shuttle);
         if motion.plan.is_some() {
@@ -300,8 +309,9 @@ impl Traffic {
         }
     }
 
-    /// Lets everybody try again who waits, the highest number first. Who has no plan looks only when somebody has left a place since, for nothing
-    /// else can help, or when it is time to ask for room again.
+    /// Lets every waiting shuttle try again, highest number first. Shuttles without a plan retry
+    /// only when a place has become free since, because nothing else can help, or when it is time
+    /// to ask for room again.
     pub(crate) fn retry(&mut self, legs: &mut Vec<(Shuttle, Position)>) {
         let looks = self.waiting > 0 && (self.is_changed || self.now.since(self.looked) >= GLANCE);
         if !looks && self.held_up == 0 {
@@ -318,7 +328,7 @@ impl Traffic {
         }
     }
 
-    /// When somebody who waits should look again.
+    /// When waiting shuttles should retry.
     pub(crate) fn deadline(&self) -> Option<Micros> {
         (self.waiting > 0 || self.held_up > 0).then(|| self.now + GLANCE)
     }
@@ -331,7 +341,7 @@ impl Traffic {
         &mut self.motions[usize::from(shuttle.0)]
     }
 
-    /// Begins the next leg of a plan, unless what was planned to come first is still to come.
+    /// Starts the next leg of a plan, unless an earlier part of another plan has to end first.
     fn go_on(&mut self, shuttle: Shuttle, legs: &mut Vec<(Shuttle, Position)>) {
         let Motion { plan: Some(plan), is_moving: false, .. } = *self.motion(shuttle) else { return };
         let is_held_up = !plan.is_under_way && !self.is_turn(shuttle, &plan);
@@ -343,11 +353,12 @@ impl Traffic {
         let to = plan.path.corner(plan.part + 1);
         let motion = self.motion_mut(shuttle);
         motion.is_moving = true;
-        motion.plan.as_mut().expect("it was just there").is_under_way = true;
+        motion.plan.as_mut().expect("checked above").is_under_way = true;
         legs.push((shuttle, to));
     }
 
-    /// Whether everything is over that touches the next part of a plan and was planned to begin earlier.
+    /// Whether every part that touches the next part of a plan and was planned to begin earlier has
+    /// ended.
     fn is_turn(&self, shuttle: Shuttle, plan: &Plan) -> bool {
         let (own, since) = (plan.path.part(plan.part), plan.time(plan.part));
         self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)).all(|(index, other)| {
@@ -357,13 +368,14 @@ impl Traffic {
             }
             (theirs.part..theirs.parts).all(|part| {
                 let goes_first = part == theirs.part && theirs.is_under_way || (theirs.time(part), index) < (since, usize::from(shuttle.0));
-                // All of it, even what should lie behind it by now: nobody knows yet of a shuttle that has just stopped.
+                // Compare the whole part, even the stretch that should be free by now: a shuttle
+                // that has just stopped may not have been reported yet.
                 !goes_first || !theirs.path.part(part).meets(&own, self.spacing_um)
             })
         })
     }
 
-    /// What another shuttle has from now on, until when.
+    /// Adds the regions that another shuttle holds from now on, and until when.
     fn add_holds(&self, motion: &Motion, holds: &mut Vec<Hold>) {
         let (now, never, place) = (self.now, Micros::NEVER, motion.place());
         let Some(plan) = &motion.plan else {
@@ -371,11 +383,12 @@ impl Traffic {
             return;
         };
         let (since, until) = (plan.time(plan.part), plan.time(plan.part + 1));
-        // What is late ends later, and so does all that follows. It begins no later for that: others that were planned behind it stay so.
+        // A late part ends later, and so do all that follow. Their start times stay, so that plans
+        // made behind them keep their order.
         let soonest = if plan.is_under_way { now } else { now + (until - since) };
         let late = soonest.since(until);
         if !plan.is_under_way {
-            // Until it goes on, it stands where it is.
+            // Until it moves on, it occupies its position.
             holds.push(Hold { region: place, since: Micros::ZERO, until: until.max(soonest) + MARGIN, ride: None });
         }
         holds.extend((plan.part..plan.parts).map(|part| Hold {
@@ -387,7 +400,8 @@ impl Traffic {
         holds.push(Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
     }
 
-    /// Who has waited longest, if that is too long, and the way that nobody else should plan through just now.
+    /// The shuttle that has waited longest, if that is too long, and the path that it claims at
+    /// this time.
     fn claim(&self) -> Option<(Shuttle, Path)> {
         if self.waiting == 0 {
             return None;
@@ -405,11 +419,11 @@ impl Traffic {
         turn.is_multiple_of(2).then_some((shuttle, path))
     }
 
-    /// The plan that brings a shuttle to a place soonest, without touching what is claimed.
+    /// The plan that reaches the goal soonest without touching the claimed path.
     fn best_plan(&mut self, shuttle: Shuttle, goal: Position, claimed: Option<&Path>) -> Option<Plan> {
         let at = self.motion(shuttle).at;
         let paths = self.paths(at, goal);
-        // Nearly always the first path will do, and few others are near it.
+        // The first path nearly always works, and few other shuttles are near it.
         let mut holds = std::mem::take(&mut self.holds);
         let (mut best, mut has_all): (Option<Plan>, bool) = (None, false);
         for (index, path) in paths.enumerate() {
@@ -418,7 +432,7 @@ impl Traffic {
             }
             let fastest = Plan::new(path, self.now, &self.pace);
             if best.is_some_and(|best| best.end() <= fastest.end()) {
-                // Paths come in order of what they take at least.
+                // Paths are sorted by their least duration.
                 break;
             }
             if index == 0 {
@@ -437,7 +451,7 @@ impl Traffic {
         best
     }
 
-    /// What all others have, or at least all that meets a region.
+    /// Collects the holds of all other shuttles, or of those that meet `near`.
     fn find_holds(&self, shuttle: Shuttle, near: Option<Region>, holds: &mut Vec<Hold>) {
         holds.clear();
         for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
@@ -448,7 +462,8 @@ impl Traffic {
         }
     }
 
-    /// The earliest plan along a path that leaves alone what others have; none if somebody rests in it for good, as far as anybody knows.
+    /// The earliest plan along a path that avoids all holds; `None` if another shuttle rests in the
+    /// path indefinitely.
     fn fit(&self, path: Path, holds: &[Hold]) -> Option<Plan> {
         let mut plan = Plan::new(path, self.now, &self.pace);
         'again: for _ in 0..ATTEMPTS {
@@ -466,21 +481,22 @@ impl Traffic {
         None
     }
 
-    /// When a hold no longer touches a region: at its end, or when a ride has passed it.
+    /// When a hold no longer touches a region: at its end, or when its ride has passed the region.
     fn leaves(&self, hold: &Hold, region: &Region) -> Micros {
         let Some((from, to)) = hold.ride else { return hold.until };
-        // The far side of the region, as seen from where the ride begins.
+        // The far side of the region, seen from the start of the ride.
         let beyond = if to > from { region.high_um - from } else { from - region.low_um } + self.spacing_um + CLEARANCE_UM;
         let distance = to - from;
         if beyond >= distance.abs() {
             return hold.until;
         }
         let saved = self.pace.ride(distance).since(self.pace.passes(distance, beyond));
-        // Positioning comes behind the ride.
+        // Fine positioning follows the ride.
         Micros(hold.until.0.saturating_sub(saved.0 + self.pace.positioning.0))
     }
 
-    /// The first part of a plan that touches a hold at a time, or the end if it would rest there.
+    /// The first part of a plan that conflicts with a hold; `plan.parts` if only its resting place
+    /// does.
     fn conflict(&self, plan: &Plan, hold: &Hold) -> Option<usize> {
         if plan.start >= hold.until || !plan.path.meets(&hold.region, self.spacing_um) {
             return None;
@@ -491,13 +507,14 @@ impl Traffic {
                 && plan.path.part(*part).meets(&hold.region, self.spacing_um)
                 && plan.time(*part) < self.leaves(hold, &plan.path.part(*part))
         };
-        // The goal has to be free from then on.
+        // The goal has to stay free from then on.
         let ends_in_it = || plan.end() < hold.until && Region::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
         (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 
-    /// All ways from one place to another over one shelf, those with the fewest crabs first. Of those with equally many, the one comes first
-    /// whose column is at the end nearer to the middle of the panel: at the doors, somebody is always in the way.
+    /// All paths between two positions along one shelf, fewest crabs first. Among equals, the path
+    /// comes first whose column is at the end nearer to the middle of the panel: the doors are
+    /// always busy.
     fn paths(&self, from: Position, to: Position) -> impl Iterator<Item = Path> + use<> {
         let (low, high, shelves) = (from.shelf.min(to.shelf), from.shelf.max(to.shelf), self.shelves);
         let is_column = from.x_um == to.x_um;
@@ -506,7 +523,7 @@ impl Traffic {
         let between = (0..=high - low).map(move |away| if first == low { low + away } else { high - away });
         let beyond =
             (1..shelves).flat_map(move |away| [low.checked_sub(away), high.checked_add(away).filter(|shelf| *shelf < shelves)]).flatten();
-        // A column has only one way that needs no detour.
+        // A column has only one path without a detour.
         between.take(if is_column { 1 } else { usize::MAX }).chain(beyond.filter(move |_| !is_column)).map(move |via| Path {
             from,
             via,
@@ -514,13 +531,13 @@ impl Traffic {
         })
     }
 
-    /// The path that a shuttle would take if nobody but the lost were there.
+    /// The path that a shuttle would take if only lost shuttles were in the way.
     fn wanted(&self, from: Position, to: Position) -> Path {
-        let shortest = self.paths(from, to).next().expect("there is always a way");
+        let shortest = self.paths(from, to).next().expect("there is always at least one path");
         self.paths(from, to).find(|path| self.is_open(path)).unwrap_or(shortest)
     }
 
-    /// Whether no shuttle that is lost is in a path.
+    /// Whether no lost shuttle is in a path.
     fn is_open(&self, path: &Path) -> bool {
         let mut lost = self.motions.iter().filter(|motion| motion.stance == Stance::Lost);
         self.lost == 0 || lost.all(|motion| !path.meets(&motion.place(), self.spacing_um))
@@ -533,7 +550,7 @@ impl Traffic {
         self.go_on(shuttle, legs);
     }
 
-    /// The shuttle waits no longer for a plan, and nobody makes room for it.
+    /// The shuttle stops waiting for a plan, and others stop yielding to it.
     fn stop_waiting(&mut self, shuttle: Shuttle) {
         self.motion_mut(shuttle).yields_to = None;
         if self.motion_mut(shuttle).waits_since.take().is_some() {
@@ -546,8 +563,8 @@ impl Traffic {
         }
     }
 
-    /// Asks everybody who rests in a path to leave it: whoever has nothing to do there; after a while lower numbers that wait too; in the end all
-    /// that wait.
+    /// Asks shuttles that rest in a path to leave it: idle ones at once, after a while lower
+    /// numbers that wait too, in the end all that wait.
     fn ask_for_room(&mut self, shuttle: Shuttle, path: &Path, waited: Micros, legs: &mut Vec<(Shuttle, Position)>) {
         for index in 0..self.motions.len() {
             let other = Shuttle(index as u16);
@@ -563,7 +580,7 @@ impl Traffic {
         }
     }
 
-    /// Moves a shuttle that rests out of a path, to the place nearest by that is free.
+    /// Moves a resting shuttle out of a path, to the nearest free place.
     fn make_room(&mut self, shuttle: Shuttle, other: Shuttle, wanted: &Path, legs: &mut Vec<(Shuttle, Position)>) {
         let at = self.at(shuttle);
         let shelves = [Some(at.shelf), at.shelf.checked_sub(1), at.shelf.checked_add(1), at.shelf.checked_sub(2), at.shelf.checked_add(2)];
@@ -578,7 +595,7 @@ impl Traffic {
                 if !is_better || wanted.meets(&Region::of(to, to), self.spacing_um) {
                     continue;
                 }
-                // Up or down first, or along first.
+                // Crab first, or ride first.
                 for via in [shelf, at.shelf] {
                     let plan = self.fit(Path { from: at, via, to }, &holds);
                     best = plan.filter(|plan| best.is_none_or(|best| plan.end() < best.end())).or(best);

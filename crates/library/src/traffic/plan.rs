@@ -1,4 +1,5 @@
-//! What a shuttle plans: a path, part by part, with the times at which each begins and ends; and what others have of the panel meanwhile.
+//! Plans of shuttles: a path, part by part, with the start and end times of each; and the regions
+//! that others hold meanwhile.
 
 use fulgurite_domain::Micros;
 
@@ -31,7 +32,8 @@ impl Region {
     }
 }
 
-/// Shelf by shelf up or down at the first place, along a shelf, shelf by shelf up or down at the last. Each of these is a *part*.
+/// Crabs at the first x, a ride along one shelf, crabs at the last x. Each crab and the ride is one
+/// *part*.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) from: Position,
@@ -40,14 +42,14 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Parts before the one along the shelf, up to it, and in all.
+    /// Parts before the ride, parts up to and including it, and parts in all.
     pub(super) fn counts(&self) -> (usize, usize, usize) {
         let before = usize::from(self.from.shelf.abs_diff(self.via));
         let along = before + usize::from(self.from.x_um != self.to.x_um);
         (before, along, along + usize::from(self.via.abs_diff(self.to.shelf)))
     }
 
-    /// The place where a part begins; behind the last one, where the path ends.
+    /// The position where a part begins; for `part` = count, where the path ends.
     pub(super) fn corner(&self, part: usize) -> Position {
         let (before, along, _) = self.counts();
         let step = |from: u8, to: u8, count: usize| if to > from { from + count as u8 } else { from - count as u8 };
@@ -62,7 +64,7 @@ impl Path {
         Region::of(self.corner(part), self.corner(part + 1))
     }
 
-    /// From where to where a part goes along a shelf.
+    /// Start and end of the ride, if this part is one.
     pub(super) fn ride(&self, part: usize) -> Option<(i64, i64)> {
         let (before, along, _) = self.counts();
         (part == before && along > before).then_some((self.from.x_um, self.to.x_um))
@@ -74,7 +76,7 @@ impl Path {
         Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
     }
 
-    /// Up or down, along, up or down.
+    /// Crabs, ride, crabs.
     pub(super) fn regions(&self) -> [Region; 3] {
         let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
         [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
@@ -94,10 +96,10 @@ impl Path {
 pub(super) struct Plan {
     pub(super) path: Path,
     pub(super) start: Micros,
-    /// What the way along the shelf takes, and one shelf up or down.
+    /// Duration of the ride, and of one crab.
     pub(super) along: Micros,
     pub(super) crab: Micros,
-    /// Parts in all, and the one that is under way or comes next.
+    /// Parts in all, and the one that is in progress or comes next.
     pub(super) parts: usize,
     pub(super) part: usize,
     pub(super) is_under_way: bool,
@@ -109,7 +111,7 @@ impl Plan {
         Self { path, start, along, crab: pace.crab, parts: path.counts().2, part: 0, is_under_way: false }
     }
 
-    /// When a part begins; behind the last one, when the path ends.
+    /// When a part begins; for `part` = count, when the path ends.
     pub(super) fn time(&self, part: usize) -> Micros {
         let (before, along, _) = self.path.counts();
         let crabs = part - usize::from(part > before && along > before);
@@ -121,7 +123,7 @@ impl Plan {
         self.time(self.parts)
     }
 
-    /// Ends where the part ends that is under way.
+    /// Cuts the plan off at the end of its current part.
     pub(super) fn only_this_part(self) -> Self {
         let (from, to) = (self.path.corner(self.part), self.path.corner(self.part + 1));
         let path = Path { from, via: to.shelf, to };
@@ -129,12 +131,13 @@ impl Plan {
     }
 }
 
-/// Something that a shuttle has for a time.
+/// A region that a shuttle occupies for a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hold {
     pub(super) region: Region,
     pub(super) since: Micros,
     pub(super) until: Micros,
-    /// Along a shelf: from where to where it goes. What lies behind it is free again before `until`.
+    /// Start and end of a ride along a shelf. The stretch that it has passed is free before
+    /// `until`.
     pub(super) ride: Option<(i64, i64)>,
 }

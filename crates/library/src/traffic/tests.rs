@@ -8,13 +8,13 @@ fn traffic(places: &[Position]) -> Traffic {
     Traffic::new(&Layout::default(), Pace::default(), places.iter().copied())
 }
 
-/// Ends the legs that were begun, in order, and lets everybody go on, until nobody moves.
+/// Ends legs in order and lets all shuttles continue until none moves.
 fn run(traffic: &mut Traffic, mut legs: Vec<(Shuttle, Position)>) -> u32 {
     let mut count = 0;
     while !legs.is_empty() {
         let (shuttle, to) = legs.remove(0);
         count += 1;
-        assert!(count < 1_000, "nobody arrives");
+        assert!(count < 1_000, "no shuttle arrives");
         let has_ended = traffic.leg_ended(shuttle, to, &mut legs);
         traffic.retry(&mut legs);
         if has_ended {
@@ -33,7 +33,7 @@ fn send(traffic: &mut Traffic, shuttle: u16, goal: Position) -> Vec<(Shuttle, Po
 }
 
 #[test]
-fn a_stretch_that_is_taken_is_waited_for() {
+fn a_shuttle_waits_for_a_stretch_that_another_holds() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let first = send(&mut traffic, 0, at(3, 400));
     assert_eq!(first, [(Shuttle(0), at(3, 400))]);
@@ -45,7 +45,7 @@ fn a_stretch_that_is_taken_is_waited_for() {
 }
 
 #[test]
-fn who_has_nothing_to_do_makes_room() {
+fn an_idle_shuttle_makes_room() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let legs = send(&mut traffic, 0, at(3, 610));
     assert_eq!(legs.len(), 1, "only the idle one moves at first");
@@ -56,7 +56,7 @@ fn who_has_nothing_to_do_makes_room() {
 }
 
 #[test]
-fn who_rests_on_the_way_is_passed_on_another_shelf() {
+fn a_resting_shuttle_is_passed_on_another_shelf() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let legs = send(&mut traffic, 0, at(3, 900));
     assert_eq!(run(&mut traffic, legs), 3);
@@ -64,7 +64,7 @@ fn who_rests_on_the_way_is_passed_on_another_shelf() {
 }
 
 #[test]
-fn two_that_meet_head_on_take_different_shelves() {
+fn two_shuttles_that_meet_head_on_take_different_shelves() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let mut legs = send(&mut traffic, 0, at(3, 800));
     legs.extend(send(&mut traffic, 1, at(3, 100)));
@@ -73,7 +73,7 @@ fn two_that_meet_head_on_take_different_shelves() {
 }
 
 #[test]
-fn two_that_want_each_others_place_get_it_the_lower_number_making_room() {
+fn two_shuttles_swap_places_and_the_lower_number_makes_room() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     traffic.set_stance(Shuttle(1), Stance::Working);
     let mut legs = send(&mut traffic, 0, at(3, 600));
@@ -96,7 +96,7 @@ fn a_lost_shuttle_is_passed_on_another_shelf() {
 }
 
 #[test]
-fn one_that_is_stuck_between_two_shelves_blocks_both() {
+fn a_shuttle_stuck_between_two_shelves_blocks_both() {
     let mut traffic = traffic(&[at(3, 200), at(3, 600)]);
     let legs = send(&mut traffic, 1, at(2, 600));
     assert_eq!(legs.len(), 1);

@@ -1,4 +1,4 @@
-//! What motion costs, and what the battery says.
+//! Energy of motion, and low-battery warnings.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Event, Fault, Position, Shuttle, Side, Slot};
@@ -26,7 +26,7 @@ fn energy_adds_up_by_kind() {
     rig.take(SHUTTLE, pick(slot(0), 0));
     rig.take(SHUTTLE, place(slot(0), 0));
     let statistics = rig.mechanics.shuttle_statistics(Shuttle(0), rig.now);
-    // Half of 10 kg at 1 m/s, twice; 0.5 m at 0.5 m/s² only comes to 0.5 m/s.
+    // Half of 10 kg at 1 m/s, twice; a leg of 0.5 m only reaches 0.5 m/s at 0.5 m/s².
     near(statistics.joules_on(Energy::Kinetic), 5.0 + 1.25 + 5.0);
     near(statistics.metres, 10.0);
     near(statistics.joules_on(Energy::Drag), 20.0);
@@ -38,14 +38,14 @@ fn energy_adds_up_by_kind() {
 }
 
 #[test]
-fn a_low_battery_is_told_once_and_again_after_charging() {
-    // 1,000 s of idling until it is low.
+fn a_low_battery_is_reported_once_and_again_after_charging() {
+    // The battery is low after 1,000 s of idling.
     let mut rig = Rig::new(powered(Battery { capacity_j: 10_000.0, low_j: 5_000.0, charging_w: 100.0 }));
     let low = Event::ChargeLow { shuttle: Shuttle(0) };
     let told = |rig: &Rig| rig.told.iter().filter(|(_, event)| *event == low).map(|(at, _)| *at).collect::<Vec<_>>();
     rig.run(Micros(1_100_000_000));
     assert_eq!(told(&rig), [Micros(1_000_000_000)]);
-    // No matter what it does then.
+    // The command given then makes no difference.
     rig.go(0, rig.mechanics.layout().dock_position(0, Side::Left));
     let used_j = 5.0 * rig.now.seconds() + rig.mechanics.shuttle_statistics(Shuttle(0), rig.now).motion_joules();
     let seconds = rig.take(SHUTTLE, Action::Charge);
@@ -62,7 +62,7 @@ fn a_low_battery_is_told_once_and_again_after_charging() {
 
 #[test]
 fn motion_makes_a_battery_low_at_its_end() {
-    // Nothing is drawn at rest, so the 20 J of handling count alone.
+    // No idle power, so only the 20 J of handling count.
     let power = Power { idle_w: 0.0, ..Power::default() };
     let battery = Some(Battery { capacity_j: 100.0, low_j: 85.0, charging_w: 1.0 });
     let mut rig = Rig::new(Settings { power, battery, ..Settings::default() });
@@ -76,7 +76,7 @@ fn motion_makes_a_battery_low_at_its_end() {
 
 #[test]
 fn an_empty_battery_stops_its_shuttle_on_the_way() {
-    // 5 J to speed up, and 10 J of 20 for the drag of 10 m.
+    // 5 J to accelerate, and 10 of the 20 J of drag for 10 m.
     let power = Power { idle_w: 0.0, ..Power::default() };
     let battery = Some(Battery { capacity_j: 15.0, low_j: 1.0, charging_w: 1.0 });
     let mut rig = Rig::new(Settings { power, battery, ..Settings::default() });
@@ -89,8 +89,8 @@ fn an_empty_battery_stops_its_shuttle_on_the_way() {
 }
 
 #[test]
-fn a_lost_shuttle_keeps_what_it_has_charged_and_says_nothing_of_its_battery() {
-    // It is lost while it charges, and would be low by the time it is repaired.
+fn a_lost_shuttle_keeps_its_charge_and_sends_no_battery_warning() {
+    // It fails while it charges, and would be low by the time it is repaired.
     let (battery, stop) = (Battery { capacity_j: 10_000.0, low_j: 5_000.0, charging_w: 1.0 }, Breakdown::ShuttleStops(Shuttle(0)));
     let planned = vec![PlannedFault { at: Micros(900_000_000), what: stop }];
     let faults = Faults { planned, repair_s: 1e5, ..Faults::default() };
@@ -100,7 +100,7 @@ fn a_lost_shuttle_keeps_what_it_has_charged_and_says_nothing_of_its_battery() {
     let begin = rig.now;
     let left = rig.mechanics.charge_j(Shuttle(0));
     let command = rig.command(SHUTTLE, Action::Charge);
-    // The other shuttles' batteries run low too.
+    // The other shuttles' batteries also run low.
     let low = Event::ChargeLow { shuttle: Shuttle(0) };
     let next = |rig: &mut Rig| loop {
         match rig.next(Micros::NEVER) {
@@ -111,7 +111,7 @@ fn a_lost_shuttle_keeps_what_it_has_charged_and_says_nothing_of_its_battery() {
     let told = next(&mut rig);
     assert!(matches!(told, Some(Event::Failed { command: failed, .. }) if failed == command), "{told:?}");
     near(rig.mechanics.charge_j(Shuttle(0)), left + 900.0 - begin.seconds());
-    assert_eq!(next(&mut rig), Some(Event::Repaired { actor: SHUTTLE }), "nothing was said of the battery meanwhile");
+    assert_eq!(next(&mut rig), Some(Event::Repaired { actor: SHUTTLE }), "no battery warning came in between");
     near(rig.mechanics.charge_j(Shuttle(0)), 10_000.0);
     let full = rig.now;
     assert_eq!(next(&mut rig), Some(low));

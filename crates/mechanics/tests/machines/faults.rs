@@ -1,4 +1,4 @@
-//! What fails, when it is noticed, and what is left of the commands and the platters.
+//! Faults: when they are noticed, and what becomes of commands and platters.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Drive, Event, Fault, Layout, Platter, Position, Shuttle, Slot};
@@ -12,7 +12,7 @@ fn planned(seconds: u64, what: Breakdown) -> Settings {
 }
 
 #[test]
-fn a_shuttle_stopped_on_its_way_stays_where_it_is_and_goes_on_after_repair() {
+fn a_shuttle_stopped_on_its_way_stays_there_and_continues_after_repair() {
     let mut rig = Rig::new(planned(6, Breakdown::ShuttleStops(Shuttle(0))));
     let from = rig.mechanics.layout().slot_position(Slot(0));
     let to = Position { x_um: from.x_um + 8_000_000, ..from };
@@ -30,7 +30,7 @@ fn a_shuttle_stopped_on_its_way_stays_where_it_is_and_goes_on_after_repair() {
 }
 
 #[test]
-fn a_shuttle_stopped_between_two_shelves_blocks_both_and_leaves_to_either() {
+fn a_shuttle_stopped_between_two_shelves_blocks_both_and_can_leave_to_either() {
     for shelf in [0, 1] {
         let mut rig = Rig::new(planned(1, Breakdown::ShuttleStops(Shuttle(0))));
         let from = rig.mechanics.layout().slot_position(Slot(0));
@@ -44,7 +44,7 @@ fn a_shuttle_stopped_between_two_shelves_blocks_both_and_leaves_to_either() {
 }
 
 #[test]
-fn a_pick_cut_short_leaves_the_platter_where_it_was() {
+fn an_interrupted_pick_leaves_the_platter_in_place() {
     let mut rig = Rig::new(planned(1, Breakdown::ShuttleStops(Shuttle(0))));
     rig.command(SHUTTLE, pick(slot(0), 0));
     rig.run(Micros(1_000 * Micros::HOUR.0));
@@ -63,7 +63,7 @@ fn an_idle_actor_is_lost() {
 }
 
 #[test]
-fn a_drive_that_fails_keeps_its_platter_and_gives_it_back_unmounted() {
+fn a_failed_drive_keeps_its_platter_and_releases_it_unmounted_after_repair() {
     let mut rig = Rig::new(planned(2, Breakdown::DriveDown(Drive(0))));
     rig.take(DRIVE, mount(0, 1));
     let command = rig.command(DRIVE, read(1, 0, 1_000, false));
@@ -77,7 +77,7 @@ fn a_drive_that_fails_keeps_its_platter_and_gives_it_back_unmounted() {
 }
 
 #[test]
-fn a_command_before_the_fault_is_noticed_is_the_one_that_fails() {
+fn a_command_given_before_the_fault_is_noticed_fails() {
     let mut rig = Rig::new(planned(11, Breakdown::DriveDown(Drive(0))));
     rig.take(DRIVE, mount(0, 1));
     let verification = rig.command(DRIVE, verify(1, 0, 1_000));
@@ -93,7 +93,7 @@ fn a_command_before_the_fault_is_noticed_is_the_one_that_fails() {
 }
 
 #[test]
-fn a_collision_takes_the_nearest_shuttle_along() {
+fn a_collision_also_stops_the_nearest_shuttle() {
     let mut rig = Rig::new(planned(1, Breakdown::Collision(Shuttle(4))));
     // Shuttles 4 and 14 share a shelf.
     rig.run(Micros(100_000 * Micros::HOUR.0));
@@ -108,7 +108,7 @@ fn a_collision_takes_the_nearest_shuttle_along() {
 }
 
 #[test]
-fn faults_by_chance_come_at_their_rate_and_every_command_is_answered_once() {
+fn random_faults_come_at_their_rate_and_every_command_is_answered_once() {
     let faults = Faults { shuttle_hours: 1.0, drive_hours: 2.0, detection_s: 10.0, repair_s: 600.0, ..Faults::default() };
     let layout = Layout { shuttles: 1, drives: [1, 0], ..Layout::default() };
     for seed in 1..=3 {

@@ -1,4 +1,4 @@
-//! The emulated machines, seen from outside: what commands take, what can't be commanded, what fails, what it costs, who meets.
+//! Black-box tests of the emulated machines: times, impossible commands, faults, energy, meetings.
 
 mod energy;
 mod faults;

@@ -1,4 +1,4 @@
-//! A driver in a few lines: a queue, and commands one by one.
+//! A minimal driver: a queue, and commands one by one.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use fulgurite_mechanics::{Mechanics, MotionLog, Settings};
 pub(crate) struct Rig<L = ()> {
     pub(crate) mechanics: Mechanics<L>,
     pub(crate) now: Micros,
-    /// What the controller would have been told.
+    /// Events that the controller would have received.
     pub(crate) told: Vec<(Micros, Event)>,
     queue: BTreeMap<(Micros, u64), Event>,
     pushed: u64,
@@ -30,7 +30,7 @@ impl Rig {
 }
 
 impl<L: MotionLog> Rig<L> {
-    /// Platter 0 is in slot 0, and shuttle 0 stands before it; platter 1 is in bay 0 of drive 0.
+    /// Platter 0 is in slot 0, with shuttle 0 in front of it; platter 1 is in bay 0 of drive 0.
     pub(crate) fn with_log(layout: Layout, settings: Settings, seed: u64, log: L) -> Self {
         let settings = settings.check(&layout).expect("in range");
         let mut mechanics = Mechanics::with_log(layout, settings, seed, log);
@@ -46,7 +46,7 @@ impl<L: MotionLog> Rig<L> {
 
     fn push(&mut self, answers: Vec<(Micros, Event)>) {
         for (at, event) in answers {
-            assert!(at >= self.now, "{event:?} is to fall due at {at}, and it is {}", self.now);
+            assert!(at >= self.now, "{event:?} is due at {at}, before the current time {}", self.now);
             self.queue.insert((at, self.pushed), event);
             self.pushed += 1;
         }
@@ -61,7 +61,7 @@ impl<L: MotionLog> Rig<L> {
         id
     }
 
-    /// What the controller is told next, if that is by this instant; else it is this instant.
+    /// The next event for the controller up to this instant; without one, advances the time to it.
     pub(crate) fn next(&mut self, until: Micros) -> Option<Event> {
         while let Some(entry) = self.queue.first_entry().filter(|entry| entry.key().0 <= until) {
             let ((at, _), event) = entry.remove_entry();
@@ -82,7 +82,7 @@ impl<L: MotionLog> Rig<L> {
         while self.next(until).is_some() {}
     }
 
-    /// Carries out a command to its end, and says how many seconds it took.
+    /// Runs a command to completion and returns the seconds it took.
     pub(crate) fn take(&mut self, actor: Actor, action: Action) -> f64 {
         let begin = self.now;
         let command = self.command(actor, action);

@@ -1,4 +1,4 @@
-//! Times against the published figures, and what is answered when.
+//! Times compared with the published figures, and the order of answers.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Bay, Berth, Drive, Event, Platter, Position, Shuttle, Slot};
@@ -20,7 +20,7 @@ fn a_move_takes_its_trapezoid_and_half_a_second() {
 }
 
 #[test]
-fn crabbing_is_as_fast_and_as_even_as_measured() {
+fn crab_times_match_the_published_distribution() {
     let mut rig = Rig::new(Settings::default());
     let home = rig.mechanics.layout().slot_position(Slot(0));
     let times: Vec<f64> = (0..20_000).map(|turn| rig.go(0, Position { shelf: u8::from(turn % 2 == 0), ..home })).collect();
@@ -47,8 +47,8 @@ fn a_pick_takes_170_ms_more_than_a_place_on_average() {
 }
 
 #[test]
-fn seeks_have_their_median_and_their_longest() {
-    // Tracks of a byte take no time to read.
+fn seeks_match_the_configured_median_and_maximum() {
+    // Tracks of one byte take no time to read.
     let drive = DriveTimes { track_bytes: 1, throughput_bytes_s: 1e12, ..DriveTimes::default() };
     let mut rig = Rig::new(Settings { drive, ..Settings::default() });
     near(rig.take(DRIVE, mount(0, 1)), 1.0, 1e-6);
@@ -62,7 +62,7 @@ fn seeks_have_their_median_and_their_longest() {
 }
 
 #[test]
-fn tracks_are_read_at_the_drives_throughput_and_adjacent_ones_without_a_seek() {
+fn tracks_are_read_at_the_drive_throughput_and_adjacent_ones_without_a_seek() {
     let mut rig = Rig::new(Settings::default());
     rig.take(DRIVE, mount(0, 1));
     let first = rig.take(DRIVE, read(1, 10, 3, false));
@@ -77,7 +77,7 @@ fn tracks_are_read_at_the_drives_throughput_and_adjacent_ones_without_a_seek() {
 }
 
 #[test]
-fn a_verification_gives_way_with_the_whole_tracks_that_it_has_read() {
+fn an_interrupted_verification_reports_its_complete_tracks() {
     let mut rig = Rig::new(Settings::default());
     rig.take(DRIVE, mount(0, 1));
     // Three tracks a second.
@@ -93,12 +93,12 @@ fn a_verification_gives_way_with_the_whole_tracks_that_it_has_read() {
     let statistics = rig.mechanics.drive_statistics(Drive(0), begin + Micros::SECOND);
     assert_eq!((statistics.interruptions, statistics.tracks_verified), (1, 31));
     near(statistics.time_in(DriveState::Verifying).seconds(), 10.5, 1e-6);
-    // Of 12.5 seconds, that of the switch is not counted.
+    // The switch does not count towards utilization: 11.5 of 12.5 seconds.
     near(statistics.utilization(), 11.5 / 12.5, 1e-6);
 }
 
 #[test]
-fn a_verification_left_alone_reads_everything() {
+fn an_uninterrupted_verification_reads_every_track() {
     let mut rig = Rig::new(Settings::default());
     rig.take(DRIVE, mount(0, 1));
     near(rig.take(DRIVE, verify(1, 100, 300)), 100.0, 1e-6);
@@ -106,7 +106,7 @@ fn a_verification_left_alone_reads_everything() {
 }
 
 #[test]
-fn a_platter_goes_to_a_drive_and_back() {
+fn a_platter_travels_to_a_drive_and_back() {
     let mut rig = Rig::new(Settings::default());
     let layout = rig.mechanics.layout().clone();
     let (home, door) = (layout.slot_position(Slot(0)), layout.drive_position(Drive(0)));
@@ -132,7 +132,7 @@ fn a_platter_goes_to_a_drive_and_back() {
 }
 
 #[test]
-fn without_shuttles_a_platter_comes_with_its_mount_and_goes_with_its_unmount() {
+fn without_shuttles_mounting_and_unmounting_move_the_platter() {
     let mut rig = Rig::new(Settings { no_shuttles: true, ..Settings::default() });
     near(rig.take(DRIVE, mount(1, 0)), 1.0, 1e-6);
     assert_eq!(rig.mechanics.whereabouts(Platter(0)), Whereabouts::At(Berth::Bay(Drive(0), Bay(1))));
@@ -156,7 +156,7 @@ fn a_drive_can_be_a_server_of_queueing_theory() {
 }
 
 #[test]
-fn a_seed_repeats_and_another_one_does_not() {
+fn equal_seeds_repeat_and_other_seeds_differ() {
     let times = |seed| {
         let mut rig = Rig::seeded(Settings::default(), seed);
         (0..50).map(|_| rig.take(SHUTTLE, pick(slot(0), 0)) + rig.take(SHUTTLE, place(slot(0), 0))).collect::<Vec<_>>()

@@ -1,4 +1,5 @@
-//! Who may do what: signatures belong to accounts, buckets to those that made them, and policies let others in.
+//! Access control: signatures identify accounts, accounts own the buckets they create, and bucket
+//! policies grant access to others.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use crate::s3::errors::{no_such_bucket, state_failed};
 use crate::s3::tags;
 use crate::state::{Bucket, State, now_ms};
 
-/// Whose the bucket of a request is, as far as the client knows.
+/// The header with the account that the client expects to own the bucket.
 pub(crate) const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
-/// Whose the bucket is that is copied from.
+/// The header with the account that the client expects to own the source bucket of a copy.
 pub(crate) const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
-/// Headers of an answer that a reader may choose.
+/// Query parameters by which a reader sets headers of the response.
 const OVERRIDES: [&str; 6] = [
     "response-cache-control",
     "response-content-disposition",
@@ -31,7 +32,7 @@ const OVERRIDES: [&str; 6] = [
     "response-expires",
 ];
 
-/// Finds the secrets that requests are signed with.
+/// Looks up the secret keys that requests are signed with.
 #[derive(Clone)]
 pub(crate) struct Signatures(pub(crate) Arc<State>);
 
@@ -45,7 +46,7 @@ impl S3Auth for Signatures {
     }
 }
 
-/// Decides before an operation is read.
+/// Checks access to the bucket or object before the framework parses the operation's input.
 #[derive(Clone)]
 pub(crate) struct Gate(pub(crate) Arc<Gateway>);
 
@@ -71,7 +72,8 @@ impl S3Access for Gate {
             S3Path::Object { bucket, key } => (Some(bucket.clone()), Some(key.clone())),
         };
         match (&bucket, operation) {
-            // Whoever has an account may list and make buckets; that there is one of another's, the operation itself says.
+            // Any account may list and create buckets. CreateBucket itself reports a bucket that
+            // another account owns.
             (None, _) | (_, "CreateBucket") => {
                 if caller.account.is_none() {
                     return Err(s3_error!(AccessDenied));
@@ -82,12 +84,12 @@ impl S3Access for Gate {
                 match found {
                     Some(bucket) => {
                         check_owner(state, &bucket, context.headers(), EXPECTED_OWNER)?;
-                        // Of these, the keys are not known yet; they are asked for one by one.
+                        // DeleteObjects checks each key itself: the keys are in the body.
                         if operation != "DeleteObjects" {
                             self.check_policy(&bucket, &caller, key.as_deref(), context)?;
                         }
                     }
-                    // Strangers are not told what there is.
+                    // Anonymous clients must not learn which buckets exist.
                     None if caller.account.is_none() => return Err(s3_error!(AccessDenied)),
                     None => return Err(no_such_bucket()),
                 }
@@ -103,12 +105,13 @@ impl S3Access for Gate {
         Ok(())
     }
 
-    /// Forms are taken before the framework, which reads them otherwise; what gets past is none.
+    /// Browser forms are handled before the framework, which interprets them differently. A form
+    /// that arrives here is refused.
     async fn post_object(&self, _: &mut S3Request<PostObjectInput>) -> S3Result<()> {
         Err(s3_error!(MethodNotAllowed))
     }
 
-    /// The tags stand in the body.
+    /// The tags are in the body, so conditions on them are checked here and not in `check`.
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
         let input = &request.input;
         let bucket = self.0.bucket(&input.bucket)?;
@@ -128,11 +131,11 @@ impl S3Access for Gate {
 }
 
 impl Gate {
-    /// Whether a request may do what stands in its first line and headers.
+    /// Checks the policy for a request, by its request line and headers.
     fn check_policy(&self, bucket: &Bucket, caller: &Caller, key: Option<&str>, context: &S3AccessContext<'_>) -> S3Result<()> {
         let (operation, headers, query) = (context.s3_op().name(), context.headers(), context.uri().query());
         let rights = Rights::new(&self.0, bucket, caller);
-        // It is asked when its body is known.
+        // `put_object_tagging` checks this when the body has been parsed.
         if operation == "PutObjectTagging" && rights.asks_new_tags() {
             return Ok(());
         }
@@ -151,7 +154,8 @@ impl Gate {
     }
 }
 
-/// Whether the headers that a reader wants in the answer can be ones. A stranger gets none: what he reads can't be made to look like something else.
+/// Checks the response headers that a reader asks for. Anonymous readers may not set any: a link
+/// must not be able to pass an object off as something else.
 fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
     for pair in query.unwrap_or_default().split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -160,13 +164,13 @@ fn check_overrides(query: Option<&str>, is_anonymous: bool) -> S3Result<()> {
             return Err(s3_error!(InvalidRequest, "Request specific response headers cannot be used for anonymous GET requests."));
         }
         if tags::decode(value).is_none_or(|value| HeaderValue::from_str(&value).is_err()) {
-            return Err(s3_error!(InvalidArgument, "The value of {name} can't be that of a header."));
+            return Err(s3_error!(InvalidArgument, "The value of {name} is not a valid header value."));
         }
     }
     Ok(())
 }
 
-/// Whether a bucket is of who the client says it is, in this header.
+/// Checks that the account in this header owns the bucket, if the header is present.
 pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap, header: &str) -> S3Result<()> {
     let Some(expected) = headers.get(header) else { return Ok(()) };
     let owner = state.account(&bucket.owner).map_err(state_failed)?;
@@ -174,7 +178,7 @@ pub(crate) fn check_owner(state: &State, bucket: &Bucket, headers: &HeaderMap, h
     if is_owner { Ok(()) } else { Err(s3_error!(AccessDenied, "Access Denied")) }
 }
 
-/// Tags that an object gets by a header. A copy that keeps its tags passes them over.
+/// Tags that a request sets by header. A copy that keeps the source's tags ignores the header.
 fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if operation == "CopyObject" && text("x-amz-tagging-directive") != Some("REPLACE") {
@@ -183,7 +187,7 @@ fn new_tags(operation: &str, headers: &HeaderMap) -> Vec<Tag> {
     text("x-amz-tagging").and_then(|tagging| tags::parse(tagging).ok()).unwrap_or_default()
 }
 
-/// What else an operation does than what it is called by: each is a right of its own.
+/// Further actions that a request needs permission for, besides the one of its operation.
 fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
     let makes = matches!(operation, "PutObject" | "CopyObject" | "CreateMultipartUpload");
     let says = |names: &[&str]| makes && names.iter().any(|name| headers.get(*name).is_some_and(|value| !value.is_empty()));
@@ -197,12 +201,12 @@ fn further_actions(operation: &str, of_version: bool, headers: &HeaderMap) -> im
     further.into_iter().filter_map(|(does, action)| does.then_some(action))
 }
 
-/// Whether an operation would give rights away by `x-amz-grant-*`.
+/// Whether the operation accepts `x-amz-grant-*` headers.
 fn takes_grants(operation: &str) -> bool {
     matches!(operation, "CreateBucket" | "PutBucketAcl" | "PutObjectAcl" | "PutObject" | "CopyObject" | "CreateMultipartUpload")
 }
 
-/// What somebody may do in a bucket, with its policy read once for many questions.
+/// The rights of a caller in a bucket. The policy is parsed once for many checks.
 pub(crate) struct Rights<'a> {
     gateway: &'a Gateway,
     bucket: &'a Bucket,
@@ -210,11 +214,11 @@ pub(crate) struct Rights<'a> {
     policy: Stored,
 }
 
-/// The policy that a bucket has.
+/// The stored policy of a bucket.
 enum Stored {
     None,
     Read(Policy),
-    /// It may deny anything to anybody, so it denies everything to everybody.
+    /// An unreadable policy could contain any denial, so it denies everything to everyone.
     Unreadable,
 }
 
@@ -229,7 +233,8 @@ impl<'a> Rights<'a> {
         let policy = match bucket.policy.as_deref().map(Policy::parse) {
             None => Stored::None,
             Some(Ok(policy)) => Stored::Read(policy),
-            // It was checked when it was put: the file was damaged, or another version of the program understood more.
+            // The policy was valid when it was put: either the database is damaged, or a newer
+            // program accepted more.
             Some(Err(why)) => {
                 gateway.state.note_unreadable(&bucket.name, "policy", &why);
                 Stored::Unreadable
@@ -238,12 +243,12 @@ impl<'a> Rights<'a> {
         Self { gateway, bucket, caller, policy }
     }
 
-    /// Whether an answer may depend on the tags that an object gets.
+    /// Whether the decision may depend on the tags that the object gets.
     fn asks_new_tags(&self) -> bool {
         self.policy.policy().is_some_and(Policy::asks_new_tags)
     }
 
-    /// Whether something is allowed that a request does elsewhere than in its first line, or with another key.
+    /// Checks an action that isn't the request's main one, or that is on another key.
     pub(crate) fn may(&self, action: &str, key: Option<&str>, version_id: Option<&str>) -> S3Result<()> {
         self.ask(action, key, Facts { version_id, ..Facts::of(&self.caller.origin, now_ms()) })
     }
@@ -267,7 +272,7 @@ impl<'a> Rights<'a> {
         if is_restricted && self.policy.policy().is_some_and(Policy::is_public) {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
-        // An owner can always mend a policy that shuts everybody out, or that can't be read.
+        // An owner may always repair a policy that locks everyone out or can't be read.
         let mends = owns && matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy");
         match answer {
             Answer::Denied if !mends => Err(s3_error!(AccessDenied, "Access Denied")),
@@ -276,7 +281,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    /// Hides from callers without ListBucket that an object doesn't exist: returns AccessDenied in
+    /// place of `NoSuchKey` or `NoSuchVersion`.
     pub(crate) fn hidden(&self, error: S3Error) -> S3Error {
         if !matches!(error.code(), S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion) {
             return error;
@@ -286,12 +292,12 @@ impl<'a> Rights<'a> {
 }
 
 impl Gateway {
-    /// Tags of a version, or of the newest; none where there is none.
+    /// Tags of the given or newest version; empty if it doesn't exist.
     fn tags_at(&self, bucket: &str, key: &str, version_id: Option<&str>) -> S3Result<Vec<Tag>> {
         let found = match version_id {
             None => self.newest(bucket, key)?,
             Some(id) => match self.by_id(bucket, key, id) {
-                // It names none; the operation says so, to whom it may.
+                // The ID is invalid. The operation reports that to callers with access.
                 Err(error) if matches!(error.code(), S3ErrorCode::InvalidArgument) => None,
                 found => found?,
             },
@@ -299,7 +305,7 @@ impl Gateway {
         found.map_or(Ok(Vec::new()), |version| self.tags_of(&version))
     }
 
-    /// Whether who made a request may do something else than stands in its first line, or with another key.
+    /// Checks an action that isn't the request's main one, or that is on another key.
     pub(crate) fn may(
         &self,
         bucket: &Bucket,
@@ -311,7 +317,7 @@ impl Gateway {
         Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).may(action, key, version_id)
     }
 
-    /// Whether a copy may put the tags that go along with it.
+    /// Checks that a copy may put the tags it takes along.
     pub(crate) fn may_copy_tags(&self, bucket: &Bucket, caller: Option<&Caller>, headers: &HeaderMap, key: &str) -> S3Result<()> {
         let nobody = Caller::default();
         let caller = caller.unwrap_or(&nobody);
@@ -319,19 +325,19 @@ impl Gateway {
         Rights::new(self, bucket, caller).ask("s3:PutObjectTagging", Some(key), facts)
     }
 
-    /// What a caller is told who asks for something that isn't there: nothing, if it may not list the bucket either.
+    /// Hides from callers without ListBucket that an object doesn't exist.
     pub(crate) fn hidden(&self, caller: Option<&Caller>, bucket: &Bucket, error: S3Error) -> S3Error {
         Rights::new(self, bucket, caller.unwrap_or(&Caller::default())).hidden(error)
     }
 
-    /// Whether a caller may read an object that it copies from.
+    /// Checks that a caller may read the source of a copy.
     pub(crate) fn may_read(&self, caller: Option<&Caller>, bucket: &Bucket, key: &str, version_id: Option<&str>) -> S3Result<()> {
         let action = if version_id.is_some() { "s3:GetObjectVersion" } else { "s3:GetObject" };
         self.may(bucket, caller, action, Some(key), version_id)
     }
 }
 
-/// The action of a policy that an operation is.
+/// The policy action of an operation.
 fn action_of(operation: &str, of_version: bool) -> &'static str {
     match operation {
         "GetObject" | "HeadObject" | "GetObjectAttributes" | "SelectObjectContent" if of_version => "s3:GetObjectVersion",
@@ -394,7 +400,7 @@ fn action_of(operation: &str, of_version: bool) -> &'static str {
         "GetBucketAcl" => "s3:GetBucketAcl",
         "PutBucketAcl" => "s3:PutBucketAcl",
         "DeleteBucket" => "s3:DeleteBucket",
-        // Whatever else there is, only the owner may, or whom a policy lets do everything.
+        // All other operations need ownership, or a policy that allows every action.
         _ => "s3:Other",
     }
 }
@@ -405,7 +411,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[test]
-    fn a_policy_that_can_not_be_read_denies_everything_but_mending_it() {
+    fn an_unreadable_policy_denies_everything_except_to_replace_it() {
         let sample = Sample::new();
         let gateway = &sample.gateway;
         gateway.state.add_account("bob", false).expect("an account");
@@ -426,10 +432,10 @@ mod tests {
                 }
             }
             for action in ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"] {
-                assert!(may(&owner, action, None), "{unreadable:?}: the owner can't mend it by {action}");
+                assert!(may(&owner, action, None), "{unreadable:?}: the owner can't repair it with {action}");
                 assert!(!may(&other, action, None) && !may(&stranger, action, None));
             }
-            assert_eq!(gateway.state.unreadable(), 1, "it is noted once");
+            assert_eq!(gateway.state.unreadable(), 1, "it is reported once");
         }
         gateway.state.change_bucket("photos", |bucket| bucket.policy = None).expect("changed");
         assert!(Rights::new(gateway, &sample.bucket(), &owner).may("s3:GetObject", Some("k"), None).is_ok());

@@ -1,4 +1,4 @@
-//! Who a request is of, and where it comes from: what is known of it before anything is decided.
+//! The caller of a request: its account and the origin of its connection.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use http::HeaderMap;
 use crate::auth::policy::Origin;
 use crate::state::Account;
 
-/// Who a request is of, and where it comes from.
+/// The caller of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
-    /// Nobody, where a bucket lets everybody in.
+    /// The account; `None` for anonymous requests.
     pub(crate) account: Option<Arc<Account>>,
     pub(crate) origin: Origin,
 }
 
-/// The access key that a request was signed with, once its signature was checked; none where it has none. No client can say this.
+/// The access key of a request whose signature was already checked; `None` if it is anonymous. It
+/// is a request extension, which clients can't set.
 #[derive(Debug, Clone)]
 pub(crate) struct Signed(pub(crate) Option<String>);
 
-/// Where a request comes from.
+/// The client side of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    /// Whether its connection is our own TLS.
+    /// Whether the server terminates TLS on this connection.
     pub(crate) is_tls: bool,
 }
 
-/// Where a request comes from, with what its headers say of that.
+/// The origin of a request: its connection and its headers `Referer` and `User-Agent`.
 pub(crate) fn origin(peer: Option<Peer>, headers: &HeaderMap) -> Origin {
     Origin::new(peer.map(|peer| peer.address), peer.is_some_and(|peer| peer.is_tls), headers)
 }

@@ -1,4 +1,4 @@
-//! Who sent a request and what it may do: signatures, accounts, bucket policies.
+//! Authentication and authorization: signatures, accounts, bucket policies.
 
 pub(crate) mod access;
 pub(crate) mod caller;

@@ -1,13 +1,13 @@
-//! The strict reader of signatures. Every request passes it before the framework checks whether its
-//! signature is right.
+//! Strict parser of signatures. Every request passes it before the framework verifies the
+//! signature.
 //!
-//! The framework reads `Authorization` and the `X-Amz-…` parameters more loosely than the rules here
-//! do: it takes any algorithm word, tabs, and text beyond ASCII. Whatever one side understood and the
-//! other did not would escape the rules on signed headers, region and service. So anything that this
-//! reader doesn't understand to the last byte is refused, and only one form is left to disagree on.
+//! The framework parses `Authorization` and the `X-Amz-…` parameters more loosely: it accepts any
+//! algorithm word, tabs, and text beyond ASCII. Input that the two parse differently could bypass
+//! the rules on signed headers, region and service. So this parser rejects any input that it
+//! doesn't understand to the last byte, which leaves one form.
 //!
-//! Signature Version 2, which the framework would accept, signs neither the body nor most headers and
-//! never expires in a header. AWS has ended it, and so it is refused here.
+//! Signature Version 2 is rejected, though the framework accepts it: it signs neither the body nor
+//! most headers, never expires in a header, and AWS has retired it.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use s3s::dto::{Timestamp, TimestampFormat};
@@ -18,19 +18,19 @@ use crate::s3::errors::answers::more;
 use crate::s3::errors::custom;
 use crate::s3::tags::decode;
 
-/// The only algorithm.
+/// The only supported algorithm.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// The header that says when a request was signed.
+/// The header with the time of signing.
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
-/// The header with the digest of the body, or the way in which the body is signed.
+/// The header with the SHA-256 of the body, or the way in which the body is signed.
 pub(crate) const PAYLOAD: HeaderName = HeaderName::from_static("x-amz-content-sha256");
-/// The length of content that is sent in chunks.
+/// The length of chunked content without its framing.
 pub(crate) const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
-/// The longest that a presigned URL may be good for: a week.
+/// Maximum lifetime of a presigned URL: a week.
 const EXPIRES_SECONDS_MAX: u32 = 604_800;
-/// Content in unsigned chunks.
+/// Marks content in unsigned chunks.
 pub(crate) const UNSIGNED_CHUNKS: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
-/// What `x-amz-content-sha256` may say instead of a digest.
+/// Values of `x-amz-content-sha256` other than a digest.
 const PAYLOADS: [&str; 6] = [
     "UNSIGNED-PAYLOAD",
     UNSIGNED_CHUNKS,
@@ -39,32 +39,33 @@ const PAYLOADS: [&str; 6] = [
     "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
     "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
 ];
-/// Parameters that every presigned URL has, each once.
+/// Parameters that every presigned URL must have exactly once.
 const REQUIRED: [&str; 6] =
     ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders", "X-Amz-Signature"];
-/// A parameter that a presigned URL may have.
+/// An optional parameter of presigned URLs.
 const TOKEN: &str = "X-Amz-Security-Token";
 
-/// How a request is signed.
+/// Where a request has its signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signing {
-    /// Not at all.
+    /// The request is unsigned.
     Nobody,
     /// In the header `Authorization`.
     Header,
-    /// In the parameters of a presigned URL.
+    /// In the query of a presigned URL.
     Url,
 }
 
-/// Whether a parameter belongs to the signature of a presigned URL, and not to the operation.
+/// Whether a query parameter belongs to a presigned URL's signature and not to the operation.
 pub(crate) fn is_of_signature(parameter: &str) -> bool {
     REQUIRED.contains(&parameter) || parameter == TOKEN
 }
 
-/// Reads how a request is signed.
+/// Determines how a request is signed, and validates the form of the signature.
 ///
 /// # Errors
-/// What the signature lacks, or what in it isn't understood. Whether it is right, the framework finds.
+/// An S3 error if the signature is incomplete or malformed. The framework verifies the signature
+/// itself.
 pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Signing> {
     let query = Query::new(uri)?;
     let authorization = single(headers, &header::AUTHORIZATION).map_err(|()| one_mechanism())?;
@@ -88,8 +89,8 @@ pub(crate) fn check(uri: &Uri, headers: &HeaderMap, region: &str) -> S3Result<Si
     Ok(signing)
 }
 
-/// Gives a signed request `x-amz-date` if it says in `Date` when it was signed, which S3 accepts too. The signature covers the time, wherever it
-/// stands, and not this header.
+/// Adds `x-amz-date` to a signed request that has its time of signing in `Date`, which S3 also
+/// accepts. The signature covers the time in either header, but not the added one.
 pub(crate) fn date(headers: &mut HeaderMap) {
     if !headers.contains_key(header::AUTHORIZATION) || headers.contains_key(DATE) {
         return;
@@ -99,7 +100,7 @@ pub(crate) fn date(headers: &mut HeaderMap) {
     }
 }
 
-/// When a request says that it was signed: `20260101T000000Z`.
+/// The time of signing that a request states, as `20260101T000000Z`.
 fn stamp_of(headers: &HeaderMap) -> Option<String> {
     if headers.contains_key(DATE) {
         return single(headers, &DATE).ok()?.filter(|stamp| is_stamp(stamp)).map(str::to_owned);
@@ -108,7 +109,7 @@ fn stamp_of(headers: &HeaderMap) -> Option<String> {
     if is_stamp(date) {
         return Some(date.to_owned());
     }
-    // Mail has other words for it.
+    // The HTTP parser knows only GMT; mail clients write offsets of zero.
     let date =
         date.strip_suffix("-0000").or_else(|| date.strip_suffix("+0000")).map_or_else(|| date.to_owned(), |rest| format!("{rest}GMT"));
     let time: time::OffsetDateTime = Timestamp::parse(TimestampFormat::HttpDate, &date).ok()?.into();
@@ -116,7 +117,7 @@ fn stamp_of(headers: &HeaderMap) -> Option<String> {
     Some(format!("{:04}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", day.year(), u8::from(day.month()), day.day()))
 }
 
-/// Whether this is a time as signatures have it: `20260101T000000Z`.
+/// Whether the text is a valid time of the form `20260101T000000Z`.
 fn is_stamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() != 16 || bytes[8] != b'T' || bytes[15] != b'Z' || !text.is_ascii() {
@@ -132,7 +133,7 @@ fn is_stamp(text: &str) -> bool {
     time().is_some()
 }
 
-/// A number of digits alone: no sign, no blank.
+/// Parses a number of digits only, without sign or blank.
 fn digits(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -140,14 +141,15 @@ fn digits(text: &str) -> Option<u32> {
     text.parse().ok()
 }
 
-/// The value of a header that may be there once. One that isn't printable ASCII reads as empty, which no header of a signature may be.
+/// The value of a header that may occur once. A value that isn't printable ASCII becomes empty,
+/// which is invalid in every header of a signature.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     let value = values.next().map(|value| value.to_str().unwrap_or_default());
     if values.next().is_some() { Err(()) } else { Ok(value) }
 }
 
-/// What the header `Authorization` says of a signature.
+/// The fields of the header `Authorization`.
 struct Authorization<'a> {
     credential: &'a str,
     signed: Vec<&'a str>,
@@ -155,10 +157,11 @@ struct Authorization<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Reads `Credential=…, SignedHeaders=…, Signature=…`, in this order as all SDKs write it, with or without blanks behind the commas.
+    /// Parses `Credential=…, SignedHeaders=…, Signature=…`, in this order as all SDKs write it.
+    /// Blanks after the commas are optional.
     fn parse(fields: &'a str) -> Result<Self, &'static str> {
         if fields.starts_with(' ') {
-            return Err("one blank is expected behind the algorithm");
+            return Err("expected one blank after the algorithm");
         }
         let mut rest = fields.split(',');
         let mut field = |name: &str, missing| {
@@ -169,13 +172,14 @@ impl<'a> Authorization<'a> {
         let signed = field("SignedHeaders", "missing SignedHeaders")?;
         let signature = field("Signature", "missing Signature")?;
         if rest.next().is_some() {
-            return Err("only Credential, SignedHeaders and Signature are expected, in this order");
+            return Err("expected only Credential, SignedHeaders and Signature, in this order");
         }
-        Ok(Self { credential, signed: signed_names(signed).ok_or("SignedHeaders is not a list of names of headers")?, signature })
+        Ok(Self { credential, signed: signed_names(signed).ok_or("SignedHeaders is not a list of header names")?, signature })
     }
 }
 
-/// The names in `SignedHeaders`: lower case, each once. A name given twice would be hashed twice by the framework.
+/// Parses the names in `SignedHeaders`: lower case, without duplicates, which the framework would
+/// hash twice.
 fn signed_names(text: &str) -> Option<Vec<&str>> {
     let mut names: Vec<&str> = Vec::new();
     for name in text.split(';') {
@@ -188,7 +192,7 @@ fn signed_names(text: &str) -> Option<Vec<&str>> {
     Some(names)
 }
 
-/// Checks the header `Authorization`.
+/// Validates the header `Authorization`.
 fn check_header(value: &str, headers: &HeaderMap, region: &str) -> S3Result<()> {
     const CODE: &str = "AuthorizationHeaderMalformed";
     const WHAT: &str = "The authorization header is malformed";
@@ -210,7 +214,7 @@ fn check_header(value: &str, headers: &HeaderMap, region: &str) -> S3Result<()> 
     check_signature(given.signature)
 }
 
-/// Checks the parameters of a presigned URL.
+/// Validates the parameters of a presigned URL.
 fn check_url(query: &Query, headers: &HeaderMap, region: &str) -> S3Result<()> {
     const CODE: &str = "AuthorizationQueryParametersError";
     let malformed = |message| Err(custom(CODE, http::StatusCode::BAD_REQUEST, message));
@@ -239,8 +243,9 @@ fn check_url(query: &Query, headers: &HeaderMap, region: &str) -> S3Result<()> {
     if !date.starts_with(day) {
         return malformed("The date of X-Amz-Credential is not the same as X-Amz-Date");
     }
-    let Some(signed) = signed_names(signed) else { return malformed("X-Amz-SignedHeaders is not a list of names of headers") };
-    // The digest of the body says no more than the body, which such a signature doesn't cover.
+    let Some(signed) = signed_names(signed) else { return malformed("X-Amz-SignedHeaders is not a list of header names") };
+    // A presigned URL doesn't cover the body, so the header with its digest needs no signature
+    // either.
     check_signed(&signed, headers, &[PAYLOAD.as_str()])?;
     check_signature(signature)
 }
@@ -249,7 +254,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Checks `key/date/region/service/aws4_request` and returns its date.
+/// Validates `key/date/region/service/aws4_request` and returns its date.
 fn check_scope<'a>(credential: &'a str, region: &str, code: &'static str, what: &str) -> S3Result<&'a str> {
     let wrong = |message: String| Err(with_region(region, code, message));
     let parts: Vec<&str> = credential.split('/').collect();
@@ -268,7 +273,7 @@ fn check_scope<'a>(credential: &'a str, region: &str, code: &'static str, what: 
     Ok(day)
 }
 
-/// An error that tells the client which region this is.
+/// An error that tells the client the right region.
 fn with_region(region: &str, code: &'static str, message: String) -> S3Error {
     let mut error = S3Error::with_message(s3s::S3ErrorCode::Custom(code.into()), message);
     error.set_status_code(http::StatusCode::BAD_REQUEST);
@@ -276,8 +281,9 @@ fn with_region(region: &str, code: &'static str, message: String) -> S3Error {
     error
 }
 
-/// The host and all headers of AWS have to be signed: anyone who passes a request on could add to it otherwise. The framework leaves values that
-/// aren't UTF-8 out of what it compares, so they count as not signed.
+/// Requires that the host and all `x-amz-` headers are signed: otherwise anyone who relays a
+/// request could add some. Headers with a value that isn't UTF-8 count as unsigned, since the
+/// framework omits them from the signature.
 fn check_signed(signed: &[&str], headers: &HeaderMap, but: &[&str]) -> S3Result<()> {
     let has_to_be = |name: &str| (name == "host" || name.starts_with("x-amz-")) && !but.contains(&name);
     let is_covered =
@@ -301,7 +307,7 @@ fn check_signature(signature: &str) -> S3Result<()> {
     ))
 }
 
-/// Checks what a request says of its body: `x-amz-content-sha256`.
+/// Validates `x-amz-content-sha256`.
 fn check_payload(signing: Signing, headers: &HeaderMap) -> S3Result<()> {
     let payload = match single(headers, &PAYLOAD) {
         Ok(None) if signing == Signing::Header => {
@@ -321,11 +327,10 @@ fn check_payload(signing: Signing, headers: &HeaderMap) -> S3Result<()> {
         Signing::Nobody if is_chunked && payload != Some(UNSIGNED_CHUNKS) => {
             Err(s3_error!(InvalidRequest, "x-amz-content-sha256 announces signed chunks, but the request is not signed."))
         }
-        // Chunks that aren't announced would be stored with their framing.
-        Signing::Header | Signing::Url if !is_chunked && headers.contains_key(DECODED_LENGTH) => Err(s3_error!(
-            InvalidRequest,
-            "x-amz-decoded-content-length is only for content in chunks, which x-amz-content-sha256 has to announce."
-        )),
+        // Unannounced chunks would be stored with their framing.
+        Signing::Header | Signing::Url if !is_chunked && headers.contains_key(DECODED_LENGTH) => {
+            Err(s3_error!(InvalidRequest, "x-amz-decoded-content-length requires content in chunks, announced by x-amz-content-sha256."))
+        }
         _ => Ok(()),
     }
 }
@@ -337,22 +342,23 @@ fn one_mechanism() -> S3Error {
     )
 }
 
-/// Signature Version 2, in a header or a URL.
+/// The error for Signature Version 2, in a header or a URL.
 fn version_2() -> S3Error {
     s3_error!(InvalidRequest, "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")
 }
 
-/// Lower-case hexadecimal digits.
+/// Whether the text is `length` lower-case hexadecimal digits.
 fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Parameters, decoded as the framework decodes them: an encoded name would get past otherwise.
+/// Query parameters, decoded as the framework does, so that an encoded name can't bypass the
+/// checks.
 struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads the query of a URL whose path and query are well-formed. A `%` that encodes nothing and bytes that aren't UTF-8 would be read one way
-    /// here and by policies, and another way by the operations.
+    /// Decodes the query. Rejects invalid percent encodings and bytes that aren't UTF-8: the
+    /// operations would decode them differently than policies and this parser do.
     fn new(uri: &Uri) -> S3Result<Self> {
         let text = |text: &str| decode(text).ok_or_else(|| s3_error!(InvalidURI, "Couldn't parse the specified URI."));
         text(uri.path())?;
@@ -364,13 +370,13 @@ impl Query {
         self.0.iter().any(|(own, _)| own == name)
     }
 
-    /// Whether any parameter belongs to a presigned URL, however its name is written.
+    /// Whether any parameter belongs to a presigned URL, in any case of letters.
     fn is_presigned(&self) -> bool {
         let is_of_url = |name: &String| REQUIRED.iter().chain(&[TOKEN]).any(|own| own.eq_ignore_ascii_case(name));
         self.0.iter().any(|(name, _)| is_of_url(name))
     }
 
-    /// The parameters of a presigned URL; none unless each is there once.
+    /// The parameters of a presigned URL; `None` unless each occurs exactly once.
     fn presigned(&self) -> Option<[&str; 6]> {
         let mut found = [None; 6];
         for (name, value) in &self.0 {
@@ -384,7 +390,8 @@ impl Query {
     }
 }
 
-/// Whether a request is a form, whose signature stands in its fields. Whatever the framework could take for one is one, and never reaches it.
+/// Whether a request is a browser form, which has its signature in its fields. It is true for
+/// everything that the framework could take for a form, so that none reaches it.
 pub(crate) fn is_form(method: &Method, headers: &HeaderMap) -> bool {
     const KIND: &[u8] = b"multipart/form-data";
     let is_kind = |kind: &[u8]| kind.get(..KIND.len()).is_some_and(|start| start.eq_ignore_ascii_case(KIND));

@@ -1,5 +1,5 @@
-//! Bodies of unsigned requests. The framework checks a digest, and takes chunks apart, only where it
-//! checks a signature. Without one it would store a body that isn't what its digest says, and chunks
+//! Bodies of unsigned requests. The framework checks digests and decodes chunks only in signed
+//! requests. Without this module it would store a body that doesn't match its digest, and chunks
 //! with their framing.
 //!
 //! ```text
@@ -22,12 +22,12 @@ use crate::auth::signatures::{DECODED_LENGTH, PAYLOAD, UNSIGNED_CHUNKS};
 use crate::s3::errors::custom;
 use crate::state::hex;
 
-/// The longest line with the size of a chunk.
+/// Maximum length of the line with a chunk's size.
 const SIZE_BYTES_MAX: usize = 18;
-/// The most that may come behind the last chunk.
+/// Maximum size of the trailers.
 const TRAILERS_BYTES_MAX: usize = 4 << 10;
 
-/// In a request: headers that came behind its content, once all of it was read.
+/// Trailers of the body, as a request extension. They are complete once the body was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trailers(Arc<Mutex<HeaderMap>>);
 
@@ -38,10 +38,10 @@ impl Trailers {
     }
 }
 
-/// The body of an unsigned request as the operations should see it.
+/// Wraps the body of an unsigned request in the checks that its headers ask for.
 ///
 /// # Errors
-/// What the headers say of the body and can't be.
+/// An S3 error if chunked content lacks a valid length.
 pub(crate) fn body<B>(head: &mut Parts, body: B) -> S3Result<Body>
 where
     B: HttpBody<Data = Bytes, Error = StdError> + Unpin + Send + Sync + 'static,
@@ -51,7 +51,7 @@ where
     }
     let payload = head.headers.get(PAYLOAD).and_then(|value| value.to_str().ok());
     let digest = payload.filter(|payload| payload.len() == 64).map(|expected| (digest::Context::new(&SHA256), expected.to_owned()));
-    // SDKs without credentials announce chunks by their encoding alone.
+    // SDKs without credentials announce chunks only by `Content-Encoding`.
     let is_chunked = payload == Some(UNSIGNED_CHUNKS) || (head.headers.contains_key(DECODED_LENGTH) && is_encoded(&head.headers));
     if !is_chunked && digest.is_none() {
         return Ok(Body::http_body(body));
@@ -60,7 +60,7 @@ where
     if is_chunked {
         let length: Option<u64> = head.headers.get(DECODED_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length.ok_or_else(|| {
-            s3_error!(MissingContentLength, "Content in chunks needs its length in the header x-amz-decoded-content-length.")
+            s3_error!(MissingContentLength, "Content in chunks requires its length in the header x-amz-decoded-content-length.")
         })?;
         head.headers.insert(header::CONTENT_LENGTH, length.into());
         let trailers = Trailers::default();
@@ -75,19 +75,19 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|encoding| encoding.trim().eq_ignore_ascii_case("aws-chunked"))
 }
 
-/// A body that is checked on its way.
+/// A body whose digest is checked and whose chunks are decoded while it is read.
 struct Unsigned<B> {
     body: B,
-    /// What the SHA-256 is so far, and has to be.
+    /// The SHA-256 so far, and the expected digest.
     digest: Option<(digest::Context, String)>,
-    /// Where the content comes in chunks.
+    /// The chunk decoder, if the content is in chunks.
     chunks: Option<Chunks>,
-    /// Content that has come and goes on next.
+    /// Content that is returned next.
     waiting: VecDeque<Bytes>,
 }
 
 impl<B> Unsigned<B> {
-    /// Takes the next piece of the body.
+    /// Processes the next piece of the body.
     fn take(&mut self, piece: Bytes) -> S3Result<()> {
         if let Some((digest, _)) = &mut self.digest {
             digest.update(&piece);
@@ -145,22 +145,23 @@ impl<B: HttpBody<Data = Bytes, Error = StdError> + Unpin> HttpBody for Unsigned<
     }
 }
 
-/// Where in the chunks a body is.
+/// Position of the chunk decoder.
 #[derive(Debug)]
 enum At {
-    /// In the line with a chunk's size, of which so much has come.
+    /// In the line with a chunk's size; holds the bytes received so far.
     Size(Vec<u8>),
-    /// In a chunk's content, of which so much is left.
+    /// In a chunk's content; holds the number of bytes left.
     Content(u64),
-    /// In the end of the line behind it.
+    /// In the line end after a chunk; holds the number of bytes left.
     End(usize),
-    /// In what comes behind the last chunk.
+    /// In the trailers; holds the bytes received so far.
     Trailers(Vec<u8>),
-    /// Behind all of it.
+    /// After the end of the trailers.
     Behind,
 }
 
-/// Takes chunks apart: `SIZE\r\n CONTENT\r\n … 0\r\n NAME:VALUE\r\n … \r\n`. Nothing but this form is accepted.
+/// Decodes chunks: `SIZE\r\n CONTENT\r\n … 0\r\n NAME:VALUE\r\n … \r\n`. Any other form is
+/// rejected.
 #[derive(Debug)]
 struct Chunks {
     at: At,
@@ -168,7 +169,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Takes the next piece of the body, and adds the content in it to `out`.
+    /// Decodes the next piece of the body and appends its content to `out`.
     fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> S3Result<()> {
         while !piece.is_empty() {
             match &mut self.at {
@@ -214,7 +215,7 @@ impl Chunks {
     }
 }
 
-/// How much of a piece belongs to the line that it begins in.
+/// Number of bytes of the piece that belong to its first line.
 fn line_end(piece: &[u8]) -> usize {
     piece.iter().position(|byte| *byte == b'\n').map_or(piece.len(), |at| at + 1)
 }
@@ -228,7 +229,7 @@ fn size_of(line: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Lines `name:value`, each once.
+/// Parses lines of `name:value`, without duplicates.
 fn read(lines: &[u8]) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for line in std::str::from_utf8(lines).ok()?.split("\r\n").filter(|line| !line.is_empty()) {
@@ -255,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// What the operations see of a body that comes in pieces of `step` bytes.
+    /// Passes a body through in pieces of `step` bytes.
     async fn through(headers: &[(&'static str, &str)], content: &[u8], step: usize) -> Result<(Vec<u8>, Parts), String> {
         let mut request = http::Request::put("/b/k");
         for (name, value) in headers {
@@ -275,7 +276,7 @@ mod tests {
     const CHUNKED: [(&str, &str); 2] = [("x-amz-content-sha256", UNSIGNED_CHUNKS), ("x-amz-decoded-content-length", "9")];
 
     #[tokio::test]
-    async fn chunks_are_taken_apart_wherever_they_are_cut() {
+    async fn chunks_are_decoded_however_the_stream_is_split() {
         let framed = b"4\r\nsome\r\n5\r\n body\r\n0\r\nX-Amz-Checksum-Crc32: AAAAAA==\r\n\r\n";
         let by_encoding = [("content-encoding", "gzip, aws-chunked"), ("x-amz-decoded-content-length", "9")];
         for headers in [CHUNKED, by_encoding] {
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_of_any_other_form_are_refused() {
+    async fn malformed_chunks_are_refused() {
         for (framed, code) in [
             (&b"some body"[..], "IncompleteBody"),
             (b"4\r\nsome", "IncompleteBody"),
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_what_its_digest_says() {
+    async fn a_body_must_match_its_digest() {
         let right = hex(digest::digest(&SHA256, b"body").as_ref());
         let with = async |digest: &str| through(&[("x-amz-content-sha256", digest)], b"body", 3).await.map(|(content, _)| content);
         assert_eq!(with(&right).await, Ok(b"body".to_vec()));

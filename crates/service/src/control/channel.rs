@@ -1,4 +1,4 @@
-//! The server's end.
+//! The server side of the control channel.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,31 +15,32 @@ use super::turns::Turn;
 use super::{Event, Hello, REQUEST_BYTES_MAX, Request, Told, VERSION, socket};
 use crate::gateway::Gateway;
 
-/// Connections at once. One has the turn; the others are told so.
+/// Maximum number of connections. One has the turn; the others are told that the server is busy.
 const CONNECTIONS: usize = 8;
-/// How long a client may take for a line.
+/// Timeout for receiving a line.
 const LINE_PATIENCE: Duration = Duration::from_secs(10);
-/// How often a reader looks whether the server stops.
+/// Interval at which a reader checks whether the server is stopping.
 const POLL: Duration = Duration::from_millis(200);
-/// How long a client may leave what it is sent unread. One that was suspended must not keep the turn.
+/// Timeout for sending to a client. A suspended client must not keep the turn.
 const SEND_PATIENCE: Duration = Duration::from_secs(30);
-/// Progress is sent this often at most.
+/// Minimum interval between two progress events.
 const PROGRESS_PERIOD: Duration = Duration::from_millis(100);
 
-/// Takes commands until the server stops.
+/// Accepts commands until the server stops.
 pub(crate) struct Channel {
     listener: tokio::net::UnixListener,
     gateway: Arc<Gateway>,
 }
 
 impl Channel {
-    /// Makes the socket.
+    /// Creates the socket.
     pub(crate) fn open(gateway: Arc<Gateway>) -> io::Result<Self> {
         let listener: UnixListener = socket::listen(gateway.archive.home())?;
         Ok(Self { listener: tokio::net::UnixListener::from_std(listener)?, gateway })
     }
 
-    /// Serves until `stop` says so. Platters that are being read are left then, and sets that are being written are completed.
+    /// Serves until `stop` is set. Commands that read platters are then aborted, and sets that are
+    /// being written are completed.
     pub(crate) async fn serve(self, mut stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
@@ -55,13 +56,13 @@ impl Channel {
             let stream = match accepted.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection to the control socket can't be accepted");
+                    tracing::warn!(%error, "can't accept a connection to the control socket");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else {
-                // Closed at once, which the client reports.
+                // Closes the connection at once, which the client reports.
                 continue;
             };
             let (gateway, stop) = (self.gateway.clone(), stop.clone());
@@ -80,10 +81,10 @@ impl Channel {
         }
     }
 
-    /// Notes a command that panicked: it may have left a lock poisoned.
+    /// Logs a command that panicked: it may have poisoned a lock.
     fn note(&self, ended: Result<(), tokio::task::JoinError>) {
         if let Err(error) = ended {
-            self.gateway.ended("a command of the command line", error);
+            self.gateway.ended("a command from the command line", error);
         }
     }
 }
@@ -93,7 +94,7 @@ struct Client {
     stream: Mutex<UnixStream>,
     reading: Mutex<Vec<u8>>,
     stop: watch::Receiver<bool>,
-    /// Nobody reads what is sent.
+    /// The client no longer reads events.
     gone: AtomicBool,
 }
 
@@ -124,7 +125,7 @@ impl Client {
                 return Ok(None);
             }
             if begun.elapsed() > LINE_PATIENCE || buffer.len() > REQUEST_BYTES_MAX {
-                return Err(io::Error::other("a line took too long or is too long"));
+                return Err(io::Error::other("a line is too long or took too long to arrive"));
             }
             match stream.read(&mut piece) {
                 Ok(0) => return Ok(None),
@@ -139,7 +140,7 @@ impl Client {
         if self.gone.load(Ordering::Relaxed) {
             return;
         }
-        let mut line = serde_json::to_vec(event).expect("events have only text for keys");
+        let mut line = serde_json::to_vec(event).expect("all keys of events are strings");
         line.push(b'\n');
         if self.stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line).is_err() {
             self.gone.store(true, Ordering::Relaxed);
@@ -152,7 +153,7 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
     let hello: Hello = match serde_json::from_str(&hello) {
         Ok(hello) => hello,
         Err(error) => {
-            client.send(&Event::Refused(format!("the server does not understand the client: {error}")));
+            client.send(&Event::Refused(format!("malformed hello: {error}")));
             return Ok(());
         }
     };
@@ -172,25 +173,25 @@ fn serve(client: &Client, gateway: &Gateway, runtime: &tokio::runtime::Handle) -
             return Ok(());
         }
     };
-    tracing::info!(command, "the command line has its turn");
+    tracing::info!(command, "started a command from the command line");
     client.send(&Event::Turn);
     while let Some(line) = client.line()? {
         let request: Request = match serde_json::from_str(&line) {
             Ok(request) => request,
             Err(error) => {
-                client.send(&Event::Failed(format!("the server does not understand the request: {error}")));
+                client.send(&Event::Failed(format!("malformed request: {error}")));
                 continue;
             }
         };
         let outcome = carry_out(&request, client, gateway, runtime, &turn);
         match &outcome {
-            Ok(report) => tracing::info!(?request, %report, "done for the command line"),
-            Err(error) => tracing::warn!(?request, %error, "failed for the command line"),
+            Ok(report) => tracing::info!(?request, %report, "finished a command"),
+            Err(error) => tracing::warn!(?request, %error, "a command failed"),
         }
         client.send(&match outcome {
             Ok(report) => Event::Report(report),
             Err(ArchiveError::Stopped) if client.is_stopping() => {
-                Event::Failed("the server is stopping; not everything was done".to_owned())
+                Event::Failed("the server is stopping; the command was not completed".to_owned())
             }
             Err(error) => Event::Failed(error.to_string()),
         });
@@ -205,7 +206,7 @@ fn carry_out(
     runtime: &tokio::runtime::Handle,
     _turn: &Turn<'_>,
 ) -> Result<serde_json::Value, ArchiveError> {
-    let json = |report: Result<serde_json::Value, serde_json::Error>| report.expect("reports have only text for keys");
+    let json = |report: Result<serde_json::Value, serde_json::Error>| report.expect("all keys of reports are strings");
     let archive = &gateway.archive;
     let relay = Relay::new(client, !matches!(request, Request::Flush));
     match request {
@@ -226,10 +227,11 @@ fn carry_out(
     }
 }
 
-/// Passes on what the archive tells a watcher.
+/// Forwards a watcher's events to the client.
 struct Relay<'a> {
     client: &'a Client,
-    /// Whether the work ends when the client is gone. What can't be left half done doesn't.
+    /// Whether the command ends when its client disconnects. Writes that must not be left
+    /// incomplete go on.
     leaves: bool,
     objects: AtomicU64,
     bytes: AtomicU64,
@@ -241,7 +243,7 @@ impl<'a> Relay<'a> {
         Self { client, leaves, objects: AtomicU64::new(0), bytes: AtomicU64::new(0), sent: Mutex::new(Instant::now()) }
     }
 
-    /// Sends the progress that wasn't sent yet. Also how a client is noticed that went away.
+    /// Sends accumulated progress. A failed send also detects a disconnected client.
     fn send_progress(&self) {
         let (objects, bytes) = (self.objects.swap(0, Ordering::Relaxed), self.bytes.swap(0, Ordering::Relaxed));
         if (objects, bytes) != (0, 0) {
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_leaves_stops_reading_and_not_writing() {
+    fn a_disconnected_client_stops_reads_but_not_writes() {
         let (client, theirs, _tell) = pair();
         let (reading, writing) = (Relay::new(&client, true), Relay::new(&client, false));
         reading.trouble(Trouble::Note { text: "it is there" });
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_stops_stops_both() {
+    fn a_stopping_server_stops_reads_and_writes() {
         let (client, _theirs, tell) = pair();
         tell.send(true).expect("told");
         assert!(Relay::new(&client, true).is_stopped() && Relay::new(&client, false).is_stopped());
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_summed_up_and_none_is_lost() {
+    fn progress_is_accumulated_without_loss() {
         let (client, mut theirs, _tell) = pair();
         let relay = Relay::new(&client, true);
         for _ in 0..1_000 {
@@ -333,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_whole_and_one_after_another() {
+    fn lines_are_returned_whole_and_in_order() {
         let (client, mut theirs, _tell) = pair();
         theirs.write_all(b"one\ntw").expect("sent");
         assert_eq!(client.line().expect("a line").as_deref(), Some("one\n"));

@@ -1,4 +1,4 @@
-//! The end of the command line.
+//! The client side of the control channel, for the command line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
@@ -14,45 +14,48 @@ use serde::de::DeserializeOwned;
 
 use super::{Event, Hello, Request, SOCKET, VERSION, Working, socket};
 
-/// How long the server may take to end a connection, and what it may still say.
+/// How long the server may take to close a connection, and how many bytes it may still send.
 const END_PATIENCE: Duration = Duration::from_secs(1);
 const END_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a server didn't do what it was asked.
+/// Why the server didn't carry out a command.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// It is there, and can't be reached.
+    /// A server is running, but can't be reached.
     #[error("the server that uses this archive can't be reached over {path}: {source}")]
     Unreachable {
         /// The socket.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It works for another.
-    #[error("the server is busy with `{}` since {since} UTC; try again when that has ended", working.what)]
+    /// The server is carrying out another command.
+    #[error("the server is busy with `{}` since {since} UTC; try again when it has finished", working.what)]
     Busy {
-        /// What it does.
+        /// The running command.
         working: Working,
-        /// Since when, for people.
+        /// Its start, formatted.
         since: String,
     },
-    /// It said no.
+    /// The server refused the connection.
     #[error("{why}")]
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It tried, and failed.
+    /// The command failed.
     #[error("{why}")]
     Failed {
-        /// What failed.
+        /// The failure.
         why: String,
     },
-    /// It went away before it was done.
-    #[error("the server ended the connection before it was done, so the outcome is unknown{}; its log may say why", note(source))]
+    /// The connection ended before the command did.
+    #[error(
+        "the server closed the connection before the command finished, so the outcome is unknown{}; see the server's log",
+        note(source)
+    )]
     Broken {
-        /// What the system says, if anything.
+        /// The error of the operating system, if any.
         source: Option<io::Error>,
     },
 }
@@ -61,25 +64,26 @@ fn note(source: &Option<io::Error>) -> String {
     source.as_ref().map_or_else(String::new, |source| format!(" ({source})"))
 }
 
-/// Whether a server listens for commands to the archive in `home`.
+/// Whether a server accepts commands for the archive in `home`.
 #[must_use]
 pub fn is_served(home: &Path) -> bool {
-    // Where it may not be reached, it is there.
+    // Permission denied also means that a server has created the socket.
     socket::connect(home).map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
 }
 
-/// A connection to the server of an archive, which has its turn.
+/// A connection to the server of an archive, which holds the turn.
 #[derive(Debug)]
 pub struct Connection {
     stream: Mutex<BufReader<UnixStream>>,
 }
 
 impl Drop for Connection {
-    /// Waits until the server has taken note: the next command of a script must not find it busy with this one.
+    /// Waits until the server has ended the turn, so that the next command of a script doesn't find
+    /// it busy with this one.
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         let socket = stream.get_mut();
-        // A server that hangs isn't waited for.
+        // The timeout keeps a hanging server from blocking the client.
         if socket.shutdown(Shutdown::Write).is_ok() && socket.set_read_timeout(Some(END_PATIENCE)).is_ok() {
             let _ = io::copy(&mut stream.take(END_BYTES_MAX), &mut io::sink());
         }
@@ -87,10 +91,11 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Asks the server of the archive in `home` for a turn, for `command`; `None` if there is no server.
+    /// Asks the server of the archive in `home` for the turn, on behalf of `command`. Returns
+    /// `None` if no server is running.
     ///
     /// # Errors
-    /// [`ControlError`] if it is busy, or can't be reached.
+    /// [`ControlError`] if the server is busy or can't be reached.
     pub fn open(home: &Path, command: &str, time: fn(i64) -> String) -> Result<Option<Self>, ControlError> {
         let Some(connection) = Self::connect(home, Some(command))? else { return Ok(None) };
         match connection.receive()? {
@@ -101,10 +106,11 @@ impl Connection {
         }
     }
 
-    /// What the server of the archive in `home` is doing for the command line; `None` if there is no server.
+    /// The command that the server of the archive in `home` is carrying out; `None` if no server is
+    /// running.
     ///
     /// # Errors
-    /// [`ControlError`] if it can't be reached.
+    /// [`ControlError`] if the server can't be reached.
     pub fn status(home: &Path) -> Result<Option<Option<Working>>, ControlError> {
         let Some(connection) = Self::connect(home, None)? else { return Ok(None) };
         match connection.receive()? {
@@ -125,39 +131,40 @@ impl Connection {
         Ok(Some(connection))
     }
 
-    /// [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace), by the server.
+    /// Runs [`Archive::scrub_and_replace`](fulgurite_archive::Archive::scrub_and_replace) in the
+    /// server.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn scrub(&self, repair: Option<Replace>, watcher: &dyn Watcher) -> Result<ScrubReport, ControlError> {
         self.ask(&Request::Scrub { repair }, watcher)
     }
 
-    /// [`Archive::verify_objects`](fulgurite_archive::Archive::verify_objects), by the server.
+    /// Runs [`Archive::verify_objects`](fulgurite_archive::Archive::verify_objects) in the server.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ControlError> {
         self.ask(&Request::VerifyObjects, watcher)
     }
 
-    /// [`Archive::flush`](fulgurite_archive::Archive::flush), by the server.
+    /// Runs [`Archive::flush`](fulgurite_archive::Archive::flush) in the server.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn flush(&self, watcher: &dyn Watcher) -> Result<FlushReport, ControlError> {
         self.ask(&Request::Flush, watcher)
     }
 
-    /// [`Archive::recover`](fulgurite_archive::Archive::recover), by the server.
+    /// Runs [`Archive::recover`](fulgurite_archive::Archive::recover) in the server.
     ///
     /// # Errors
-    /// [`ControlError`].
+    /// [`ControlError`] if the server fails or the connection breaks.
     pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ControlError> {
         self.ask(&Request::Recover { platter: platter.to_string(), store: store.map(str::to_owned) }, watcher)
     }
 
-    /// Makes a request, tells `watcher` what the server says meanwhile, and returns its report.
+    /// Sends a request, passes the server's events to `watcher`, and returns the report.
     fn ask<R: DeserializeOwned>(&self, request: &Request, watcher: &dyn Watcher) -> Result<R, ControlError> {
         self.send(request)?;
         loop {
@@ -176,11 +183,11 @@ impl Connection {
     }
 
     fn send(&self, message: &impl serde::Serialize) -> Result<(), ControlError> {
-        let mut line = serde_json::to_vec(message).expect("messages have only text for keys");
+        let mut line = serde_json::to_vec(message).expect("all keys of messages are strings");
         line.push(b'\n');
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         match stream.get_mut().write_all(&line) {
-            // It may have closed with a reason, which is read next.
+            // The server may have sent a reason and closed the connection; the reason is read next.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(ControlError::Broken { source: Some(error) }),
             _ => Ok(()),
         }

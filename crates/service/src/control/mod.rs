@@ -1,4 +1,5 @@
-//! The control channel: commands of the command line, carried out by the server that holds the archive's lock.
+//! The control channel: the server holds the archive's lock, so it carries out commands of the
+//! command line.
 //!
 //! ```text
 //! fulgurite verify -- Connection ==== control.sock ==== Channel -- Turns --> Archive
@@ -6,11 +7,14 @@
 //!                     Watcher <------- events -------- Relay
 //! ```
 //!
-//! The socket is in the archive's folder with mode 0600: who may open it may also read the keys beside it, so the file's permission is all the
-//! authentication there is. Messages are lines of JSON. A client says hello, gets its turn or is told that the server is busy, and then makes
-//! requests one after another; each is answered with events and in the end a report or a failure. The turn ends with the connection.
+//! The socket is in the archive's folder with mode 0600. Any user who can open it can also read the
+//! keys in that folder, so the file's permissions are the only authentication. Messages are lines
+//! of JSON. A client says hello and gets the turn, or learns that the server is busy. It then sends
+//! requests one after another; the server answers each with events and finally a report or a
+//! failure. The turn ends with the connection.
 //!
-//! Both ends are the same program, so messages are not versioned: one of another version is refused.
+//! Both ends are the same program, so messages aren't versioned: the server refuses clients of
+//! another version.
 
 mod channel;
 mod client;
@@ -35,7 +39,7 @@ pub(crate) use turns::Turns;
 /// The socket's name in the archive's folder.
 pub const SOCKET: &str = "control.sock";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The longest line of a client.
+/// Maximum length of a client's line.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// The first line of a client.
@@ -44,11 +48,11 @@ const REQUEST_BYTES_MAX: usize = 64 << 10;
 struct Hello {
     /// Version of the client.
     fulgurite: String,
-    /// The command that wants a turn; without one, only the server's status is wanted.
+    /// The command that asks for the turn; `None` asks only for the server's status.
     command: Option<String>,
 }
 
-/// What a server is asked to do.
+/// A request to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Request {
@@ -58,15 +62,16 @@ enum Request {
     Recover { platter: String, store: Option<String> },
 }
 
-/// What a server says.
+/// An event from the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Event {
-    /// The client has its turn.
+    /// The client has the turn.
     Turn,
-    /// Another has it, or has none if only that was asked.
+    /// Another command has the turn. In reply to a status request, `None` means that no command is
+    /// running.
     Working(Option<Working>),
-    /// The client is not served at all.
+    /// The server refuses the connection.
     Refused(String),
     /// See [`Watcher::stage`].
     Stage { what: String, bytes: Option<u64> },
@@ -76,22 +81,22 @@ enum Event {
     Done { objects: u64, bytes: u64 },
     /// See [`Watcher::trouble`].
     Trouble(Told),
-    /// The end of a request that was carried out.
+    /// The report of a finished request.
     Report(serde_json::Value),
-    /// The end of one that failed.
+    /// The error of a failed request.
     Failed(String),
 }
 
-/// What a server is doing for someone.
+/// A command that the server is carrying out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Working {
     /// The command.
     pub what: String,
-    /// When it was begun, seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub since: u64,
 }
 
-/// A [`Trouble`] that can be sent. Names and paths are bytes.
+/// A [`Trouble`] in serializable form. Names and paths are bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Told {
@@ -126,7 +131,7 @@ impl Told {
         }
     }
 
-    /// Tells a watcher of it.
+    /// Passes the trouble to a watcher.
     fn tell(self, watcher: &dyn Watcher) {
         let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
         match self {
@@ -156,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn troubles_arrive_as_they_were_sent() {
+    fn troubles_round_trip() {
         struct Kept(Mutex<Vec<Told>>);
         impl Watcher for Kept {
             fn trouble(&self, trouble: Trouble<'_>) {

@@ -1,4 +1,5 @@
-//! The socket's file: made so that nobody but the archive's owner can ever open it, and reached by paths of any length.
+//! The socket file: created so that only the archive's owner can ever open it, and usable with
+//! paths of any length.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -9,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use super::SOCKET;
 
-/// Addresses of sockets have room for 108 bytes on Linux and 104 elsewhere.
+/// Socket addresses have room for 108 bytes on Linux and 104 elsewhere.
 const ADDRESS_BYTES: usize = 100;
-/// Where the socket is made, before it gets its name.
+/// A private folder in which the socket is created before it is renamed.
 const MAKING: &str = "control.new";
 
-/// A folder, by a path that leaves room for a socket's name.
+/// A folder with a path that is short enough for a socket address.
 struct Folder {
     path: PathBuf,
     /// Keeps the path valid.
@@ -35,7 +36,8 @@ impl Folder {
     }
 }
 
-/// Makes the socket of an archive, in place of one that a killed server left. The caller holds the archive's lock.
+/// Creates the socket of an archive, replacing one left by a killed server. The caller holds the
+/// archive's lock.
 pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
     let folder = Folder::open(home)?;
     let making = folder.path.join(MAKING);
@@ -43,7 +45,8 @@ pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // A socket gets its mode only after it was made. Until then it is where nobody else can reach it.
+    // A socket gets its mode only after it was created. Until then it is in a folder that other
+    // users can't enter.
     DirBuilder::new().mode(0o700).create(&making)?;
     let made = || {
         let socket = making.join(SOCKET);
@@ -63,7 +66,7 @@ pub(super) fn connect(home: &Path) -> io::Result<UnixStream> {
 }
 
 pub(super) fn remove(home: &Path) {
-    // One that stays refuses connections, and the next server replaces it.
+    // A leftover socket refuses connections, and the next server replaces it.
     let _ = fs::remove_file(home.join(SOCKET));
 }
 
@@ -72,13 +75,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_is_its_owners_and_reachable_by_a_long_path() {
+    fn only_the_owner_can_open_the_socket_even_by_a_long_path() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let long = folder.path().join("long".repeat(40));
         fs::create_dir(&long).expect("a folder");
         for home in [folder.path(), &long] {
             assert!(connect(home).is_err(), "there is no socket yet");
-            // What a killed server leaves is replaced.
+            // The socket of a killed server is replaced.
             drop(listen(home).expect("a socket"));
             assert_eq!(connect(home).expect_err("nobody listens").kind(), io::ErrorKind::ConnectionRefused);
             let _listener = listen(home).expect("a socket");

@@ -1,27 +1,28 @@
-//! One command at a time: verifying and scrubbing read every disk, and two of them would only take turns seeking.
+//! Runs one command at a time: verifying and scrubbing read every disk, and two at once would only
+//! compete for seeks.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Working;
 use crate::state::now_ms;
 
-/// Who may read all platters now. The server's own scrubbing gives way to commands.
+/// Tracks which command may read all platters. The server's own scrub gives way to commands.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     current: Mutex<Option<Working>>,
-    /// Held while the server scrubs by itself, a platter at a time.
+    /// Held while the server's own scrub reads a platter.
     scrubbing: Mutex<()>,
 }
 
-/// A turn. It ends when this is dropped.
+/// The right to run a command. Dropping it ends the turn.
 #[derive(Debug)]
 pub(crate) struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    /// Gives a turn to a command.
+    /// Takes the turn for a command.
     ///
     /// # Errors
-    /// What has the turn now.
+    /// The command that has the turn now.
     pub(crate) fn take(&self, what: &str) -> Result<Turn<'_>, Working> {
         let mut current = self.lock();
         if let Some(working) = &*current {
@@ -31,19 +32,19 @@ impl Turns {
         Ok(Turn(self))
     }
 
-    /// What has the turn now.
+    /// The command that has the turn now.
     pub(crate) fn current(&self) -> Option<Working> {
         self.lock().clone()
     }
 
-    /// Whether the server's own scrubbing has to stop.
+    /// Whether the server's own scrub has to stop.
     pub(crate) fn is_taken(&self) -> bool {
         self.lock().is_some()
     }
 
-    /// Holds off the server's own scrubbing, or waits until it has stopped.
+    /// Waits until the server's own scrub pauses, and keeps it paused.
     pub(crate) fn scrubbing(&self) -> MutexGuard<'_, ()> {
-        // It guards no data.
+        // A poisoned lock is usable: it guards no data.
         self.scrubbing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_taken_by_one_and_given_back() {
+    fn only_one_command_has_the_turn() {
         let turns = Turns::default();
         assert_eq!(turns.current(), None);
         let first = turns.take("verify").expect("free");

@@ -1,8 +1,9 @@
-//! Requests drawn from bytes: every operation, with every header and parameter that any of them reads, and values that may suit them or not.
+//! Generates requests from bytes: every operation, with any header and parameter that the server
+//! reads, and valid and invalid values.
 
 use std::fmt::Write;
 
-/// An operation: method, path and query that make it, bodies that suit it.
+/// An operation: method, target, and suitable bodies.
 struct Operation(&'static str, &'static str, &'static [&'static str]);
 
 const OBJECT_LOCK: &str = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>1</Days></DefaultRetention></Rule></ObjectLockConfiguration>";
@@ -142,7 +143,7 @@ const PARAMETERS: &[&str] = &[
     "events",
 ];
 
-/// Headers that some operation reads, or the server for all of them.
+/// Headers that some operation, or the router, reads.
 const HEADERS: &[&str] = &[
     "access-control-request-headers",
     "access-control-request-method",
@@ -231,7 +232,7 @@ const HEADERS: &[&str] = &[
     "x-fulgurite-more",
 ];
 
-/// Fields of forms beside headers.
+/// Form fields other than headers.
 const FIELDS: &[&str] = &[
     "acl",
     "tagging",
@@ -249,7 +250,7 @@ const FIELDS: &[&str] = &[
     "x-ignore-a",
 ];
 
-/// Values that suit one or the other.
+/// Values that are valid for some header or parameter.
 const VALUES: &[&str] = &[
     "",
     "0",
@@ -354,10 +355,10 @@ const VALUES: &[&str] = &[
     "eyJhIjoxfQ==",
 ];
 
-/// Lengths at which limits lie: of attributes' names, of metadata, of keys, of tags, of heads.
+/// Lengths around limits: of attribute names, metadata, keys, tags and heads.
 const LENGTHS: &[usize] = &[1, 127, 128, 250, 251, 255, 256, 257, 1_024, 1_025, 2_048, 2_049, 8_192, 20_000];
 
-/// Draws from bytes; zeroes follow them.
+/// Draws numbers from bytes; zeroes follow the last one.
 struct Draws<'a>(&'a [u8]);
 
 impl Draws<'_> {
@@ -392,7 +393,7 @@ impl Draws<'_> {
     }
 }
 
-/// A request as [`Requests::answer`](super::Requests::answer) reads it.
+/// Generates a request in the format of [`Requests::answer`](super::Requests::answer).
 pub(super) fn draw(data: &[u8]) -> Vec<u8> {
     let mut draws = Draws(data);
     let caller = draws.of(&["0", "0", "0", "1", "-"]);
@@ -436,7 +437,7 @@ fn form(draws: &mut Draws<'_>) -> String {
         };
         part(&name, &draws.value());
     }
-    // Many short metadata: a record has only so many attributes.
+    // Many short metadata headers exceed the number of attributes of a record.
     if draws.below(8) == 0 {
         (0..300).for_each(|number| part(&format!("x-amz-meta-{number}"), ""));
     }

@@ -1,5 +1,5 @@
-//! Whole requests, to the router of a server with an archive of its own. They are signed after they were changed at random, so that they get past the
-//! check of signatures.
+//! Sends whole requests to the router of a server with its own archive. Requests are signed after
+//! mutation, so that they pass the signature check.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::http::router::Router;
 use crate::settings::Settings;
 use crate::state::{NewKey, State};
 
-/// An archive with two accounts and three buckets, and what answers requests to it.
+/// A server with two accounts, four buckets and some objects.
 pub struct Requests {
     router: Router,
     /// Keys of an admin and of another account.
@@ -28,10 +28,10 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Makes an archive in an empty folder.
+    /// Creates the archive in an empty folder.
     ///
     /// # Panics
-    /// If it can't be made.
+    /// If it can't be created.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         let settings = ArchiveFile {
@@ -47,7 +47,7 @@ impl Requests {
         let settings = Settings::default();
         let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota()).expect("a gateway"));
         let router = Router::new(gateway, state, &settings).expect("a router");
-        // Some operations give their thread away while they read.
+        // Some operations use `block_in_place`, which needs a multi-threaded runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let requests = Self { router, keys, runtime };
         for request in [
@@ -67,11 +67,12 @@ impl Requests {
         requests
     }
 
-    /// Answers a request: `0`, `1` or `-` for who asks (an admin, another account, nobody), method and target, lines of headers, an empty line, the body.
-    /// Says with which status, or nothing if it is none that HTTP would bring here.
+    /// Answers a request: `0`, `1` or `-` for the caller (an admin, another account, anonymous),
+    /// method and target, lines of headers, an empty line, the body. Returns the status, or `None`
+    /// if the input can't be an HTTP request.
     ///
     /// # Panics
-    /// If the answer is that of a failure of ours, or ends in the middle.
+    /// If the response is an internal error or ends early.
     pub fn answer(&self, request: &[u8]) -> Option<StatusCode> {
         let end = request.windows(2).position(|pair| pair == b"\n\n")?;
         let (head, body) = (std::str::from_utf8(&request[..end]).ok()?, &request[end + 2..]);
@@ -107,10 +108,11 @@ impl Requests {
         Some(status)
     }
 
-    /// Answers a request that is drawn from bytes: an operation with any headers and parameters. Says what it was, too.
+    /// Answers a request generated from bytes: an operation with any headers and parameters. Also
+    /// returns the request.
     ///
     /// # Panics
-    /// As [`Self::answer`].
+    /// Like [`Self::answer`].
     pub fn answer_drawn(&self, data: &[u8]) -> (Option<StatusCode>, Vec<u8>) {
         let request = draw(data);
         (self.answer(&request), request)

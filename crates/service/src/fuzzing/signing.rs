@@ -1,4 +1,4 @@
-//! Signature Version 4 from the client's side, so that requests made at random pass the check of their signatures.
+//! Client side of Signature Version 4, so that generated requests pass the signature check.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::state::{NewKey, hex};
 
 const REGION: &str = "us-east-1";
 
-/// Signs a request with all of its headers, at this time.
+/// Signs a request with all of its headers, at the current time.
 pub(super) fn sign(method: &Method, uri: &Uri, headers: &mut HeaderMap, key: &NewKey) {
     let now = time::OffsetDateTime::now_utc();
     let (date, clock) = (now.date(), now.time());
@@ -38,15 +38,15 @@ pub(super) fn sign(method: &Method, uri: &Uri, headers: &mut HeaderMap, key: &Ne
         secret = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &secret), part.as_bytes()).as_ref().to_vec();
     }
     let value = format!("AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={signed}, Signature={}", key.access_key, hex(&secret));
-    headers.insert(header::AUTHORIZATION, HeaderValue::try_from(value).expect("names of headers are a value"));
+    headers.insert(header::AUTHORIZATION, HeaderValue::try_from(value).expect("header names are ASCII"));
 }
 
-/// A value as it is signed: without spaces around, and with single ones inside.
+/// A canonical header value: trimmed, with single spaces inside.
 fn plain(value: &[u8]) -> String {
     String::from_utf8_lossy(value).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A path as it is signed. In paths `+` is no space.
+/// A canonical path. In paths `+` is not a space.
 fn path(path: &str) -> String {
     let decoded = decode(&path.replace('+', "%2B")).unwrap_or_else(|| path.to_owned());
     decoded.split('/').map(encode_text).collect::<Vec<_>>().join("/")

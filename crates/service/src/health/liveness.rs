@@ -1,14 +1,14 @@
-//! Whether the process can go on.
+//! Liveness: whether the process can go on.
 //!
-//! A panic takes the request with it in which it happens, and nothing else. Some leave more behind: a lock that is poisoned, a thread of the intake
-//! that is gone. Then no later request can be answered as it should be; `/-/health` and `/-/ready` say so, and the server ends with an error, so that
-//! whatever supervises it starts it again.
+//! A panic normally fails only the request it occurs in. Some panics leave more damage: a poisoned
+//! lock, or a missing intake thread. Then no later request can be answered correctly. `/-/health`
+//! and `/-/ready` report it, and the server ends with an error so that its supervisor restarts it.
 
 use std::any::Any;
 
 use tokio::sync::watch;
 
-/// The reason why the process can't go on, if there is one.
+/// The reason why the process can't go on, if any.
 #[derive(Debug)]
 pub(crate) struct Liveness(watch::Sender<Option<String>>);
 
@@ -19,33 +19,33 @@ impl Default for Liveness {
 }
 
 impl Liveness {
-    /// From now on the process can't go on. The first reason stays.
+    /// Marks the process as failed. The first reason is kept.
     pub(crate) fn fail(&self, reason: impl Into<String>) {
         self.0.send_if_modified(|known| {
             let is_first = known.is_none();
             if is_first {
                 let reason = reason.into();
-                tracing::error!(reason, "the server can't go on and ends");
+                tracing::error!(reason, "the server can't go on and stops");
                 *known = Some(reason);
             }
             is_first
         });
     }
 
-    /// Why it can't go on.
+    /// Why the process can't go on; `None` if it can.
     pub(crate) fn reason(&self) -> Option<String> {
         self.0.borrow().clone()
     }
 
-    /// Waits until it can't go on, and says why.
+    /// Waits for the failure, and returns its reason.
     pub(crate) async fn failed(&self) -> String {
         let mut told = self.0.subscribe();
-        let reason = told.wait_for(Option::is_some).await.expect("the sender is here");
-        reason.clone().expect("that is what was waited for")
+        let reason = told.wait_for(Option::is_some).await.expect("the sender is alive");
+        reason.clone().expect("the condition was just checked")
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
@@ -57,7 +57,7 @@ mod tests {
     use crate::sample::soon;
 
     #[tokio::test]
-    async fn the_first_reason_stays_and_is_told_to_all_who_wait() {
+    async fn every_waiter_gets_the_first_reason() {
         let liveness = Liveness::default();
         assert_eq!(liveness.reason(), None);
         let mut waiting = std::pin::pin!(liveness.failed());

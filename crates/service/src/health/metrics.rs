@@ -1,4 +1,4 @@
-//! Figures for Prometheus, in its text format: base units, few labels.
+//! Prometheus metrics, in its text format: base units, few labels.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,23 +8,23 @@ use http::{Method, StatusCode};
 
 use crate::gateway::Gateway;
 
-/// Upper ends of the buckets of request times, in seconds.
+/// Upper bounds of the buckets of request times, in seconds.
 const BUCKETS_S: [f64; 12] = [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 const METHODS: [&str; 6] = ["GET", "HEAD", "PUT", "POST", "DELETE", "other"];
 const CLASSES: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "other"];
 
-/// What is counted with every request.
+/// Counters that every request updates.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     requests: [[AtomicU64; CLASSES.len()]; METHODS.len()],
-    /// By method: how many took up to each bucket's end, and all.
+    /// Requests per method and bucket.
     times: [[AtomicU64; BUCKETS_S.len()]; METHODS.len()],
     time_us: [AtomicU64; METHODS.len()],
     in_bytes: AtomicU64,
 }
 
 impl Metrics {
-    /// Counts a request, until the head of its answer.
+    /// Counts a request; `took` ends with the head of the response.
     pub(crate) fn count(&self, method: &Method, status: StatusCode, took: Duration, in_bytes: u64) {
         let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
         let class = match status.as_u16() {
@@ -50,7 +50,7 @@ impl Metrics {
                 let _ = writeln!(out, "fulgurite_requests_total{{method=\"{method}\",status=\"{class}\"}} {}", get(count));
             }
         }
-        head(out, "fulgurite_request_seconds", "histogram", "Time until the head of the answer.");
+        head(out, "fulgurite_request_seconds", "histogram", "Time until the head of the response.");
         for ((method, times), (sum, classes)) in METHODS.iter().zip(&self.times).zip(self.time_us.iter().zip(&self.requests)) {
             let all: u64 = classes.iter().map(get).sum();
             if all == 0 {
@@ -75,7 +75,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 impl Gateway {
-    /// All figures. Those of the archive are asked for now; what can't be is left out.
+    /// All metrics. Values of the archive are read now; those that can't be read are left out.
     pub(crate) fn figures(&self, metrics: &Metrics) -> String {
         let mut out = String::new();
         metrics.write(&mut out);
@@ -85,19 +85,19 @@ impl Gateway {
         };
         if let Ok(totals) = self.archive.reading().totals() {
             gauge("fulgurite_objects", "Names.", totals.objects);
-            gauge("fulgurite_versions", "Versions, staged and archived, deletion markers too.", totals.versions);
+            gauge("fulgurite_versions", "Versions, staged and archived, including deletion markers.", totals.versions);
             gauge("fulgurite_content_bytes", "Content of all versions.", totals.content_bytes);
             gauge("fulgurite_staged_versions", "Versions that are not on platters yet.", totals.staged.versions);
-            gauge("fulgurite_staged_bytes", "Their stored bytes.", totals.staged.stored_bytes);
+            gauge("fulgurite_staged_bytes", "Stored bytes of staged versions.", totals.staged.stored_bytes);
             if let Some(room) = self.room_left(&totals.staged) {
                 gauge("fulgurite_staging_free_bytes", "Bytes that clients can still stage, within disk and limits.", room);
             }
         }
         gauge("fulgurite_ready", "1 if /-/ready answers 200.", self.readiness.reasons().is_empty().into());
         let unreadable = self.state.unreadable() as u64;
-        gauge("fulgurite_unreadable_settings", "Settings of buckets that requests used and that can't be read.", unreadable);
+        gauge("fulgurite_unreadable_settings", "Settings of buckets that requests needed and that can't be read.", unreadable);
         if let Ok(open) = self.state.count_open_restores() {
-            gauge("fulgurite_restores_open", "Restores that were asked for and are not done.", open);
+            gauge("fulgurite_restores_open", "Restores that were requested and are not done.", open);
         }
         if let Ok(platters) = self.archive.reading().platters() {
             let now = crate::state::now_ms().div_euclid(1_000) as u64;
@@ -105,10 +105,10 @@ impl Gateway {
             let never = platters.iter().filter(|row| row.health.verified.is_none()).count();
             let oldest = platters.iter().filter_map(|row| row.health.verified).min();
             gauge("fulgurite_platters", "Platters of all sets.", platters.len() as u64);
-            gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when they were last looked for.", unsound as u64);
+            gauge("fulgurite_platters_unsound", "Platters that were damaged or missing when last checked.", unsound as u64);
             gauge(
                 "fulgurite_platters_never_verified",
-                "Platters that were never read in full since the catalogue knows them.",
+                "Platters that were not read in full since they are in the catalogue.",
                 never as u64,
             );
             if let Some(oldest) = oldest {
@@ -117,17 +117,17 @@ impl Gateway {
             }
         }
         let stores = self.looked.found();
-        head(&mut out, "fulgurite_stores", "gauge", "Stores by what was found when they were last looked at.");
+        head(&mut out, "fulgurite_stores", "gauge", "Stores by their state when last checked.");
         for (state, names) in [("usable", &stores.usable), ("absent", &stores.absent), ("unreadable", &stores.unreadable)] {
             let _ = writeln!(out, "fulgurite_stores{{state=\"{state}\"}} {}", names.len());
         }
         let scrubbed = &self.scrubbed;
         for (name, help, counter) in [
-            ("fulgurite_scrub_platters_total", "Platters that the server verified by itself.", &scrubbed.platters),
-            ("fulgurite_scrub_bytes_total", "Bytes that were read for that.", &scrubbed.bytes),
-            ("fulgurite_scrub_unsound_total", "Platters that it found damaged or missing.", &scrubbed.unsound),
-            ("fulgurite_scrub_repaired_total", "Platters that it wrote anew.", &scrubbed.repaired),
-            ("fulgurite_scrub_lost_versions_total", "Versions that it found lost.", &scrubbed.lost_versions),
+            ("fulgurite_scrub_platters_total", "Platters verified by the server's own scrub.", &scrubbed.platters),
+            ("fulgurite_scrub_bytes_total", "Bytes read by the scrub.", &scrubbed.bytes),
+            ("fulgurite_scrub_unsound_total", "Platters that the scrub found damaged or missing.", &scrubbed.unsound),
+            ("fulgurite_scrub_repaired_total", "Platters that the scrub rewrote.", &scrubbed.repaired),
+            ("fulgurite_scrub_lost_versions_total", "Versions that the scrub found lost.", &scrubbed.lost_versions),
         ] {
             head(&mut out, name, "counter", help);
             let _ = writeln!(out, "{name} {}", counter.load(Ordering::Relaxed));
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_hold_what_took_up_to_their_end() {
+    fn buckets_count_requests_up_to_their_bound() {
         let metrics = Metrics::default();
         for ms in [1, 1, 3, 40_000] {
             metrics.count(&Method::GET, StatusCode::OK, Duration::from_millis(ms), 10);
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn free_bytes_of_staging_are_what_clients_can_still_stage() {
+    async fn free_bytes_of_staging_respect_the_limit_of_the_service() {
         let home = tempfile::tempdir().expect("a folder");
         let state = std::sync::Arc::new(crate::state::State::open(crate::sample::archive(home.path())).expect("a state"));
         let quota = crate::state::Quota { open: 1, bytes_a_day: 1 };
         let gateway = Gateway::new(state, "us-east-1".into(), quota).expect("a gateway").with_staging_limit(Some(1 << 20));
         let figures = gateway.figures(&Metrics::default());
         let line = figures.lines().find_map(|line| line.strip_prefix("fulgurite_staging_free_bytes "));
-        assert_eq!(line, Some("1048576"), "the limit of the service counts, too");
+        assert_eq!(line, Some("1048576"), "the service's limit applies too");
     }
 }

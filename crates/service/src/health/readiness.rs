@@ -1,8 +1,8 @@
-//! Whether the server can do its work, as `/-/ready` answers it.
+//! Readiness: whether the server can do its work, as `/-/ready` reports it.
 //!
-//! Each part of the server reports its own condition under a topic. The endpoint only reads what was
-//! reported, so a probe costs nothing and can't hang on a disk. Reasons are shown to anyone who can
-//! reach the server: they name stores and counts, never paths or objects.
+//! Each part of the server reports its own condition under a topic. The endpoint only reads what
+//! was reported, so a probe costs nothing and can't hang on a disk. Reasons are shown to any client
+//! that can reach the server: they name stores and counts, never paths or objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_ready_only_when_every_topic_is() {
+    fn the_server_is_ready_only_when_every_topic_is() {
         let readiness = Readiness::default();
         assert_eq!(readiness.response().status(), StatusCode::OK);
         readiness.report("staging", Some("staging is full".to_owned()));

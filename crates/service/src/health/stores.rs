@@ -1,4 +1,5 @@
-//! Which stores can be used now. They are looked at in the background, since a disk that hangs must not hang a request.
+//! Which stores are usable. They are checked in the background, so that a hanging disk can't hang a
+//! request.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -7,19 +8,19 @@ use fulgurite_archive::store::StoreError;
 
 use crate::gateway::Gateway;
 
-/// What was found when the stores were last looked at.
+/// Result of the last check of the stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Stores {
-    /// Names of stores that are there and take platters.
+    /// Names of stores that are present and take platters.
     pub(crate) usable: Vec<String>,
-    /// Names of those that aren't there.
+    /// Names of absent stores.
     pub(crate) absent: Vec<String>,
-    /// Names of those that are there and fail.
+    /// Names of stores that are present and fail.
     pub(crate) unreadable: Vec<String>,
 }
 
 impl Stores {
-    /// Why too few of them are usable for a set of so many platters; `None` if there are enough.
+    /// Why the usable stores are too few for a set of `needed` platters; `None` if they suffice.
     pub(crate) fn shortage(&self, needed: usize) -> Option<String> {
         if self.usable.len() >= needed {
             return None;
@@ -32,11 +33,11 @@ impl Stores {
     }
 }
 
-/// The last look at the stores.
+/// The last check of the stores.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     found: Mutex<Stores>,
-    /// When a look was begun that hasn't ended.
+    /// Start of the running check, if one is running.
     begun: Mutex<Option<Instant>>,
 }
 
@@ -45,7 +46,7 @@ impl Looked {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Since when the stores are being looked at.
+    /// Start of the running check, if one is running.
     pub(crate) fn begun(&self) -> Option<Instant> {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -56,7 +57,7 @@ impl Looked {
 }
 
 impl Gateway {
-    /// Looks at all stores. Waits for their disks.
+    /// Checks all stores. Blocks on their disks.
     pub(crate) fn look_at_stores(&self) {
         self.looked.set_begun(Some(Instant::now()));
         let mut stores = Stores::default();

@@ -1,4 +1,5 @@
-//! Which bucket a request is sent to, for those that look at it before the framework does: by its path, or by its host where a domain is set.
+//! Finds the bucket that a request addresses, by its path or its host, for code that runs before
+//! the framework.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,12 +10,13 @@ use s3s::{S3Result, s3_error};
 use crate::auth::caller::Peer;
 use crate::s3::tags;
 
-/// A domain whose subdomains are buckets. Names of hosts have no case, and a port says nothing of the bucket.
+/// A domain whose subdomains address buckets. Host names are compared without case and without
+/// port.
 #[derive(Debug, Clone)]
 pub(crate) struct Domain(String);
 
 impl Domain {
-    /// The domain of this name, with a port or without; none if it can't be one.
+    /// Parses a domain, with or without a port. `None` if it is invalid.
     pub(crate) fn new(name: &str) -> Option<Self> {
         SingleDomain::new(name).ok().map(|_| Self(without_port(name).to_ascii_lowercase()))
     }
@@ -30,7 +32,7 @@ impl S3Host for Domain {
         if let Some(bucket) = host.strip_suffix(&self.0).and_then(|rest| rest.strip_suffix('.')) {
             return Ok(known.with_bucket(bucket.to_owned()));
         }
-        // Another name that leads here is a bucket's own.
+        // Any other host name is itself the name of a bucket.
         SingleDomain::new(&host).map_err(|_| s3_error!(InvalidRequest, "Invalid host header"))?;
         Ok(VirtualHost::new(host.clone()).with_bucket(host))
     }
@@ -40,15 +42,16 @@ fn host_of(headers: &HeaderMap) -> &str {
     headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
-/// The URL that a request was sent to, as the client has addressed it: with its bucket in the path or in the host. It has no parameters.
+/// The URL of a request as the client addressed it, with the bucket in the path or in the host,
+/// without the query.
 pub(crate) fn url_of(uri: &Uri, headers: &HeaderMap, peer: Option<&Peer>) -> String {
     let host = host_of(headers);
     let scheme = if peer.is_some_and(|peer| peer.is_tls) { "https" } else { "http" };
     if host.is_empty() { uri.path().to_owned() } else { format!("{scheme}://{host}{}", uri.path()) }
 }
 
-/// Whether a request was sent to this machine under a name or an address that only this machine uses, and not through a proxy that says so. A proxy
-/// can't hide behind a changed `Host`: it is part of every signature.
+/// Whether a request was sent to `localhost` or a loopback address, without headers that proxies
+/// add. A proxy can't hide by changing `Host`: every signature covers it.
 pub(crate) fn is_local(headers: &HeaderMap) -> bool {
     let host = host_of(headers);
     let name = without_port(host);
@@ -67,25 +70,26 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Where buckets are addressed.
+/// Maps hosts and paths to buckets.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// The domain whose names below are buckets.
+    /// The domain whose subdomains address buckets.
     domain: Option<Domain>,
 }
 
 impl Addresses {
-    /// Addresses below a domain, if there is one, and by paths.
+    /// Addresses by path, and by host if there is a domain.
     pub(crate) fn new(domain: Option<Domain>) -> Self {
         Self { domain }
     }
 
-    /// The domain of the settings.
+    /// The domain in the settings.
     pub(crate) fn domain(&self) -> Option<&str> {
         self.domain.as_ref().map(|Domain(name)| name.as_str())
     }
 
-    /// The bucket that a request names by its host; nothing in the outer place if its host is none.
+    /// The bucket that the host of a request names: `Some(None)` if it names none, `None` if the
+    /// host is invalid.
     fn of_host(&self, headers: &HeaderMap) -> Option<Option<String>> {
         let host = host_of(headers);
         let is_address = host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok();
@@ -95,8 +99,9 @@ impl Addresses {
         }
     }
 
-    /// Whether a path of the server's own is meant, and not an object by that name: its host names no bucket. Every name below the domain does; any
-    /// other name only if there is such a bucket, since health checks come by many names.
+    /// Whether a path such as `/-/health` means the server's own page and not an object: true if
+    /// the host names no bucket. A subdomain always names one. Any other host does only if that
+    /// bucket exists, since health checks use many names.
     pub(crate) fn is_own(&self, headers: &HeaderMap, is_bucket: impl FnOnce(&str) -> bool) -> bool {
         let Some(Some(named)) = self.of_host(headers) else { return true };
         let is_below = self.domain.as_ref().is_some_and(|Domain(domain)| {
@@ -106,7 +111,8 @@ impl Addresses {
         !is_below && !is_bucket(&named)
     }
 
-    /// The bucket of a request, and its key, which is empty where it is to the bucket itself.
+    /// The bucket and key of a request. The key is empty if the request addresses the bucket
+    /// itself.
     pub(crate) fn find(&self, uri: &Uri, headers: &HeaderMap) -> Option<(String, String)> {
         let path = tags::decode(&uri.path().replace('+', "%2B"))?;
         let path = path.strip_prefix('/')?;
@@ -127,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_stands_in_the_path_or_before_the_domain() {
+    fn the_bucket_is_in_the_path_or_a_subdomain() {
         let find = |domain: Option<&str>, host: &str, path: &str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
             Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).find(&path.parse().expect("a URI"), &headers)
@@ -151,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn own_paths_are_those_of_hosts_that_name_no_bucket() {
+    fn own_paths_are_served_on_hosts_that_name_no_bucket() {
         let is_own = |domain: Option<&str>, host: &str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_str(host).expect("a host"))]);
             Addresses::new(domain.map(|name| Domain::new(name).expect("a domain"))).is_own(&headers, |name| name == "photos.elsewhere")

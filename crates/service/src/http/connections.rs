@@ -1,5 +1,5 @@
-//! Connections that are open: so many in all, so many from one address. When there are as many as may be, the one that has been idle for longest makes
-//! room: one that never sent a request before those that did.
+//! Limits open connections, in total and per address. At a limit, the server closes the connection
+//! that has been idle longest, and those that never sent a request before the others.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,20 +14,21 @@ use s3s::StdError;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// How often another idle connection makes room while none has ended.
+/// How often another idle connection is closed while no permit becomes free.
 const NEXT: Duration = Duration::from_millis(50);
 
-/// How long a connection may be idle before it makes room: one that has just been opened is about to send a request.
+/// How long a connection must be idle before it may be closed: a new one is about to send a
+/// request.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a connection that makes room has for the end of its last answer.
+/// How long a connection that is being closed may take to send the end of its last response.
 const LINGER: Duration = Duration::from_millis(400);
 
-/// What is known of a connection.
+/// State of an open connection.
 struct Known {
     peer: IpAddr,
-    /// Since when it waits for a request; none while it has one.
+    /// Since when the connection is idle; `None` during a request.
     idle: Option<Instant>,
-    /// Whether it ever had a request.
+    /// Whether the connection ever had a request.
     served: bool,
     evicted: Arc<Notify>,
     is_evicted: bool,
@@ -49,7 +50,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// So many in all, and from one address; no limit for the latter if it is 0.
+    /// Allows `most` connections in total and `per_peer` per address; 0 is no limit per address.
     pub(crate) fn new(most: usize, per_peer: usize) -> Self {
         let per_peer = if per_peer == 0 { usize::MAX } else { per_peer };
         Self { permits: Arc::new(Semaphore::new(most)), per_peer, inner: Arc::default() }
@@ -59,7 +60,7 @@ impl Connections {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there may be one more.
+    /// Waits for a permit. Closes idle connections until one becomes free.
     pub(crate) async fn room(&self) -> OwnedSemaphorePermit {
         loop {
             if let Ok(permit) = self.permits.clone().try_acquire_owned() {
@@ -72,7 +73,8 @@ impl Connections {
         }
     }
 
-    /// Takes a connection in; none if its address has as many as it may, and all of them are busy.
+    /// Admits a connection. Returns `None` if its address is at its limit and all its connections
+    /// are busy.
     pub(crate) fn admit(&self, peer: IpAddr, room: OwnedSemaphorePermit) -> Option<Connection> {
         let peer = site(peer);
         let has = self.lock().of_peer.get(&peer).copied().unwrap_or(0);
@@ -90,17 +92,17 @@ impl Connections {
         Some(Connection { all: self.clone(), id, evicted, _room: room })
     }
 
-    /// Has the idlest connection end, of this address or of any. Says whether there was one.
+    /// Closes the idlest connection, of this address or of any. Returns whether one was idle.
     fn evict(&self, of: Option<IpAddr>) -> bool {
         let mut inner = self.lock();
         let open = inner.all.iter_mut().filter(|(_, known)| !known.is_evicted && of.is_none_or(|peer| peer == known.peer));
         let idle = open.filter(|(_, known)| known.idle.is_some_and(|since| since.elapsed() >= GRACE));
-        // The order of opening decides between two that are idle since the same moment.
+        // The ID, in order of opening, breaks ties.
         let Some((_, idlest)) = idle.min_by_key(|(id, known)| (known.served, known.idle, **id)) else { return false };
         idlest.is_evicted = true;
         idlest.evicted.notify_one();
         let peer = idlest.peer;
-        // It doesn't count any more for its address, though it takes a moment to end.
+        // It no longer counts for its address, though closing takes a moment.
         forget(&mut inner, peer);
         true
     }
@@ -115,7 +117,7 @@ fn forget(inner: &mut Inner, peer: IpAddr) {
     }
 }
 
-/// What counts as one address: of IPv6 the network, since a client has all of it.
+/// The unit of the limit per address. For IPv6 it is the /64 network, since a client has all of it.
 fn site(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX))),
@@ -123,7 +125,7 @@ fn site(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// A connection that is open.
+/// An open connection.
 pub(crate) struct Connection {
     all: Connections,
     id: u64,
@@ -132,12 +134,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Waits until it has to make room, and has nothing left to do.
+    /// Waits until the connection has to be closed and has sent its last response.
     pub(crate) async fn evicted(&self) {
         self.evicted.notified().await;
         loop {
             match self.idle() {
-                // One that never had a request owes nothing to its client. Another may still have to send the end of an answer.
+                // A connection that never had a request has nothing to send. Another may still have
+                // to send the end of a response.
                 (false, _) => return,
                 (true, Some(since)) if since.elapsed() >= LINGER => return,
                 _ => tokio::time::sleep(LINGER / 4).await,
@@ -145,12 +148,13 @@ impl Connection {
         }
     }
 
-    /// Whether it ever had a request, and since when it has none.
+    /// Whether the connection ever had a request, and since when it is idle.
     fn idle(&self) -> (bool, Option<Instant>) {
         self.all.lock().all.get(&self.id).map_or((false, None), |known| (known.served, known.idle))
     }
 
-    /// It has a request, until what this gives is dropped. Says whether it has to be the last.
+    /// Marks the connection busy until the returned guard is dropped. The flag is true if this
+    /// request must be the last.
     pub(crate) fn request(&self) -> (Busy, bool) {
         let mut is_last = false;
         if let Some(known) = self.all.lock().all.get_mut(&self.id) {
@@ -171,7 +175,7 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is under way, to the end of its answer.
+/// Guard of a request in progress, up to the end of its response.
 pub(crate) struct Busy {
     all: Connections,
     id: u64,
@@ -185,7 +189,7 @@ impl Drop for Busy {
     }
 }
 
-/// The body of an answer, with the request that it answers.
+/// A response body that keeps its connection busy.
 pub(crate) struct Lasting {
     pub(crate) body: s3s::Body,
     pub(crate) _busy: Busy,
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_idlest_makes_room_and_what_is_busy_stays() {
+    async fn the_idlest_connection_is_closed_and_busy_ones_stay() {
         let connections = Connections::new(3, 0);
         let busy = open(&connections, PEER).await.expect("room");
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_has_only_so_many() {
+    async fn connections_per_address_are_limited() {
         let connections = Connections::new(10, 2);
         let first = open(&connections, PEER).await.expect("room");
         let second = open(&connections, PEER).await.expect("room");
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_ipv6_is_one_address() {
+    fn an_ipv6_network_counts_as_one_address() {
         let of = |text: &str| site(text.parse().expect("an address"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));

@@ -1,10 +1,11 @@
-//! What pages of other sites may do (CORS): the rules of a bucket, the question that a browser asks before, and the headers it wants to see after.
+//! CORS: rules of buckets for pages of other sites, preflight requests, and the headers that
+//! browsers expect in responses.
 //!
-//! A rule gives nobody rights. It lets the browser of somebody who has them pass an answer on to a page.
+//! A rule grants no access. It lets a browser whose user has access pass the response on to a page.
 //!
 //! ```text
 //! OPTIONS, Origin, Access-Control-Request-Method, -Headers -> the first rule that fits -> 200 with its headers, or 403
-//! any request with Origin -> its answer, with the headers of the first rule that fits, if there is one
+//! any request with Origin -> its response, with the headers of the first rule that fits
 //! ```
 
 use std::sync::Arc;
@@ -19,15 +20,16 @@ use crate::state::State;
 
 /// Methods that a rule may allow.
 const METHODS: [&str; 5] = ["GET", "PUT", "HEAD", "POST", "DELETE"];
-/// The most rules of a bucket.
+/// Maximum number of rules of a bucket.
 pub(crate) const RULES_MAX: usize = 100;
-/// The most headers that a browser may ask for, and their bytes.
+/// Maximum number of headers in a preflight request, and their bytes.
 const ASKED_MAX: usize = 128;
 const ASKED_BYTES_MAX: usize = 8 << 10;
-/// The most that they may be together as they are kept, as with AWS.
+/// Maximum size of a bucket's encoded rules, the same as AWS.
 pub(crate) const RULES_BYTES_MAX: usize = 64 << 10;
 
-/// A rule, as it is kept, also in the copy that lies in the archive: what is added here makes another format of it (docs/service-copy.md).
+/// A rule as it is stored, also in the state backup: adding a field changes that format
+/// (docs/state-backup.md).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rule {
     pub(crate) id: Option<String>,
@@ -39,10 +41,10 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Whether a rule can be one.
+    /// Validates a rule.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The S3 error that names the first invalid field.
     pub(crate) fn check(&self) -> S3Result<()> {
         if self.origins.is_empty() || self.methods.is_empty() {
             return Err(s3_error!(
@@ -64,16 +66,17 @@ impl Rule {
                 "ExposeHeader \"{name}\" contains wildcard. We currently do not support wildcard for ExposeHeader."
             ));
         }
-        // They become headers of answers.
+        // These values become response headers.
         let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
         if !self.origins.iter().chain(&self.headers).chain(&self.exposed).all(is_plain) {
-            return Err(s3_error!(InvalidRequest, "Names of origins and headers are ASCII."));
+            return Err(s3_error!(InvalidRequest, "Names of origins and headers must be ASCII."));
         }
         Ok(())
     }
 
     fn fits(&self, asked: &Asked<'_>) -> bool {
-        // At most every byte asked for is compared with every pattern: both are bounded, and nothing is copied.
+        // The cost is at most one comparison of each requested byte with each pattern, nothing is
+        // copied, and both sides are limited.
         let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_header(pattern, name));
         self.methods.iter().any(|method| method == asked.method)
             && self.origins.iter().any(|pattern| like(pattern, asked.origin))
@@ -81,7 +84,7 @@ impl Rule {
     }
 }
 
-/// Whether text is like a pattern, where one `*` is any text.
+/// Matches text with a pattern, in which one `*` stands for any text.
 fn like(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -89,7 +92,7 @@ fn like(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// The same for names of headers, which have no case.
+/// The same for header names, without case.
 fn like_header(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let Some(star) = pattern.iter().position(|byte| *byte == b'*') else { return pattern.eq_ignore_ascii_case(name) };
@@ -99,24 +102,24 @@ fn like_header(pattern: &str, name: &str) -> bool {
         && name[name.len() - end.len()..].eq_ignore_ascii_case(end)
 }
 
-/// What a browser asks.
+/// A CORS request.
 struct Asked<'a> {
     origin: &'a str,
     method: &'a str,
     headers: Vec<&'a str>,
 }
 
-/// Answers browsers.
+/// Answers CORS requests.
 pub(crate) struct Cors {
     pub(crate) state: Arc<State>,
     pub(crate) addresses: Arc<Addresses>,
 }
 
 impl Cors {
-    /// The answer to what a browser asks before a request.
+    /// The response to a preflight request.
     ///
     /// # Errors
-    /// That it asks for nothing, or for what no rule allows.
+    /// An S3 error if the request is incomplete or no rule allows it.
     pub(crate) fn before(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Response<Body>> {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let Some(origin) = text(header::ORIGIN) else {
@@ -131,7 +134,8 @@ impl Cors {
         }
         let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
         let asked = Asked { origin, method, headers: names };
-        // A bucket that isn't there has no rules either: strangers are not told what there is.
+        // A missing bucket gives the same response as one without rules, so that strangers can't
+        // find out which buckets exist.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
         let Some(rule) = rules.iter().find(|rule| rule.fits(&asked)) else {
             return Err(forbidden(
@@ -144,11 +148,11 @@ impl Cors {
         Ok(response)
     }
 
-    /// Adds to an answer what its browser has to know.
+    /// Adds the CORS headers to a response.
     pub(crate) fn after(&self, method: &Method, uri: &Uri, headers: &HeaderMap, answer: &mut Response<Body>) {
         let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
         let asked = Asked { origin, method: method.as_str(), headers: Vec::new() };
-        // Without it the browser says no, which is the safe side.
+        // Without the headers the browser refuses access, which is safe.
         let Ok(Some(rules)) = self.rules(uri, headers) else { return };
         match rules.iter().find(|rule| rule.fits(&asked)) {
             Some(rule) => tell(rule, &asked, answer.headers_mut()),
@@ -159,26 +163,26 @@ impl Cors {
     fn rules(&self, uri: &Uri, headers: &HeaderMap) -> S3Result<Option<Vec<Rule>>> {
         let Some((bucket, _)) = self.addresses.find(uri, headers) else { return Ok(None) };
         let Some(bucket) = self.state.bucket(&bucket).map_err(state_failed)? else { return Ok(None) };
-        // Rules that can't be read let no page in.
+        // Unreadable rules allow nothing.
         Ok(bucket.cors.as_deref().and_then(|text| parse_noting(&self.state, &bucket.name, text)))
     }
 }
 
-/// Rules as they are kept.
+/// Parses stored rules. Returns `None` if they are malformed.
 pub(crate) fn parse(text: &str) -> Option<Vec<Rule>> {
     serde_json::from_str(text).ok()
 }
 
-/// Rules as they are kept by a bucket. That they can't be read is noted.
+/// Parses a bucket's stored rules. Logs rules that can't be read.
 pub(crate) fn parse_noting(state: &State, bucket: &str, text: &str) -> Option<Vec<Rule>> {
     let rules = parse(text);
     if rules.is_none() {
-        state.note_unreadable(bucket, "CORS configuration", &"it is not as it was stored");
+        state.note_unreadable(bucket, "CORS configuration", &"the stored rules are malformed");
     }
     rules
 }
 
-/// Rules for keeping.
+/// Encodes rules for storage.
 pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }
@@ -208,7 +212,7 @@ fn tell(rule: &Rule, asked: &Asked<'_>, headers: &mut HeaderMap) {
     vary(headers);
 }
 
-/// Whoever keeps answers has to ask again for another site.
+/// Makes caches keep a response per origin.
 fn vary(headers: &mut HeaderMap) {
     headers.insert(header::VARY, HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method"));
 }
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_come_back_as_they_were_and_wrong_ones_are_refused() {
+    fn rules_round_trip_and_invalid_ones_are_refused() {
         let rules = vec![rule(), Rule { id: Some("second".into()), max_age_s: None, ..rule() }];
         assert_eq!(parse(&encode(&rules)), Some(rules));
         assert!(rule().check().is_ok());

@@ -1,6 +1,6 @@
-//! Bodies of requests that are answered before they were read. A connection that is closed while
-//! the client still sends is reset, and with it the answer is lost. So what is left of the body is
-//! read and dropped while the answer is on its way, up to a limit.
+//! Drains bodies of requests that are answered early. If the server closes a connection while the
+//! client still sends, the connection is reset and the response is lost. So the rest of the body is
+//! read and discarded while the response is sent, up to a limit.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,20 +11,21 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::runtime::Handle;
 
-/// The most that is read and dropped.
+/// Maximum bytes to discard.
 const DROPPED_BYTES_MAX: usize = 64 << 20;
-/// How long that may take.
+/// Maximum time to spend on them.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A body whose rest is read and dropped once the request no longer needs it.
+/// A request body. When it is dropped, the rest is read and discarded.
 pub(crate) struct Lingering<B: Body<Data = Bytes> + Unpin + Send + 'static> {
     body: Option<B>,
-    /// The client sends nothing until it is told to go on, which it is when the body is first asked for.
+    /// The client waits for 100 Continue, which it gets when the body is first polled. Until then
+    /// it sends nothing.
     waits: bool,
 }
 
 impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Lingering<B> {
-    /// A body of a client that waits for 100 Continue, or doesn't.
+    /// Wraps a body. `waits` is true if the client waits for 100 Continue.
     pub(crate) fn new(body: B, waits: bool) -> Self {
         Self { body: Some(body), waits }
     }
@@ -39,7 +40,7 @@ impl<B: Body<Data = Bytes> + Unpin + Send + 'static> Drop for Lingering<B> {
     }
 }
 
-/// Reads a body to its end, or as far as it is worth it.
+/// Reads a body up to its end or the limit.
 async fn dropped<B: Body<Data = Bytes> + Unpin>(mut body: B) {
     let mut bytes = 0;
     while bytes < DROPPED_BYTES_MAX
@@ -83,7 +84,7 @@ mod tests {
 
     const PIECES: usize = 20;
 
-    /// A body that counts the pieces of it that are asked for.
+    /// A body that counts how many of its pieces were polled.
     fn counted(asked: &Arc<AtomicUsize>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin + Send + 'static + use<> {
         let asked = asked.clone();
         StreamBody::new(stream::iter(0..PIECES).map(move |_| {
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_is_read_and_dropped() {
+    async fn an_unread_body_is_drained() {
         let asked = Arc::new(AtomicUsize::new(0));
         let mut body = Lingering::new(counted(&asked), false);
         soon(body.frame()).await.expect("a piece").expect("no error");
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_waits_is_not_told_to_send_what_nobody_reads() {
+    async fn a_client_that_waits_for_100_continue_is_not_drained() {
         let asked = Arc::new(AtomicUsize::new(0));
         drop(Lingering::new(counted(&asked), true));
         settle().await;
@@ -118,6 +119,6 @@ mod tests {
         soon(body.frame()).await.expect("a piece").expect("no error");
         drop(body);
         settle().await;
-        assert_eq!(asked.load(Ordering::Relaxed), PIECES, "it was told already");
+        assert_eq!(asked.load(Ordering::Relaxed), PIECES, "the body was polled");
     }
 }

@@ -1,10 +1,13 @@
-//! Bodies of requests on their way from the socket to the framework.
+//! Wraps request bodies between the socket and the framework.
 //!
-//! A request may be answered before its body was read. The connection can't be used again then, and the client has to be told, or its next
-//! request fails. And content in signed chunks ends with an empty chunk, which the framework takes for granted. [`chunks`](crate::transfer::aws_chunked) sees to their size.
+//! A request may be answered before its body was read. The connection can't be reused then, and the
+//! client has to be told, or its next request fails. Content in signed chunks must end with an
+//! empty chunk, which the framework doesn't check. [`aws_chunked`](crate::transfer::aws_chunked)
+//! limits the size of chunks.
 //!
-//! A client has to send its body at some pace, whatever the body is for. What the framework gathers whole, XML or a signed chunk, takes of a memory that
-//! all requests share ([`memory`](crate::memory)): by what has come, and for as long as the request lasts.
+//! Every client has to send its body at a minimum rate. Bodies and signed chunks that the framework
+//! buffers whole take shared memory ([`memory`](crate::memory)), by the bytes received and for as
+//! long as the request lasts.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,39 +27,40 @@ use crate::memory::Share;
 use crate::s3::errors::busy;
 use crate::transfer::aws_chunked::Chunks;
 
-/// How long a client may be waited for, over what it sends in that time: 1 KiB a second.
+/// Minimum rate at which a client sends: 64 KiB per minute of waiting, 1 KiB/s.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEAST: u64 = 64 << 10;
-/// The same for one that holds memory of others: 17 KiB a second.
+/// The same for a client that holds shared memory: 17 KiB/s.
 const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
 const LEAST_OF_OTHERS: u64 = 512 << 10;
-/// How long a body may take from when it first has to wait for memory until it has all that it needs. Meanwhile it keeps what it has, so it is short.
+/// How long a body may take from its first wait for memory until it has all it needs. It keeps its
+/// share while it waits, so the limit is short.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(10);
-/// What parsing makes of a byte of XML, at most about.
+/// Approximate maximum ratio of parsed XML to its source, in bytes.
 const PARSED: usize = 8;
-/// Bytes that a body may hold without taking of the shared memory.
+/// Bytes that a body may buffer without taking shared memory.
 const OWN: usize = 128 << 10;
 
-/// How the empty chunk begins.
+/// Start of the empty chunk.
 const LAST_CHUNK: &[u8] = b"\r\n0;chunk-signature=";
-/// Bytes of the empty chunk with its signature and all ends of lines.
+/// Length of the empty chunk with its signature and line ends.
 const LAST_CHUNK_BYTES: usize = LAST_CHUNK.len() + 64 + 4;
 
-/// What is known of a body to whoever answers the request, beyond the life of the body.
+/// State of a body that outlives it: the router needs it to answer the request.
 #[derive(Debug)]
 pub(crate) struct Course {
-    /// Whether it was read to its end.
+    /// Whether the body was read to its end.
     ended: AtomicBool,
-    /// Memory for what was gathered of it.
+    /// Shared memory for the buffered part.
     share: Mutex<Share>,
-    /// Why the rest of it was not taken.
+    /// Why the rest of the body was refused.
     refused: Mutex<Option<S3Error>>,
-    /// When the last of it came.
+    /// When the last bytes arrived.
     moved: Mutex<Instant>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Each is set whole.
+    // A poisoned lock is usable: each value is set in one step.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -70,12 +74,12 @@ impl Course {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Why the rest of the body was not taken. The framework forgets it on the way.
+    /// Why the rest of the body was refused. The framework loses this error on the way.
     pub(crate) fn refused(&self) -> Option<S3Error> {
         lock(&self.refused).take()
     }
 
-    /// When the last of the body came, or the request.
+    /// When the last bytes of the body arrived, or else the request.
     pub(crate) fn moved(&self) -> Instant {
         *lock(&self.moved)
     }
@@ -87,26 +91,26 @@ impl Course {
     }
 }
 
-/// A body that says when it ends.
+/// A request body that enforces the minimum rate and the memory limit, and records its end.
 pub(crate) struct Watched<B> {
     body: B,
     course: Arc<Course>,
     pace: Pace,
-    /// When it gives up waiting for memory, if it ever had to.
+    /// The timeout of the wait for memory, once the body had to wait.
     waits: Option<Pin<Box<tokio::time::Sleep>>>,
-    /// Whether the framework gathers all of it.
+    /// Whether the framework buffers the whole body.
     is_gathered: bool,
     received: usize,
     /// The last bytes of content in signed chunks.
     tail: Option<Vec<u8>>,
-    /// Where it comes in chunks.
+    /// The chunk parser, if the content is in chunks.
     chunks: Option<Chunks>,
-    /// What has come of them and goes on next.
+    /// Bytes from the parser that are returned next.
     waiting: VecDeque<Bytes>,
 }
 
 impl<B: Body> Watched<B> {
-    /// Watches a body, of which the framework gathers all or only signed chunks.
+    /// Wraps a body. The framework buffers all of it, or only signed chunks.
     pub(crate) fn new(body: B, headers: &HeaderMap, is_gathered: bool, course: Arc<Course>) -> Self {
         course.ended.store(body.is_end_stream(), Ordering::Release);
         let is_signed = |kind: &[u8]| kind == b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
@@ -124,7 +128,8 @@ impl<B: Body> Watched<B> {
         }
     }
 
-    /// Takes of the shared memory what the framework holds of the body by now; waits where there is too little.
+    /// Adjusts the share of memory to what the framework buffers by now; waits if there is too
+    /// little.
     fn poll_memory(&mut self, context: &mut Context<'_>) -> Poll<Result<(), StdError>> {
         let held =
             if self.is_gathered { PARSED * self.received } else { self.chunks.as_ref().map_or(0, |chunks| chunks.gathered() as usize) };
@@ -146,7 +151,7 @@ impl<B: Body> Watched<B> {
     }
 }
 
-/// Keeps the last bytes of what comes in pieces.
+/// Keeps the last [`LAST_CHUNK_BYTES`] of a stream.
 fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
     if piece.len() >= LAST_CHUNK_BYTES {
         tail.clear();
@@ -158,7 +163,8 @@ fn keep(tail: &mut Vec<u8>, piece: &[u8]) {
     }
 }
 
-/// Whether content ends with the empty chunk. Where that is all of it, no end of a line stands before.
+/// Whether the content ends with the empty chunk. Without other chunks, it has no line end before
+/// it.
 fn has_last_chunk(tail: &[u8]) -> bool {
     tail.starts_with(&LAST_CHUNK[2..]) || tail.windows(LAST_CHUNK.len()).any(|window| window == LAST_CHUNK)
 }
@@ -214,7 +220,7 @@ impl<B: Body<Data = Bytes, Error: Into<StdError>> + Unpin> Body for Watched<B> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        // Chunks that are cut up have more heads.
+        // Chunks that are split have more headers, so the size is unknown.
         if self.chunks.is_some() { SizeHint::default() } else { self.body.size_hint() }
     }
 }
@@ -224,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_chunk_is_found_however_content_is_cut() {
+    fn the_last_chunk_is_found_however_the_stream_is_split() {
         let last = format!("0;chunk-signature={}\r\n\r\n", "a".repeat(64));
         let content = format!("5;chunk-signature={}\r\nhello\r\n{last}", "b".repeat(64));
         for length in [1, 7, 89, content.len()] {

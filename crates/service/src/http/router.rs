@@ -1,5 +1,5 @@
-//! What becomes of a request: the server's own paths, CORS, signatures, forms, operations, and the answer as the client gets it. The connections
-//! are the business of [`server`](crate::server).
+//! Routes requests to the server's own paths, CORS, signature checks, browser forms and operations,
+//! and completes their responses. [`server`](crate::server) owns the connections.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -35,16 +35,17 @@ use crate::server::{ServeError, host, operations};
 use crate::settings::Settings;
 use crate::state::{State, hex, random};
 
-/// The most parameters of a request. Each takes far more memory than its bytes.
+/// Maximum number of query parameters. Each takes far more memory than its bytes.
 const PARAMETERS_MAX: usize = 128;
-/// How long a request may take when all of it has come. A copy of 5 GiB takes minutes on a slow disk.
+/// Timeout of a request, from the arrival of its last byte. A copy of 5 GiB takes minutes on a slow
+/// disk.
 const PROCESSING_MAX: Duration = Duration::from_secs(15 * 60);
-/// Answers up to this size are among what each connection may take.
+/// Responses up to this size are covered by the memory per connection.
 const OWN_ANSWER: usize = 64 << 10;
 
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// Answers requests: what all connections share.
+/// Answers requests; all connections share it.
 pub(crate) struct Router {
     pub(crate) gateway: Arc<Gateway>,
     service: S3Service,
@@ -60,7 +61,7 @@ impl Router {
     /// A router to the operations of a gateway.
     ///
     /// # Errors
-    /// [`ServeError::Domain`] if the domain of the settings is none.
+    /// [`ServeError::Domain`] if the setting `domain` isn't a domain.
     pub(crate) fn new(gateway: Arc<Gateway>, state: Arc<State>, settings: &Settings) -> Result<Self, ServeError> {
         let checked = operations(&gateway, &state, settings)?.build();
         let addresses = Arc::new(Addresses::new(host(settings)?));
@@ -80,18 +81,19 @@ impl Router {
         })
     }
 
-    /// Figures, for whoever has the token; without one, for this machine only, and not through a proxy on it.
+    /// Metrics, for clients with the token. Without a token in the settings, only for this machine
+    /// and not through a proxy on it.
     fn metrics(&self, headers: &HeaderMap, peer: IpAddr) -> Response<s3s::Body> {
         let given = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let may = match &self.metrics_token {
-            // In constant time: whoever guesses must not learn how far the guess is right.
+            // Constant-time comparison, so that a guess doesn't reveal how much of it is right.
             Some(token) => {
                 given.is_some_and(|given| aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), given.as_bytes()).is_ok())
             }
             None => peer.to_canonical().is_loopback() && is_local(headers),
         };
         if !may {
-            let mut response = Response::new(s3s::Body::from("metrics need the token of the settings\n".to_owned()));
+            let mut response = Response::new(s3s::Body::from("metrics require the bearer token from service.toml\n".to_owned()));
             *response.status_mut() = StatusCode::FORBIDDEN;
             return response;
         }
@@ -100,7 +102,7 @@ impl Router {
         response
     }
 
-    /// Whether the server can go on: 503 with the reason if not.
+    /// Liveness: 503 with the reason if the server can't go on.
     fn health(&self) -> Response<s3s::Body> {
         let Some(reason) = self.gateway.liveness.reason() else { return Response::new(s3s::Body::from("ok\n".to_owned())) };
         let mut response = Response::new(s3s::Body::from(format!("{reason}\n")));
@@ -108,12 +110,13 @@ impl Router {
         response
     }
 
-    /// Whether what clients put can reach platters: 503 with the reasons if not.
+    /// Readiness: 503 with the reasons if what clients put can't reach platters.
     fn ready(&self) -> Response<s3s::Body> {
         if self.gateway.liveness.reason().is_some() { self.health() } else { self.gateway.readiness.response() }
     }
 
-    /// Whether the framework gathers the whole body of a request before it looks at it: all but content, forms and lists of batches.
+    /// Whether the framework buffers the whole body of a request: all but content, forms and lists
+    /// of batches.
     fn is_gathered(&self, head: &Parts) -> bool {
         let is_content = || {
             head.method == Method::PUT
@@ -124,7 +127,8 @@ impl Router {
         !(is_content() || is_form(&head.method, &head.headers) || is_list())
     }
 
-    /// An answer that is whole in memory takes of that until its client has it: clients may be slow.
+    /// Charges a response that is buffered whole to the shared memory until the client has read it,
+    /// since clients may be slow.
     fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &Asked<'_>) -> Response<s3s::Body> {
         let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > OWN_ANSWER) else { return response };
         match self.gateway.answers.take(holder, bytes.len()) {
@@ -140,7 +144,7 @@ impl Router {
         }
     }
 
-    /// The answer of S3 to a request, or what is wrong with the request; the inner error is the framework failing.
+    /// The response of S3, or the S3 error. The inner error is a failure of the framework.
     async fn answered<B>(&self, mut head: Parts, body: Watched<B>) -> S3Result<Result<Response<s3s::Body>, String>>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
@@ -149,7 +153,7 @@ impl Router {
             return Err(s3_error!(InvalidArgument, "The request has more than {PARAMETERS_MAX} parameters."));
         }
         self.gateway.scrubbed.request();
-        // Browsers sign nothing when they ask what they may.
+        // CORS preflight requests are unsigned.
         if head.method == Method::OPTIONS {
             return self.cors.before(&head.uri, &head.headers).map(Ok);
         }
@@ -167,7 +171,7 @@ impl Router {
         }
     }
 
-    /// The answer to a request. A panic takes no more with it than the request, which is answered with 500.
+    /// Answers a request. A panic fails only this request, with a 500.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: Peer) -> Response<s3s::Body>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
@@ -183,7 +187,7 @@ impl Router {
             self.gateway.panicked("a request", &*panic);
             let mut response = written(internal());
             complete(&mut response, &asked);
-            // What is left of the body can't be told from a next request.
+            // The rest of the body can't be told from a next request.
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             response
         });
@@ -193,7 +197,7 @@ impl Router {
             headers.insert("x-amz-request-id", id);
         }
         self.metrics.count(&method, response.status(), begun.elapsed(), length.unwrap_or(0));
-        // Queries may hold signatures, and stay out of the log.
+        // Queries may hold signatures and are not logged.
         tracing::info!(id, %method, path, status = response.status().as_u16(), us = begun.elapsed().as_micros() as u64, "request");
         response
     }
@@ -235,8 +239,9 @@ impl Router {
         {
             self.cors.after(&method, &uri, &headers, &mut response);
         }
-        // What is left of the body can't be told from a next request.
-        // The library asks for no body that is empty, and so never says 100; a client that waits for it takes the next status for this one's.
+        // The rest of the body can't be told from a next request. hyper never polls an empty body
+        // and so never sends 100 Continue; a client that waits for it takes the next status for
+        // this one's.
         if !course.is_ended() || (expects && asked.length == Some(0)) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -244,7 +249,7 @@ impl Router {
     }
 }
 
-/// What becomes of a request in the time that it may take, from when the last of its body came.
+/// Runs a request with a timeout that starts when the last bytes of its body arrived.
 async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, course: &Course) -> S3Result<T> {
     let mut answering = std::pin::pin!(answering);
     loop {
@@ -257,7 +262,7 @@ async fn in_time<T>(answering: impl Future<Output = S3Result<T>>, course: &Cours
     }
 }
 
-/// Bytes with a share of a memory.
+/// Bytes with their share of memory.
 struct Counted {
     bytes: Bytes,
     _share: Share,
@@ -269,7 +274,7 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// An error as an answer; nothing but the status if it can't be written.
+/// An S3 error as a response; only a status 500 if it can't be serialized.
 fn written(error: S3Error) -> Response<s3s::Body> {
     error.to_http_response().unwrap_or_else(|_| {
         let mut response = Response::new(s3s::Body::empty());
@@ -292,7 +297,7 @@ mod tests {
         (head.status, String::from_utf8(body.to_vec()).expect("text"))
     }
 
-    /// A body that panics when it is read.
+    /// A body that panics when it is polled.
     struct Panicking;
 
     impl Body for Panicking {
@@ -308,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_request_that_panics_is_answered_and_takes_nothing_with_it() {
+    async fn a_panic_fails_only_its_own_request() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
@@ -322,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_panic_that_leaves_a_lock_behind_is_reported() {
+    async fn a_panic_that_poisons_a_lock_fails_the_health_check() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
         let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");

@@ -1,4 +1,4 @@
-//! TLS, where the settings name a certificate: the connection is encrypted here and nothing has to stand in front of the server.
+//! TLS, if the settings name a certificate. The server then needs no proxy for encryption.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::settings::Tls;
 
-/// Why there can be no TLS.
+/// Why TLS can't be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file isn't what it should be.
+    /// A file is missing or invalid.
     #[error("{path} can't be used for TLS: {why}")]
     File {
         /// The file.
@@ -24,7 +24,7 @@ pub enum TlsError {
     },
 }
 
-/// What makes connections TLS. Relative paths are from `home`.
+/// A TLS acceptor from the files in the settings. Relative paths start at `home`.
 pub(crate) fn acceptor(home: &Path, settings: &Tls) -> Result<TlsAcceptor, TlsError> {
     let certificate = home.join(&settings.certificate);
     let wrong = |path: &Path, why: String| TlsError::File { path: path.to_owned(), why };

@@ -1,7 +1,5 @@
-//! A connection whose client has to take what it asked for.
-//!
-//! The framework waits for as long as a client leaves answers lie, and so a client that reads nothing would have its connection for good, of which
-//! there are so many.
+//! A stream with a minimum write rate. The framework waits forever for clients that don't read
+//! their responses, so such a client would keep one of the limited connections for good.
 
 use std::io;
 use std::pin::Pin;
@@ -11,19 +9,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How long a client may be waited for, over what it takes in that time.
+/// How long the server waits for a client in total, until it has taken [`LEAST`] bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What it has to take in that time: 1 KiB a second.
+/// Bytes that a client must take within [`PATIENCE`]: 1 KiB/s.
 const LEAST: u64 = 64 << 10;
 
-/// Waits for a client, for so long over so many bytes. Time in which nobody waits for it does not count.
+/// Enforces a minimum rate: `least` bytes per `patience` spent waiting for the client. Time that
+/// the server itself takes doesn't count.
 #[derive(Debug)]
 pub(crate) struct Pace {
     patience: Duration,
     least: u64,
-    /// Since when it is waited for.
+    /// Since when the client keeps the server waiting.
     waits: Option<Instant>,
-    /// How long it was waited for since so many bytes were moved.
+    /// Time spent waiting since the last `least` bytes were moved.
     waited: Duration,
     moved: u64,
     alarm: Pin<Box<Sleep>>,
@@ -35,12 +34,12 @@ impl Pace {
         Self { patience, least, waits: None, waited: Duration::ZERO, moved: 0, alarm }
     }
 
-    /// From now on so many bytes have to be moved in the time.
+    /// Sets the minimum rate from now on.
     pub(crate) fn demand(&mut self, patience: Duration, least: u64) {
         (self.patience, self.least) = (patience, least);
     }
 
-    /// The client has moved some bytes.
+    /// Counts bytes that the client sent or took.
     pub(crate) fn moved(&mut self, bytes: u64) {
         if let Some(since) = self.waits.take() {
             self.waited += since.elapsed();
@@ -51,7 +50,7 @@ impl Pace {
         }
     }
 
-    /// The client is waited for. Ready when it was for too long.
+    /// Records that the server waits for the client. Ready once it has waited too long.
     pub(crate) fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.waits.is_none() {
             let now = Instant::now();
@@ -62,7 +61,7 @@ impl Pace {
     }
 }
 
-/// A stream that fails with [`io::ErrorKind::TimedOut`] when its other end takes too little.
+/// A stream whose writes fail with [`io::ErrorKind::TimedOut`] if the peer reads too slowly.
 pub(crate) struct Patient<S> {
     stream: S,
     pace: Pace,
@@ -73,7 +72,7 @@ impl<S> Patient<S> {
         Self { stream, pace: Pace::new(PATIENCE, LEAST) }
     }
 
-    /// What becomes of a write, by what the stream says.
+    /// Counts a finished write; fails a pending one that has waited too long.
     fn look(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Ready(written) => {
@@ -121,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes until the stream takes no more, and says how many bytes it took.
+    /// Writes until the stream takes no more, and returns how many bytes it took.
     async fn fill(stream: &mut Patient<tokio::io::DuplexStream>, most: usize) -> (usize, io::Result<()>) {
         let mut taken = 0;
         while taken < most {
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_nothing_is_given_up_after_a_minute() {
+    async fn a_client_that_reads_nothing_times_out_after_a_minute() {
         let (server, _client) = tokio::io::duplex(10_000);
         let begun = Instant::now();
         let (taken, ended) = fill(&mut Patient::new(server), usize::MAX).await;
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_takes_a_little_now_and_then_is_given_up_too_and_a_slow_one_is_not() {
+    async fn a_trickling_client_times_out_and_a_slow_one_does_not() {
         for (bytes, is_enough) in [(1_000, false), (40_000, true)] {
             let (server, mut client) = tokio::io::duplex(10_000);
             let reader = tokio::spawn(async move {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_in_which_nothing_is_to_be_sent_does_not_count() {
+    async fn idle_time_does_not_count() {
         let (server, mut client) = tokio::io::duplex(10_000);
         let mut server = Patient::new(server);
         for _ in 0..10 {

@@ -1,4 +1,5 @@
-//! The one way to write sets, whether the server finds that one is due or the command line asks for it: so `/-/ready` knows of every failure.
+//! The only way to write sets, for the server itself and for the command line, so that `/-/ready`
+//! reports every failure.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
@@ -7,16 +8,18 @@ use fulgurite_archive::{Archive, ArchiveError};
 
 use crate::gateway::Gateway;
 
-/// The topic of readiness.
+/// The topic in [`Readiness`](crate::health::readiness::Readiness).
 const TOPIC: &str = "platters";
 
 impl Gateway {
-    /// Writes sets, after whatever else writes some. A failure, or a panic, is a reason not to be ready until a later call succeeds.
+    /// Writes sets, one writer at a time. After an error or a panic the server isn't ready until a
+    /// later call succeeds.
     ///
     /// # Errors
-    /// What `write` says.
+    /// The error of `write`.
     pub(crate) fn write_sets<T>(&self, write: impl FnOnce(&Archive) -> Result<T, ArchiveError>) -> Result<T, ArchiveError> {
-        // It guards no data. A flush that panicked left its set to be given up by the next start.
+        // A poisoned lock is usable: it guards no data. The next start aborts the set of a flush
+        // that panicked.
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.room.begin_set();
         match catch_unwind(AssertUnwindSafe(|| write(&self.archive))) {
@@ -25,7 +28,7 @@ impl Gateway {
                 Ok(written)
             }
             Ok(Err(error)) => {
-                // Whatever was asked to stop says nothing of the disks.
+                // A requested stop says nothing about the disks.
                 if !matches!(error, ArchiveError::Stopped) {
                     self.readiness.report(TOPIC, Some(reason(&error)));
                 }
@@ -39,7 +42,8 @@ impl Gateway {
     }
 }
 
-/// Why no set could be written, without paths and names of objects: anyone who reaches the server may read it.
+/// Why no set could be written. It contains no paths and no names of objects, since any client that
+/// reaches the server can read it.
 fn reason(error: &ArchiveError) -> String {
     match error {
         ArchiveError::TooFewStores { shape, available, .. } => {
@@ -55,7 +59,7 @@ fn reason(error: &ArchiveError) -> String {
 }
 
 fn told(why: &str) -> String {
-    format!("the last set couldn't be written: {why}. What is put stays in staging; the log has the particulars")
+    format!("the last set couldn't be written: {why}. New objects stay in staging; see the log for details")
 }
 
 #[cfg(test)]
@@ -66,7 +70,7 @@ mod tests {
     use crate::sample::Sample;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_set_that_could_not_be_written_is_a_reason_until_one_can() {
+    async fn a_failed_set_makes_the_server_unready_until_one_succeeds() {
         let sample = Sample::new();
         let gateway = &sample.gateway;
         sample.put("moon", b"moon").await;
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_reason_and_being_stopped_is_none() {
+    fn a_panic_makes_the_server_unready_and_a_stop_does_not() {
         let sample = Sample::new();
         let gateway = &sample.gateway;
         assert!(gateway.write_sets(|_| Err::<(), _>(ArchiveError::Stopped)).is_err());
@@ -91,7 +95,7 @@ mod tests {
         let panics = catch_unwind(AssertUnwindSafe(|| gateway.write_sets::<()>(|_| panic!("for a test"))));
         assert!(panics.is_err());
         assert!(gateway.readiness.reasons()[0].contains("panicked"));
-        gateway.write_sets(|_| Ok(())).expect("the next one may try");
+        gateway.write_sets(|_| Ok(())).expect("the next attempt succeeds");
         assert_eq!(gateway.readiness.reasons(), Vec::<String>::new());
     }
 }

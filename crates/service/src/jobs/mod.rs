@@ -1,6 +1,8 @@
-//! What the service does besides answering requests: restores, expiry, destroying keys, copying its state, writing sets, and watching its disks.
+//! Background jobs: restores, expiry, destroying keys, backing up the state, writing sets, and
+//! watching disks.
 //!
-//! Each runs in a loop of its own, so that none waits for another: a restore of hours must not keep a full staging area from being written.
+//! Each group has its own loop, so that none waits for another: a restore of hours must not keep a
+//! full staging area from being written.
 
 pub(crate) mod flushing;
 pub(crate) mod scrubbing;
@@ -17,21 +19,21 @@ use crate::settings::Background;
 use crate::state::now_ms;
 use crate::transfer::staging_room::{Due, Staged};
 
-/// Interval between two looks for restores and other work that is due.
+/// Interval between two checks for restores and other housekeeping.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Interval between two looks at staging and at old uploads.
+/// Interval between two checks of staging and old uploads.
 const STAGING_PERIOD: Duration = Duration::from_secs(10);
-/// Interval between two looks at stores and free space.
+/// Interval between two checks of stores and free space.
 const LOOK_PERIOD: Duration = Duration::from_secs(2);
-/// A look at the stores that takes longer means a disk that hangs.
+/// A check of the stores that takes longer means that a disk hangs.
 const LOOK_PATIENCE: Duration = Duration::from_secs(30);
-/// The longest pause after sets that couldn't be written.
+/// Maximum pause after a set couldn't be written.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
-/// Old uploads that are given up at once.
+/// Maximum number of old uploads that are aborted in one round.
 const UPLOADS: usize = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
-/// Tells the log what a flush tells people.
+/// Logs the problems that a flush reports.
 struct Log;
 
 impl Watcher for Log {
@@ -40,28 +42,29 @@ impl Watcher for Log {
     }
 }
 
-/// Works until `stop` says so. A set that is being written is completed: half of it would have to be written again.
+/// Runs the jobs until `stop` is set. A set in progress is completed: otherwise it would have to be
+/// written again from the start.
 pub(crate) async fn work(gateway: Arc<Gateway>, settings: Background, stop: watch::Receiver<bool>) {
     let watching = tokio::spawn(watch_disks(gateway.clone(), stop.clone()));
     let writing = tokio::spawn(write_sets(gateway.clone(), settings.clone(), stop.clone()));
     keep_house(gateway.clone(), settings, stop).await;
     for ended in [writing.await, watching.await] {
         if let Err(error) = ended {
-            gateway.ended("work in the background", error);
+            gateway.ended("a background job", error);
         }
     }
 }
 
-/// Restores, expiry, sweeping, and copies of the state.
+/// Restores, expiry, sweeping, and backups of the state.
 async fn keep_house(gateway: Arc<Gateway>, settings: Background, mut stop: watch::Receiver<bool>) {
     let mut looked = None::<tokio::time::Instant>;
     while !*stop.borrow() {
         let due = looked.is_none_or(|looked| looked.elapsed() >= STAGING_PERIOD);
         let (worker, background, stopped) = (gateway.clone(), settings.clone(), stop.clone());
-        // One at a time, so that requests have the disks.
+        // One job at a time, to leave disk time to requests.
         let housekeeping = tokio::task::spawn_blocking(move || worker.keep_house(&background, due, &stopped));
         if let Err(error) = housekeeping.await {
-            gateway.ended("work in the background", error);
+            gateway.ended("a background job", error);
         }
         gateway.check_liveness();
         if due {
@@ -87,7 +90,7 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
         let after = settings.flush_after();
         let (since_pressed, since_old) = (pressed.map(|at| at.elapsed()), old.map(|at| at.elapsed()));
         let due = tokio::task::spawn_blocking(move || worker.due(after, since_pressed, since_old)).await.unwrap_or_else(|error| {
-            gateway.ended("a look at staging", error);
+            gateway.ended("the check of staging", error);
             None
         });
         pause = match due {
@@ -101,7 +104,7 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
                         if due == Due::Old {
                             old = Some(Instant::now());
                         }
-                        // There may be enough for another.
+                        // Staging may already hold enough for another set.
                         continue;
                     }
                     false => (pause * 2).min(RETRY_AFTER_MAX),
@@ -111,15 +114,16 @@ async fn write_sets(gateway: Arc<Gateway>, settings: Background, mut stop: watch
         let failed = due.is_some();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            // After a failure refused puts don't shorten the pause: each would make another attempt.
+            // After a failure refused puts don't end the pause: each would cause another attempt.
             () = gateway.room.wanted.notified(), if !failed => {}
             _ = stop.changed() => {}
         }
     }
 }
 
-/// Writes a set, with a copy of the state that speaks of what is in it. Without one, if it can't be made: staging has to be emptied all the same.
-/// `false` if nothing could be written.
+/// Writes a set, with a backup of the state that describes it. If the backup fails, the set is
+/// written without it, since staging must be emptied in any case. Returns `false` if no set was
+/// written.
 async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
     gateway.copy_state().await;
     let worker = gateway.clone();
@@ -130,7 +134,8 @@ async fn write_set(gateway: Arc<Gateway>, due: Due) -> bool {
     })
 }
 
-/// Looks at stores and free space, for [`Readiness`](crate::health::readiness::Readiness) and metrics.
+/// Checks stores and free space, for [`Readiness`](crate::health::readiness::Readiness) and
+/// metrics.
 async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
     let mut looking: Option<tokio::task::JoinHandle<()>> = None;
     while !*stop.borrow() {
@@ -149,7 +154,7 @@ async fn watch_disks(gateway: Arc<Gateway>, mut stop: watch::Receiver<bool>) {
 }
 
 impl Gateway {
-    /// Notes how work in the background ended that should have gone on.
+    /// Logs the end of a job that should have gone on.
     pub(crate) fn ended(&self, what: &str, error: tokio::task::JoinError) {
         if error.is_panic() {
             self.panicked(what, &*error.into_panic());
@@ -157,31 +162,32 @@ impl Gateway {
     }
 
     fn keep_house(&self, settings: &Background, sweeps: bool, stop: &watch::Receiver<bool>) {
-        // Those that are open when the server stops are done when it has started again.
+        // Restores that are open when the server stops are done after the next start.
         while !*stop.borrow() && self.restore_next() {}
         match self.state.expire_restores(now_ms()) {
             Ok(expired) if !expired.is_empty() => tracing::info!(count = expired.len(), "restores expired"),
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "restores can't be expired"),
+            Err(error) => tracing::error!(%error, "can't expire restores"),
         }
         if let Err(error) = self.archive.sweep() {
-            tracing::error!(%error, "what was removed can't be swept yet");
+            tracing::error!(%error, "can't sweep removed versions yet");
         }
         if sweeps {
             let before = now_ms().saturating_sub((settings.abandon_uploads_after_days as i64).saturating_mul(DAY_MS));
             match self.state.uploads_before(before, UPLOADS) {
                 Ok(old) => old.iter().for_each(|id| drop(self.end_upload(id))),
-                Err(error) => tracing::error!(%error, "old uploads can't be looked for"),
+                Err(error) => tracing::error!(%error, "can't look for old uploads"),
             }
         }
     }
 
-    /// Whether a set is due: enough is staged for one, something has waited long enough, or staging runs out of room.
+    /// Whether a set is due: staging has enough for one, its oldest object has waited long enough,
+    /// or it is running out of room.
     fn due(&self, flush_after: Duration, since_pressed: Option<Duration>, since_old: Option<Duration>) -> Option<Due> {
         let totals = match self.archive.reading().staged_totals() {
             Ok(totals) => totals,
             Err(error) => {
-                tracing::error!(%error, "staging can't be looked at");
+                tracing::error!(%error, "can't check staging");
                 return None;
             }
         };
@@ -200,23 +206,24 @@ impl Gateway {
         staged.due(flush_after)
     }
 
-    /// Writes a set, and tells the log what came of it. `false` if nothing was written.
+    /// Writes a set and logs the result. Returns `false` if nothing was written.
     fn write_set(&self, due: Due) -> bool {
         match self.write_sets(|archive| archive.flush_set(&Log)) {
             Ok(Some(report)) => {
                 tracing::info!(?due, ?report, "a set was written");
                 true
             }
-            // Another flush may have been quicker. What stays behind can't be read, and was reported.
+            // Another flush may have been faster. Objects that remain are unreadable and were
+            // reported.
             Ok(None) => false,
             Err(error) => {
-                tracing::error!(%error, ?due, "what is staged can't be written to platters; it stays staged");
+                tracing::error!(%error, ?due, "can't write staged objects to platters; they stay staged");
                 false
             }
         }
     }
 
-    /// Looks at stores and staging, and reports what was found.
+    /// Checks stores and staging, and reports the results.
     pub(crate) fn look_at_disks(&self) {
         self.look_at_stores();
         self.look_at_staging();
@@ -232,7 +239,7 @@ impl Gateway {
                 Some("staging is absent: its folder has no mark of this archive. Is the disk mounted?".to_owned())
             }
             Ok(_) => None,
-            Err(_) => Some("the catalogue can't be read; the log has the reason".to_owned()),
+            Err(_) => Some("the catalogue can't be read; see the log for the reason".to_owned()),
         };
         self.readiness.report("staging", reason);
     }

@@ -1,7 +1,9 @@
-//! The server's own scrubbing: platter after platter, the longest unverified first, within a budget.
+//! The server's own scrub: verifies platter after platter, those verified longest ago first, at a
+//! limited rate.
 //!
-//! What was verified when is in the catalogue, so a server that was stopped goes on where it was. A platter that is damaged, or missing from a
-//! store that is there, is written anew from its set. Platters of stores that are absent or fail are left alone: their bytes may be fine.
+//! The catalogue records when each platter was verified, so a restarted server continues where it
+//! was. A platter that is damaged, or missing from a store that is present, is rewritten from its
+//! set. Platters of absent or failing stores are left alone: their bytes may be intact.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,18 +20,18 @@ use crate::gateway::Gateway;
 use crate::settings::Scrub;
 use crate::state::now_ms;
 
-/// Interval between two looks for platters that are due.
+/// Interval between two checks for platters that are due.
 const LOOK_PERIOD: Duration = Duration::from_secs(60);
-/// Interval between two looks whether a command is done that has the disks.
+/// Interval at which the scrub checks whether a command that reads the platters has ended.
 const TURN_PERIOD: Duration = Duration::from_secs(1);
-/// Platters that were found damaged, or that couldn't be read, are looked at again after this time.
+/// Platters that are damaged or unreadable are checked again after this time.
 const DAY_S: u64 = 86_400;
-/// Pauses are cut into pieces, so that a stop is noticed.
+/// Pauses are split into pieces of this length, so that a stop is noticed.
 const PIECE: Duration = Duration::from_millis(100);
-/// A request in this time means that clients want the disks.
+/// Clients count as active for this long after a request.
 const BUSY_MS: i64 = 1_000;
 
-/// What scrubbing has done since the server started.
+/// Progress of the scrub since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Scrubbed {
     pub(crate) platters: AtomicU64,
@@ -38,22 +40,22 @@ pub(crate) struct Scrubbed {
     pub(crate) unsound: AtomicU64,
     pub(crate) repaired: AtomicU64,
     pub(crate) lost_versions: AtomicU64,
-    /// When the last request came, milliseconds since 1970.
+    /// Time of the last request, in milliseconds since 1970.
     requested_ms: AtomicI64,
 }
 
 impl Scrubbed {
-    /// Takes note of a client's request.
+    /// Records a client's request.
     pub(crate) fn request(&self) {
         self.requested_ms.store(now_ms(), Ordering::Relaxed);
     }
 }
 
-/// Keeps reading to a rate. Time is given to it, so that tests need none.
+/// Limits the read rate. The caller passes the time, so that tests need no clock.
 #[derive(Debug)]
 struct Pace {
     bytes_per_s: u64,
-    /// When what was read so far should have been read.
+    /// When the bytes read so far are due at the full rate.
     due: Duration,
 }
 
@@ -62,16 +64,17 @@ impl Pace {
         Self { bytes_per_s: bytes_per_s.max(1), due: Duration::ZERO }
     }
 
-    /// How long to pause at `now`, after `bytes` more were read. While clients are busy, the rate is half.
+    /// How long to pause at `now`, after `bytes` more were read. The rate is halved while clients
+    /// are active.
     fn pause(&mut self, now: Duration, bytes: u64, is_busy: bool) -> Duration {
         let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_s as f64);
-        // Time in which nothing was read isn't made up for by reading faster.
+        // Idle time isn't made up for by reading faster, except for one second.
         self.due = self.due.max(now.saturating_sub(Duration::from_secs(1))) + if is_busy { cost * 2 } else { cost };
         self.due.saturating_sub(now)
     }
 }
 
-/// The platters that are due, the longest unverified first.
+/// The platters that are due, those verified longest ago first.
 fn due(
     platters: &[PlatterRow],
     now_s: u64,
@@ -93,7 +96,7 @@ fn due(
     due.into_iter().map(|row| row.place.platter).collect()
 }
 
-/// Tells the log what is found, and pauses.
+/// Logs findings, and pauses the scrub to limit its rate.
 struct Paced<'a> {
     gateway: &'a Gateway,
     stop: &'a watch::Receiver<bool>,
@@ -119,7 +122,7 @@ impl Watcher for Paced<'_> {
     fn trouble(&self, trouble: Trouble<'_>) {
         match trouble {
             Trouble::Lost { name, version, why } => {
-                tracing::error!(name = name.display(), version, why, "scrubbing found a version that is lost");
+                tracing::error!(name = name.display(), version, why, "the scrub found a version that is lost");
             }
             trouble => tracing::warn!(?trouble, "scrubbing"),
         }
@@ -130,16 +133,16 @@ impl Watcher for Paced<'_> {
     }
 }
 
-/// How it went on with the next platter.
+/// Result of a step of the scrub.
 enum Step {
     Done,
-    /// Nothing is due.
+    /// No platter is due.
     Idle,
-    /// A command of the command line has its turn.
+    /// A command from the command line is running.
     Waiting,
 }
 
-/// The server's own scrubbing, from start to stop.
+/// The server's own scrub, from start to stop.
 struct Scrubber {
     gateway: Arc<Gateway>,
     settings: Scrub,
@@ -147,11 +150,11 @@ struct Scrubber {
     begun: Instant,
     pace: Mutex<Pace>,
     queue: VecDeque<PlatterId>,
-    /// Platters that couldn't be read, and when they are tried again.
+    /// Platters that couldn't be read, with the time of the next attempt.
     retry: HashMap<PlatterId, u64>,
 }
 
-/// Scrubs until `stop` says so.
+/// Scrubs until `stop` is set.
 pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watch::Receiver<bool>) {
     if settings.every_days == 0 {
         return;
@@ -177,7 +180,7 @@ pub(crate) async fn scrub(gateway: Arc<Gateway>, settings: Scrub, mut stop: watc
                 step
             }
             Err(error) => {
-                tracing::error!("scrubbing goes on when the server is started again");
+                tracing::error!("the scrub ended; restart the server to continue it");
                 watched.ended("scrubbing", error);
                 return;
             }
@@ -198,7 +201,7 @@ impl Scrubber {
     /// Scrubs the next platter.
     fn step(&mut self) -> Step {
         if self.gateway.turns.is_taken() {
-            // What it verifies need not be verified again.
+            // Platters that the command verifies need no second check.
             self.queue.clear();
             return Step::Waiting;
         }
@@ -216,10 +219,10 @@ impl Scrubber {
             Ok(true) => {
                 gateway.scrubbed.platters.fetch_add(1, Ordering::Relaxed);
             }
-            // It is still the longest unverified, and comes next.
+            // The platter is still the one verified longest ago, and comes next.
             Err(ArchiveError::Stopped) => self.queue.clear(),
             Err(error) => {
-                tracing::error!(%platter, %error, "a platter can't be verified");
+                tracing::error!(%platter, %error, "can't verify a platter");
                 self.retry.insert(platter, now_s() + DAY_S);
             }
         }
@@ -230,7 +233,7 @@ impl Scrubber {
         let rows = match self.gateway.archive.reading().platters() {
             Ok(rows) => rows,
             Err(error) => {
-                tracing::error!(%error, "the catalogue doesn't say which platters are to be verified");
+                tracing::error!(%error, "can't read the platters to verify from the catalogue");
                 return VecDeque::new();
             }
         };
@@ -238,21 +241,22 @@ impl Scrubber {
         due(&rows, now_s(), self.settings.every_days.saturating_mul(DAY_S), &self.retry, is_usable).into()
     }
 
-    /// Verifies a platter, and writes it anew if it is damaged or missing. `false` if it can't be read now.
+    /// Verifies a platter, and rewrites it if it is damaged or missing. Returns `false` if it can't
+    /// be read now.
     fn settle(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<bool, ArchiveError> {
         let archive = &self.gateway.archive;
         let finding = archive.verify_platter(platter, watcher)?;
         if finding.is_sound() {
             return Ok(true);
         }
-        // What is absent or unreadable may come back whole. It is looked at again tomorrow.
+        // An absent or unreadable platter may come back intact. It is checked again tomorrow.
         if let Some(hindrance) = finding.state().hindrance() {
-            tracing::warn!(%platter, store = finding.store, %hindrance, "a platter can't be verified now");
+            tracing::warn!(%platter, store = finding.store, %hindrance, "can't verify a platter now");
             return Ok(false);
         }
-        // A disk that went away while it was read makes its platters look damaged.
+        // A disk that is removed during a read makes its platters look damaged.
         if !self.gateway.is_usable(&finding.store) {
-            tracing::warn!(%platter, store = finding.store, "a store went away while a platter was verified");
+            tracing::warn!(%platter, store = finding.store, "a store disappeared while a platter was verified");
             return Ok(true);
         }
         self.gateway.scrubbed.unsound.fetch_add(1, Ordering::Relaxed);
@@ -264,17 +268,17 @@ impl Scrubber {
             lost_sectors = finding.lost_sectors,
             lost_tracks = finding.lost_tracks,
             bad_headers = finding.bad_headers,
-            "scrubbing found a platter that is not as it should be"
+            "the scrub found a damaged or missing platter"
         );
         if self.settings.repair {
             let own = (finding.store != NOWHERE).then_some(finding.store.as_str());
             match archive.recover(platter, own, watcher) {
                 Ok(store) => {
                     self.gateway.scrubbed.repaired.fetch_add(1, Ordering::Relaxed);
-                    tracing::warn!(%platter, store, "the platter was written anew");
+                    tracing::warn!(%platter, store, "the platter was rewritten");
                     return Ok(true);
                 }
-                Err(error) => tracing::error!(%platter, %error, "the platter can't be written anew"),
+                Err(error) => tracing::error!(%platter, %error, "can't rewrite the platter"),
             }
         }
         let report = archive.verify_set_of(platter, watcher)?;
@@ -284,7 +288,8 @@ impl Scrubber {
 }
 
 impl Gateway {
-    /// Whether a platter of this store must be there if it exists. One that a rebuild of the catalogue found nowhere may be on any store.
+    /// Whether a platter of this store must be present if it exists. A platter that a rebuild of
+    /// the catalogue found nowhere could be on any store.
     fn is_usable(&self, name: &str) -> bool {
         match name {
             NOWHERE => self.archive.stores().iter().all(|store| store.check().is_ok()),
@@ -292,7 +297,7 @@ impl Gateway {
         }
     }
 
-    /// Whether clients want the disks now.
+    /// Whether clients used the disks recently.
     fn is_busy(&self) -> bool {
         now_ms() - self.scrubbed.requested_ms.load(Ordering::Relaxed) < BUSY_MS
     }
@@ -311,7 +316,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// How long reading takes in all, by a clock that only pauses move on.
+    /// Total read time, by a clock that only pauses advance.
     fn reading(mib: u64, is_busy: bool) -> Duration {
         let (mut pace, mut now) = (Pace::new(20 * MIB), Duration::from_secs(1_000));
         let begun = now;
@@ -322,21 +327,21 @@ mod tests {
     }
 
     #[test]
-    fn reading_keeps_to_the_budget_and_to_half_of_it_beside_clients() {
-        // A second's worth may come first.
+    fn the_rate_is_limited_and_halved_while_clients_are_active() {
+        // The first second may be unpaced.
         assert!((9.0..=10.1).contains(&reading(200, false).as_secs_f64()), "{:?}", reading(200, false));
         assert!((19.0..=20.1).contains(&reading(200, true).as_secs_f64()), "{:?}", reading(200, true));
     }
 
     #[test]
-    fn a_disk_slower_than_the_budget_is_not_paused_and_not_made_up_for() {
+    fn a_disk_below_the_rate_is_neither_paused_nor_caught_up() {
         let mut pace = Pace::new(20 * MIB);
         let mut now = Duration::ZERO;
         for _ in 0..100 {
             now += Duration::from_millis(100);
             assert_eq!(pace.pause(now, MIB, false), Duration::ZERO);
         }
-        // Of the time that was not used, one second counts.
+        // Of the unused time, one second counts.
         let burst = (0..40).take_while(|_| pace.pause(now, MIB, false).is_zero()).count();
         assert!((19..=21).contains(&burst), "{burst}");
     }
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unverified_comes_first_and_what_was_verified_lately_waits() {
+    fn the_longest_unverified_platter_comes_first() {
         let now = 100 * DAY_S;
         let rows = [
             row(1, "d1", Some(now - 40 * DAY_S), 0),

@@ -1,7 +1,8 @@
-//! Copies of the service's state: put into the archive as an object, each in the place of the one before.
+//! Backups of the service's state: put into the archive as an object, each replacing the previous
+//! one.
 //!
-//! One is put before each set that is written, so that platters hold it with what it speaks of; when the server stops; and when something has been
-//! changed for an hour. None is put where nothing was changed.
+//! A backup is put before each set that is written, so that the platters hold it with the objects
+//! it describes; when the server stops; and an hour after a change. Without a change, none is put.
 
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{IntakeError, NewObject};
@@ -12,12 +13,12 @@ use crate::gateway::Gateway;
 use crate::memory::Holder;
 use crate::state::{CopyError, StateError, copies, copy_name, now_ms};
 
-/// How old the newest copy may be when something was changed since.
+/// Maximum age of the newest backup if something has changed since.
 const COPY_AFTER_MS: i64 = 3_600_000;
-/// Pieces of a copy on their way to staging.
+/// Capacity of the channel between the writer of a backup and staging, in pieces.
 const PIECES: usize = 2;
 
-/// Why a copy wasn't put. The one before is still there.
+/// Why a backup wasn't put. The previous one is still in the archive.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotCopied {
     #[error(transparent)]
@@ -28,12 +29,13 @@ pub(crate) enum NotCopied {
     Intake(#[from] IntakeError),
     #[error("staging has too little room")]
     Room,
-    #[error("it was given up when the server ended")]
+    #[error("aborted because the server stopped")]
     Ended,
 }
 
 impl Gateway {
-    /// Whether something was changed, and the newest copy is old. One that was never made counts as made when the server started.
+    /// Whether something has changed and the newest backup is old. A missing backup counts as made
+    /// when the server started.
     pub(crate) fn is_copy_due(&self) -> bool {
         let is_due = || -> Result<bool, StateError> {
             if !self.state.copied()?.is_changed {
@@ -43,31 +45,34 @@ impl Gateway {
             Ok(now_ms().saturating_sub(copied_ms.max(self.started_ms)) >= COPY_AFTER_MS)
         };
         is_due().unwrap_or_else(|error| {
-            tracing::error!(%error, "it is not known whether the service's state has to be copied");
+            tracing::error!(%error, "can't find out whether the service's state needs a backup");
             false
         })
     }
 
-    /// Puts a copy if something was changed, and tells the log what came of it.
+    /// Puts a backup if something has changed, and logs the result.
     pub(crate) async fn copy_state(&self) {
         match self.try_copy_state().await {
-            Ok(true) => tracing::info!("the service's state was copied into the archive"),
+            Ok(true) => tracing::info!("put a backup of the service's state into the archive"),
             Ok(false) => {}
-            Err(error) => tracing::error!(%error, "the service's state can't be copied into the archive; the copy before is still there"),
+            Err(error) => tracing::error!(%error, "can't put a backup of the service's state into the archive; the previous one is kept"),
         }
     }
 
-    /// Puts a copy in the place of the one before, if something was changed since. `false` if nothing was.
+    /// Puts a backup if something has changed, in place of the previous one. Returns `false` if
+    /// nothing has changed.
     pub(crate) async fn try_copy_state(&self) -> Result<bool, NotCopied> {
         let _alone = self.copying.lock().await;
         let copied = self.state.copied()?;
         let there = copies(&self.archive)?;
-        // It may be gone: the catalogue was rebuilt, or this file was brought back from an old copy of it.
+        // The backup may be gone: the catalogue was rebuilt, or `service.db` was restored from an
+        // old copy.
         if !copied.is_changed && there.iter().any(|row| Some(row.id) == copied.version) {
             return Ok(false);
         }
         self.check_room(there.first().map_or(0, |row| row.record.size)).map_err(|_| NotCopied::Room)?;
-        // Copies of other states stay: this one was begun without them, or brought back from an old copy of the file.
+        // Backups of other states are kept: this state was created without them, or restored from
+        // an old copy of `service.db`.
         let is_ours = |row: &VersionRow| [copied.version, copied.begun].contains(&Some(row.id));
         let replaced: Vec<VersionRow> = there.into_iter().filter(is_ours).collect();
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(PIECES);

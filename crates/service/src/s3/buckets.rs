@@ -1,4 +1,4 @@
-//! Buckets and what is set on them.
+//! Buckets and their settings.
 
 use fulgurite_archive::catalogue::Versions;
 use s3s::dto::{
@@ -28,10 +28,10 @@ use crate::s3::tags;
 use crate::s3::version::timestamp;
 use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
 
-/// AWS's first region, which keeps two habits of the time when there was no other.
+/// AWS's first region, which keeps two behaviors from before there were others.
 const OLDEST_REGION: &str = "us-east-1";
 
-/// Of the configuration of a new bucket, its tags, which the framework drops.
+/// The tags in the configuration of a new bucket, which the framework drops.
 #[derive(Debug, Default)]
 struct NewBucket(Vec<Tag>);
 
@@ -51,7 +51,7 @@ impl<'xml> Deserialize<'xml> for NewBucket {
     }
 }
 
-/// The most buckets of a page.
+/// Maximum number of buckets of a page.
 const BUCKETS_MAX: i32 = 10_000;
 
 impl Gateway {
@@ -71,11 +71,12 @@ impl Gateway {
             return Err(s3_error!(InvalidLocationConstraint, "The specified location-constraint is not valid: this is {}", self.region));
         }
         let locks = input.object_lock_enabled_for_bucket.unwrap_or(false);
-        // What lies in a folder that is no bucket is nobody's yet: the command line put it, or it is left of a bucket whose row was lost.
+        // The content of a folder without a bucket has no owner yet: the command line put it, or
+        // its bucket's row was lost.
         if !account.admin && self.state.bucket(&input.bucket).map_err(state_failed)?.is_none() && self.has_any(&input.bucket)? {
             return Err(s3_error!(
                 BucketAlreadyExists,
-                "The requested bucket name is not available: the archive has a folder of that name, which only an admin can make a bucket."
+                "The requested bucket name is not available: the archive has a folder of that name, and only an admin can turn it into a bucket."
             ));
         }
         if !self.state.add_bucket(&input.bucket, &account.name, locks, tags.as_deref()).map_err(state_failed)? {
@@ -83,7 +84,8 @@ impl Gateway {
             if bucket.owner != account.name {
                 return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
             }
-            // The oldest region answers as if it had been made now, and changes nothing. Whoever asks for locks has to know that there are none.
+            // The oldest region answers as if the bucket had just been created, and changes
+            // nothing. But a client that asks for object lock must learn that the bucket has none.
             if self.region != OLDEST_REGION || (locks && !bucket.object_lock) {
                 return Err(s3_error!(
                     BucketAlreadyOwnedByYou,
@@ -117,7 +119,7 @@ impl Gateway {
         Ok(S3Response::with_status(DeleteBucketOutput {}, http::StatusCode::NO_CONTENT))
     }
 
-    /// Whether any version lies where the objects of a bucket do.
+    /// Whether the folder of a bucket contains any version.
     fn has_any(&self, bucket: &str) -> S3Result<bool> {
         let prefix = object_name(bucket, "").0;
         let any = self.archive.reading().list(&prefix, Versions::All, None, 1).map_err(catalogue_failed)?;
@@ -156,7 +158,7 @@ impl Gateway {
 
     pub(crate) fn location(&self, request: S3Request<GetBucketLocationInput>) -> S3Result<S3Response<GetBucketLocationOutput>> {
         self.bucket(&request.input.bucket)?;
-        // The oldest region is told by saying nothing.
+        // The oldest region is reported as an absent value.
         let location = (self.region != OLDEST_REGION).then(|| BucketLocationConstraint::from(self.region.clone()));
         Ok(S3Response::new(GetBucketLocationOutput { location_constraint: location }))
     }
@@ -225,7 +227,8 @@ impl Gateway {
         request: S3Request<GetBucketPolicyStatusInput>,
     ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
         let bucket = self.bucket(&request.input.bucket)?;
-        // Without a policy, or with one that can't be read, nobody is let in; AWS gives an error, other servers the same answer as here.
+        // Without a policy, or with an unreadable one, nothing is public. AWS returns an error;
+        // other servers answer as here.
         let is_public = bucket.policy.as_deref().is_some_and(|policy| Policy::parse(policy).is_ok_and(|policy| policy.is_public()));
         Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status: Some(PolicyStatus { is_public: Some(is_public) }) }))
     }
@@ -242,10 +245,7 @@ impl Gateway {
             }
         })?;
         if is_blocked {
-            return Err(s3_error!(
-                AccessDenied,
-                "The policy lets everybody in, which the bucket's setting BlockPublicPolicy doesn't allow."
-            ));
+            return Err(s3_error!(AccessDenied, "The policy grants public access, which the bucket's setting BlockPublicPolicy forbids."));
         }
         Ok(S3Response::with_status(PutBucketPolicyOutput {}, http::StatusCode::NO_CONTENT))
     }
@@ -363,7 +363,8 @@ impl Gateway {
         Ok(S3Response::new(PutObjectAclOutput::default()))
     }
 
-    /// A list in a body may say what is so: that the owner of the bucket has full control. (Grants in headers the gate refuses.)
+    /// Accepts an ACL in a body only if it states what is already so: the bucket's owner has full
+    /// control. (The gate refuses grants in headers.)
     fn refuse_grants(&self, bucket: &Bucket, given: Option<&AccessControlPolicy>) -> S3Result<()> {
         let Some(given) = given else { return Ok(()) };
         let (owner, so) = self.full_control(bucket)?;
@@ -402,12 +403,13 @@ impl Gateway {
     }
 }
 
-/// Whoever owns the bucket owns all in it: to pass another wish over would give rights to somebody else than the client thinks.
+/// The bucket's owner owns all objects in it. Ignoring another setting would give rights to another
+/// account than the client expects.
 fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
     match wanted.map(ObjectOwnership::as_str) {
         None | Some(ObjectOwnership::BUCKET_OWNER_ENFORCED) => Ok(()),
         Some(ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER) => {
-            Err(s3_error!(NotImplemented, "ACLs are switched off: BucketOwnerEnforced is the only ownership of objects."))
+            Err(s3_error!(NotImplemented, "ACLs are disabled: BucketOwnerEnforced is the only supported object ownership."))
         }
         Some(_) => Err(malformed()),
     }
@@ -441,9 +443,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bucket_is_removed_when_what_is_being_put_into_it_is_there_and_then_it_is_not_empty() {
+    async fn a_removal_waits_for_puts_and_then_finds_the_bucket_not_empty() {
         let sample = Sample::new();
-        // As a put does between its look at the bucket and its acknowledgement.
+        // Holds the lock as a put does between its lookup of the bucket and its acknowledgement.
         let shared = soon(sample.gateway.buckets.share("photos")).await;
         let mut removal = std::pin::pin!(sample.gateway.delete_bucket(request("photos")));
         assert!(poll!(&mut removal).is_pending());
@@ -463,7 +465,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_put_into_a_bucket_that_is_being_removed() {
+    async fn a_put_into_a_bucket_being_removed_fails() {
         let sample = Sample::new();
         let bucket = sample.bucket();
         let alone = soon(sample.gateway.buckets.take("photos")).await;

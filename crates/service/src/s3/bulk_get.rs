@@ -1,12 +1,14 @@
-//! Retrieving many objects with one request, which S3 has no operation for: `POST /bucket?retrieve` with a list of keys is answered with a tar archive.
+//! Bulk get: reads many objects with one request, an extension of S3. `POST /bucket?retrieve` with
+//! a list of keys returns a tar archive.
 //!
 //! ```text
 //! list -> find: rights, version, place -> in the order of places: read, check -> tar -> client
-//!                                  '--- what can't be had ---> result.json, the last entry
+//!                                  '--- objects that can't be sent --> result.json, the last entry
 //! ```
 //!
-//! A batch reads one object after another, and takes for each a place among those that all clients read at once. So many short batches go on beside a
-//! long one as if it were one client more.
+//! A batch reads one object after another, and takes for each read one of the permits that all
+//! clients share. So many short batches proceed next to a long one as if it were just another
+//! client.
 
 mod asked;
 mod batch;
@@ -46,22 +48,24 @@ use crate::s3::key_locks::BucketNames;
 use crate::transfer::checksums::{Claims, Trailing};
 use crate::transfer::upload::length_of;
 
-/// The longest list: 100,000 keys of 160 bytes.
+/// Maximum length of a list: 100,000 keys of 160 bytes.
 const LIST_BYTES_MAX: u64 = 16 << 20;
-/// What a batch holds beside its list: an object, pieces on their way to the client, and what its reader has read ahead.
+/// KiB that a batch holds in addition to its list: an object, pieces on their way to the client,
+/// and what its reader has read ahead.
 const READING_KIB: u32 = 3 << 10;
-/// What is held for each object beside its key: where it lies, and what became of it.
+/// Bytes that a batch holds per object in addition to the key: its place and its outcome.
 const OBJECT_BYTES: u64 = 320;
-/// The shortest entry of a list: two quotation marks and a comma.
+/// Length of the shortest entry of a list: two quotation marks and a comma.
 const ENTRY_BYTES_MIN: u64 = 3;
 
-/// What a list of so many bytes holds: itself, its keys, and what is known of each.
+/// KiB that a list of `length` bytes takes: itself, its keys, and the state of each object.
 fn list_kib(length: u64) -> u32 {
     let objects = (length / ENTRY_BYTES_MIN).min(OBJECTS_MAX as u64);
     (2 * length + objects * OBJECT_BYTES).div_ceil(1 << 10) as u32
 }
 
-/// A list on its way in, with its share of the memory of all batches. The share grows with what has come: what is only announced takes nothing.
+/// A list that is being received, with its share of the memory of all batches. The share grows with
+/// the bytes received; an announced length takes nothing.
 struct List {
     bytes: Vec<u8>,
     length: usize,
@@ -70,18 +74,18 @@ struct List {
 }
 
 impl List {
-    /// A list that is said to be so long.
+    /// An empty list with an announced length.
     fn new(length: u64, memory: Arc<Semaphore>) -> S3Result<Self> {
         let share = take(&memory, 0)?;
         Ok(Self { bytes: Vec::new(), length: length as usize, memory, share })
     }
 
-    /// Takes a piece; no more come than were announced.
+    /// Appends a piece. The pieces never exceed the announced length.
     fn push(&mut self, piece: &[u8]) -> S3Result<()> {
         let (had, has) = (self.bytes.len(), self.bytes.len() + piece.len());
         self.share.merge(take(&self.memory, list_kib(has as u64) - list_kib(had as u64))?);
         if self.bytes.capacity() < has {
-            // Twice as much each time, but no more than will come.
+            // Doubles the capacity, up to the announced length.
             self.bytes.reserve_exact((2 * has).min(self.length).max(has) - had);
         }
         self.bytes.extend_from_slice(piece);
@@ -89,17 +93,18 @@ impl List {
     }
 }
 
-/// A share of the memory of all batches. To wait for it would let a long list hold up the short ones behind it.
+/// Takes a share of the memory of all batches. It never waits: a waiting long list would delay the
+/// short ones after it.
 fn take(memory: &Arc<Semaphore>, kib: u32) -> S3Result<OwnedSemaphorePermit> {
     let share = memory.clone().try_acquire_many_owned(kib);
     share.map_err(|_| too_many())
 }
 
 fn too_many() -> S3Error {
-    busy("Too many batches are under way. Try again when some of them have ended.", 5)
+    busy("Too many batches are running. Try again later.", 5)
 }
 
-/// Answers batches.
+/// Answers bulk gets.
 pub(crate) struct Retrieve {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) addresses: Arc<Addresses>,
@@ -111,13 +116,13 @@ impl Retrieve {
     }
 
     pub(crate) async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch has to be signed."))?;
+        let signed = request.credentials.as_ref().ok_or_else(|| s3_error!(AccessDenied, "A batch must be signed."))?;
         let key = self.gateway.state.key(&signed.access_key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?;
         let peer = request.extensions.get::<Peer>().copied();
         let caller = Caller { account: Some(key.account.clone()), origin: origin(peer, &request.headers) };
         let bucket = self.gateway.bucket(&self.bucket_of(&request.uri, &request.headers)?)?;
         check_owner(&self.gateway.state, &bucket, &request.headers, EXPECTED_OWNER)?;
-        // Whom no policy can let in is told so before a list is taken.
+        // Callers that no policy can let in are refused before the list is received.
         if bucket.policy.is_none() && !key.account.admin && key.account.name != bucket.owner {
             return Err(s3_error!(AccessDenied, "Access Denied"));
         }
@@ -132,7 +137,7 @@ impl Retrieve {
         }
         let (mut sums, mut md5) = (Claims::of(&request.headers)?.begin(None), Md5::new());
         let trailing = Trailing::of(&request);
-        // Where the longest list would be refused, none may come slowly.
+        // If the longest list would be refused, lists must not arrive slowly.
         let mut receiving = self
             .gateway
             .body(Some(StreamingBlob::from(request.input)), length, &request.extensions)
@@ -182,12 +187,13 @@ impl Retrieve {
                 }
                 Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."))
             }
-            _ => Err(s3_error!(MethodNotAllowed, "A batch is asked of a bucket: POST /bucket?retrieve")),
+            _ => Err(s3_error!(MethodNotAllowed, "Send a batch to a bucket: POST /bucket?retrieve")),
         }
     }
 }
 
-/// The pieces as a body. Where they end before all was sent, it ends with an error, and HTTP without its end.
+/// The pieces as a body. If they end early, the body ends with an error, and the HTTP response is
+/// incomplete.
 fn body(pieces: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Body {
     let frames = stream::unfold(Some(pieces), move |pieces| {
         let whole = whole.clone();
@@ -196,7 +202,7 @@ fn body(pieces: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Body {
             match pieces.recv().await {
                 Some(piece) => Some((Ok(Frame::data(piece)), Some(pieces))),
                 None if whole.load(Ordering::Acquire) => None,
-                None => Some((Err(StdError::from("the batch was broken off")), None)),
+                None => Some((Err(StdError::from("the batch was aborted")), None)),
             }
         }
     });
@@ -212,12 +218,12 @@ mod tests {
     use crate::sample::soon;
 
     #[tokio::test]
-    async fn an_answer_that_is_not_whole_ends_with_an_error() {
+    async fn an_incomplete_response_ends_with_an_error() {
         for is_whole in [true, false] {
             let (pieces_in, pieces) = mpsc::channel(AHEAD);
             let whole = Arc::new(AtomicBool::new(false));
             let body = body(pieces, whole.clone());
-            pieces_in.send(Bytes::from_static(b"piece")).await.expect("it is listened to");
+            pieces_in.send(Bytes::from_static(b"piece")).await.expect("the receiver is open");
             whole.store(is_whole, Ordering::Release);
             drop(pieces_in);
             assert_eq!(soon(body.collect()).await.is_ok(), is_whole);
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn two_of_the_longest_lists_and_many_short_ones_fit_into_the_memory_of_all() {
+    fn two_of_the_longest_lists_and_many_short_ones_fit_into_memory() {
         let share = |length| READING_KIB + list_kib(length);
         assert!(
             2 * share(LIST_BYTES_MAX) + 30 * share(10 << 10) <= Budget::new(1_664, 512, 1_024).expect("the defaults").batches_kib as u32
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_holds_what_has_come_and_not_what_was_announced() {
+    fn a_list_takes_memory_for_received_bytes_only() {
         let memory = Arc::new(Semaphore::new(1 << 10));
         let mut list = List::new(LIST_BYTES_MAX, memory.clone()).expect("it takes nothing yet");
         list.push(b"[").expect("memory");

@@ -1,4 +1,4 @@
-//! Completing an upload in parts: the parts that a client names, and what it says of them.
+//! Completion of a multipart upload: validates the parts that a client lists.
 
 use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
@@ -10,20 +10,20 @@ use crate::s3::normalize::Skipped;
 use crate::state::{Part, hex};
 use crate::transfer::checksums::{Algorithm, Sum};
 
-/// The smallest part but for the last.
+/// Minimum size of all parts but the last.
 const PART_BYTES_MIN: u64 = 5 << 20;
 
-/// Checksums of parts, one behind the other.
+/// The concatenated checksums of parts.
 pub(super) fn part_sums(parts: &[Part]) -> Vec<u8> {
     parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect()
 }
 
-/// The checksum of parts' checksums.
+/// The checksum of the parts' checksums.
 pub(super) fn composite(algorithm: Algorithm, part_sums: &[u8], parts: usize) -> Sum {
     Sum { algorithm, value: format!("{}-{parts}", algorithm.of(part_sums)) }
 }
 
-/// The ETag of an object that was uploaded in parts with these digests.
+/// The ETag of an object with parts of these MD5s.
 pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String {
     let (mut whole, mut count) = (Md5::new(), 0);
     for md5 in md5s {
@@ -33,7 +33,7 @@ pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String 
     format!("{}-{count}", hex(&whole.finish()))
 }
 
-/// The ETag of an object of the parts that a client names; none if one of them can't be a part.
+/// The ETag of an object with the listed parts; `None` if an entry is invalid.
 pub(super) fn named_etag(given: &[CompletedPart]) -> Option<String> {
     let md5s: Option<Vec<[u8; 16]>> = given
         .iter()
@@ -45,7 +45,7 @@ pub(super) fn named_etag(given: &[CompletedPart]) -> Option<String> {
     md5s.map(etag_of_parts)
 }
 
-/// Whether the whole has the checksum that the client says, if it says one.
+/// Compares the checksum of the whole with the client's claim, if it has one.
 pub(super) fn check_claim(claim: Option<&Sum>, sum: &Sum) -> S3Result<()> {
     match claim {
         Some(Sum { algorithm, value }) if *algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
@@ -55,7 +55,7 @@ pub(super) fn check_claim(claim: Option<&Sum>, sum: &Sum) -> S3Result<()> {
     }
 }
 
-/// The checksums that a client says its parts have, in their order.
+/// The checksums that a client claims for its parts, in order.
 #[derive(Debug, Default)]
 pub(super) struct NamedSums(Vec<Option<Sum>>);
 
@@ -88,7 +88,8 @@ impl<'xml> DeserializeContent<'xml> for NamedSum {
     }
 }
 
-/// AWS wants the checksum of each part with all algorithms; but SDKs that choose a CRC by themselves don't name them.
+/// AWS requires the checksum of each part for all algorithms. But SDKs that choose a CRC on their
+/// own omit them.
 pub(super) fn check_named(given: &[CompletedPart], sums: &NamedSums, algorithm: Option<Algorithm>) -> S3Result<()> {
     let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
     match given.iter().enumerate().find(|(at, _)| sums.of(*at).is_none()) {
@@ -102,7 +103,7 @@ pub(super) fn check_named(given: &[CompletedPart], sums: &NamedSums, algorithm: 
     }
 }
 
-/// The parts that a client wants, in its order, which has to be that of their numbers.
+/// The listed parts, which must be in order of their numbers.
 pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) -> S3Result<Vec<Part>> {
     let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
     for (at, wanted) in given.iter().enumerate() {
@@ -124,14 +125,14 @@ pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) ->
         if let (Some(claimed), Some(found)) = (sums.of(at), &part.checksum)
             && claimed.value != *found
         {
-            return Err(s3_error!(InvalidPart, "The checksum of part {number} is not the one that it was uploaded with."));
+            return Err(s3_error!(InvalidPart, "The checksum of part {number} differs from the one it was uploaded with."));
         }
         chosen.push(part.clone());
     }
     if let Some(small) = chosen[..chosen.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
         return Err(s3_error!(
             EntityTooSmall,
-            "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, and all but the last need {PART_BYTES_MIN}",
+            "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, but all except the last must have at least {PART_BYTES_MIN}",
             small.number,
             small.size
         ));

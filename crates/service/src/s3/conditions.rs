@@ -1,4 +1,5 @@
-//! Conditions of requests: by ETag and by time. Those by ETag are read here, for the framework reads a single one and no list.
+//! Conditional requests, by ETag and by time. ETag conditions are parsed here, since the framework
+//! supports only a single ETag.
 
 use http::HeaderMap;
 use s3s::dto::{ETag, Timestamp, TimestampFormat};
@@ -6,7 +7,7 @@ use s3s::{S3Error, S3Result, s3_error};
 
 use crate::s3::version::{Version, ms_of};
 
-/// The ETags that a condition names.
+/// The ETags of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ETags {
     /// `*`
@@ -15,7 +16,8 @@ pub(crate) enum ETags {
 }
 
 impl ETags {
-    /// Reads a header: ETags with commas between them, each with quotes or, as AWS accepts too, without. None where the header isn't there.
+    /// Parses a header: ETags separated by commas, quoted or, as in AWS, unquoted. `None` if the
+    /// header is absent.
     pub(crate) fn of(headers: &HeaderMap, name: &str) -> Option<Self> {
         let values: Vec<_> = headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         let listed = values.join(",");
@@ -34,7 +36,7 @@ impl ETags {
     }
 }
 
-/// The entries of a list. A comma between quotes belongs to an ETag.
+/// Splits a list. A comma inside quotes belongs to an ETag.
 fn split(text: &str) -> Vec<&str> {
     let (mut entries, mut from, mut quoted) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {
@@ -57,7 +59,8 @@ fn etag(entry: &str) -> ETag {
     if weak { ETag::Weak(value) } else { ETag::Strong(value) }
 }
 
-/// Whether `If-Range` lets a range stand: only if the object is the one that the client has a part of, to the byte. Without the header it does.
+/// Whether `If-Range` allows a partial response: only if the object is byte for byte the one that
+/// the client has a part of. True without the header.
 pub(crate) fn range_holds(headers: &HeaderMap, version: &Version) -> bool {
     let mut values = headers.get_all(http::header::IF_RANGE).iter();
     let Some(value) = values.next() else { return true };
@@ -68,7 +71,7 @@ pub(crate) fn range_holds(headers: &HeaderMap, version: &Version) -> bool {
     etag(text.trim()).strong_cmp(&version.etag())
 }
 
-/// The four conditions of a reading request.
+/// The four conditions of a read.
 #[derive(Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) matches: Option<ETags>,
@@ -78,11 +81,12 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Whether a version may be read, in the order of RFC 9110, section 13.2.2: a condition on the ETag outweighs one on the time.
+    /// Checks the conditions in the order of RFC 9110, section 13.2.2: a condition on the ETag
+    /// overrides one on the time.
     pub(crate) fn check(&self, version: &Version) -> S3Result<()> {
         match &self.matches {
             Some(condition) if !condition.has(version) => return Err(failed()),
-            // HTTP's times are of whole seconds.
+            // HTTP times have whole seconds.
             None if self.unmodified_since.as_ref().is_some_and(|since| seconds(&version.modified()) > seconds(since)) => {
                 return Err(failed());
             }
@@ -97,13 +101,13 @@ impl Conditions {
         }
     }
 
-    /// The same for the source of a copy, where there is no answer 304.
+    /// The same for the source of a copy, where 304 isn't possible.
     pub(crate) fn check_source(&self, version: &Version) -> S3Result<()> {
         self.check(version).map_err(|_| failed())
     }
 }
 
-/// Whether something may be put in place of what is there now.
+/// Checks whether a put may replace the current version.
 pub(crate) fn may_replace(matches: Option<&ETags>, none_match: Option<&ETags>, current: Option<&Version>) -> S3Result<()> {
     if let Some(condition) = matches {
         match current {

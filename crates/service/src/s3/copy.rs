@@ -1,4 +1,4 @@
-//! Copies inside the archive: the content is read, checked and put anew, under a key of its own.
+//! Copies inside the archive: the content is read, verified and put again, under a new key.
 
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ use crate::state::hex;
 use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum, unsupported};
 use crate::transfer::upload::PUT_BYTES_MAX;
 
-/// The key of a customer that the source is sealed by.
+/// The customer key of the source.
 macro_rules! source_key {
     ($input:expr) => {
         CustomerKey {
@@ -41,26 +41,27 @@ macro_rules! source_key {
     };
 }
 
-/// How often a source is looked up again that is replaced before it is opened.
+/// Maximum number of lookups of a source that is being replaced before it is opened.
 const ATTEMPTS: u32 = 8;
 
-/// What is copied from.
+/// The source of a copy.
 struct Source {
     version: Version,
-    /// Held, so that it can be read to its end though it is replaced meanwhile; nothing of one without content.
+    /// Kept open, so that the source can be read to its end even if it is replaced meanwhile;
+    /// `None` without content.
     opened: Option<Opened>,
-    /// Its version, where its bucket keeps them.
+    /// The version ID of the source, if its bucket is versioned.
     id: Option<String>,
     bucket: String,
     key: String,
-    /// Whether the version was named.
+    /// Whether the request named the version.
     named: bool,
 }
 
 impl Gateway {
     fn source(&self, caller: Option<&Caller>, source: &CopySource, headers: &HeaderMap, conditions: &Conditions) -> S3Result<Source> {
         let CopySource::Bucket { bucket, key, version_id } = source else {
-            return Err(s3_error!(NotImplemented, "Copies are from buckets of this archive."));
+            return Err(s3_error!(NotImplemented, "The source of a copy must be in a bucket of this archive."));
         };
         if key.is_empty() {
             return Err(s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"));
@@ -90,7 +91,7 @@ impl Gateway {
         })
     }
 
-    /// Opens the version that `find` gives. One that was replaced in between is looked for again.
+    /// Opens the version that `find` returns; looks it up again if it was replaced in between.
     fn hold(&self, mut find: impl FnMut() -> S3Result<Version>) -> S3Result<(Version, Option<Opened>)> {
         let mut attempts = 0;
         loop {
@@ -101,7 +102,7 @@ impl Gateway {
             match ObjectReader::new(&self.archive).open(&version.row) {
                 Ok(opened) => return Ok((version, Some(opened))),
                 Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
-                Err(error) => return Err(not_read("reading what is copied", &error)),
+                Err(error) => return Err(not_read("reading the source of a copy", &error)),
             }
         }
     }
@@ -125,15 +126,15 @@ impl Gateway {
         (pieces, reading)
     }
 
-    /// Whether all of a source was read.
+    /// Checks that the whole source was read.
     async fn end_of_copy(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
-        match reading.await.map_err(|error| failed("reading what is copied", &error))? {
+        match reading.await.map_err(|error| failed("reading the source of a copy", &error))? {
             Ok(()) => Ok(()),
-            // Of a very long one that is staged not all can be held.
+            // A very long staged source can't be kept open in full.
             Err(_) if self.is_gone(&source.version)? => {
                 Err(s3_error!(OperationAborted, "The source of the copy was removed or replaced while it was read. Try again."))
             }
-            Err(error) => Err(not_read("reading what is copied", &error)),
+            Err(error) => Err(not_read("reading the source of a copy", &error)),
         }
     }
 
@@ -172,7 +173,7 @@ impl Gateway {
         self.check_room(source.version.size())?;
         let kept_tags = tags::encode(&self.tags_of(&source.version)?);
         if !replaces_tags && !kept_tags.is_empty() {
-            // Tags that go along are read there and put here.
+            // The copy takes tags along, so it needs the rights to read and put them.
             let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
             let from = self.bucket(&source.bucket)?;
             self.may(&from, caller.as_ref(), read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
@@ -320,7 +321,7 @@ impl Gateway {
     }
 }
 
-/// Whether a directive says REPLACE.
+/// Whether a directive is `REPLACE`.
 fn directive(text: Option<&str>) -> S3Result<bool> {
     match text {
         None | Some("COPY") => Ok(false),
@@ -331,7 +332,7 @@ fn directive(text: Option<&str>) -> S3Result<bool> {
 
 pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    // A number may have a sign, which a range has not.
+    // `parse` accepts a sign, which ranges don't have.
     let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
     let (first, last) = (number(first)?, number(last)?);
     if first <= last { Some(first..last.checked_add(1)?) } else { None }
@@ -358,29 +359,29 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_source_that_is_replaced_while_it_is_read_is_read_to_its_end() {
+    async fn a_source_replaced_during_the_read_is_read_to_its_end() {
         let sample = Sample::new();
         let before = vec![1; 3 << 20];
         sample.put("moon", &before).await;
         let find = || sample.gateway.find("photos", "moon", None);
         let held = source(sample.gateway.hold(find).expect("held"));
         sample.put("moon", b"another").await;
-        sample.gateway.archive.sweep().expect("its key is destroyed");
+        sample.gateway.archive.sweep().expect("the key is destroyed");
         assert!(soon(content(&sample, held)).await == before);
         assert_eq!(soon(content(&sample, source(sample.gateway.hold(find).expect("held")))).await, b"another");
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_source_that_is_replaced_before_it_is_read_is_found_again() {
+    async fn a_source_replaced_before_the_read_is_looked_up_again() {
         let sample = Sample::new();
         sample.put("moon", b"first").await;
         let stale = sample.gateway.find("photos", "moon", None).expect("found");
         sample.put("moon", b"second").await;
-        sample.gateway.archive.sweep().expect("its key is destroyed");
+        sample.gateway.archive.sweep().expect("the key is destroyed");
         let mut found = [stale.clone(), stale.clone()].into_iter();
         let held = sample.gateway.hold(|| found.next().map_or_else(|| sample.gateway.find("photos", "moon", None), Ok));
         assert_eq!(soon(content(&sample, source(held.expect("held")))).await, b"second");
-        // One that is there and can't be read is an error, and not asked for without end.
+        // A source that exists and can't be read is an error, and isn't retried forever.
         sample.gateway.archive.keys().destroy(&[sample.gateway.find("photos", "moon", None).expect("found").row.id]).expect("destroyed");
         let lost = sample.gateway.hold(|| sample.gateway.find("photos", "moon", None));
         assert_eq!(lost.err().expect("it can't be opened").code().as_str(), "InternalError");

@@ -1,4 +1,4 @@
-//! The rules for pages of other sites, put, told and removed. What they do is in [`crate::http::cors`].
+//! Sets, returns and deletes the CORS rules of a bucket. [`crate::http::cors`] applies them.
 
 use s3s::dto::{
     CORSRule, DeleteBucketCorsInput, DeleteBucketCorsOutput, GetBucketCorsInput, GetBucketCorsOutput, PutBucketCorsInput,
@@ -24,13 +24,14 @@ impl Gateway {
         self.bucket(&input.bucket)?;
         let rules: Vec<Rule> = input.cors_configuration.cors_rules.into_iter().map(kept).collect();
         if rules.is_empty() || rules.len() > RULES_MAX {
-            return Err(s3_error!(MalformedXML, "A CORS configuration has 1 to {RULES_MAX} rules."));
+            return Err(s3_error!(MalformedXML, "A CORS configuration must have 1 to {RULES_MAX} rules."));
         }
         rules.iter().try_for_each(Rule::check)?;
         let rules = encode(&rules);
-        // Every preflight reads them, and each copy of the service's state that is ever put holds them.
+        // Every preflight request parses the rules, and every backup of the service's state
+        // contains them.
         if rules.len() > RULES_BYTES_MAX {
-            let message = "Your request was too large: a CORS configuration has up to 64 KB.";
+            let message = "Your request was too large: the limit of a CORS configuration is 64 KB.";
             return Err(custom("MaxMessageLengthExceeded", http::StatusCode::BAD_REQUEST, message));
         }
         self.change(&input.bucket, |bucket| bucket.cors = Some(rules))?;

@@ -1,4 +1,5 @@
-//! Deleting: a marker on top where versions are kept, and for ever where they aren't or a version is named.
+//! Deletion: adds a deletion marker in versioned buckets, and removes versions for good in
+//! unversioned ones or if the request names a version.
 
 use std::time::{Duration, Instant};
 
@@ -18,20 +19,20 @@ use crate::s3::normalize::original;
 use crate::s3::version::{Version, attribute, ms_of};
 use crate::state::{Bucket, Versioning, now_ms};
 
-/// The most keys of one request.
+/// Maximum number of keys of one request.
 const KEYS_MAX: usize = 1_000;
-/// How long rights are looked at before others have their turn.
+/// How long access checks may run before the task yields.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// What became of a key.
+/// The result of a deletion.
 pub(crate) struct Deleted {
-    /// Whether a marker was put, or removed.
+    /// Whether a deletion marker was added or removed.
     marker: bool,
-    /// The version that was made or removed.
+    /// The version that was added or removed.
     version_id: Option<String>,
 }
 
-/// What a request wants deleted.
+/// One deletion in a request.
 struct Asked<'a> {
     key: &'a str,
     version_id: Option<&'a str>,
@@ -92,7 +93,7 @@ impl Gateway {
             };
             self.delete_one(&bucket, &asked).await
         };
-        // All at once, so that they share commits; those of one name wait for each other.
+        // Concurrently, so that they share commits; deletions of the same name wait for each other.
         let results = futures_util::future::join_all(objects.iter().zip(allowed).map(one)).await;
         let (mut deleted, mut errors) = (Vec::new(), Vec::new());
         for (object, result) in input.delete.objects.into_iter().zip(results) {
@@ -125,7 +126,7 @@ impl Gateway {
         let held = self.names.hold(name.clone()).await;
         if let Some(id) = asked.version_id {
             let Some(version) = self.by_id(&bucket.name, asked.key, id)? else {
-                // What isn't there is as good as deleted.
+                // Deleting a missing version succeeds.
                 return Ok(Deleted { marker: false, version_id: Some(id.to_owned()) });
             };
             check_conditions(asked, Some(&version))?;
@@ -139,7 +140,7 @@ impl Gateway {
             check_conditions(asked, current.as_ref())?;
         }
         let shared = self.buckets.share(&bucket.name).await;
-        // A marker in a bucket that is gone would come back with the next bucket of its name.
+        // A marker in a removed bucket would reappear with the next bucket of that name.
         let bucket = self.bucket(&bucket.name)?;
         let replaced = self.replaced(&bucket, &name, asked.bypasses)?;
         if bucket.versioning == Versioning::Never {
@@ -148,7 +149,7 @@ impl Gateway {
             }
             return Ok(Deleted { marker: false, version_id: None });
         }
-        // Which version it is the marker of is told by their order.
+        // The order of versions tells which one the marker hides.
         let mut attributes = Attributes::default();
         if bucket.versioning == Versioning::Suspended {
             attributes.set(attribute::NULL, "");
@@ -164,7 +165,7 @@ impl Gateway {
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
-    /// Removes versions, for ever.
+    /// Removes versions for good.
     async fn remove(&self, held: Held, versions: Vec<VersionRow>) -> S3Result<()> {
         let gone: Vec<VersionId> = versions.iter().map(|row| row.id).collect();
         let (acknowledge, told) = acknowledgement(held);
@@ -174,7 +175,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Retention and legal hold keep versions against everybody.
+    /// Refuses to remove a version under retention or legal hold.
     pub(crate) fn check_lock(&self, row: &VersionRow, bypasses: bool) -> S3Result<()> {
         match self.lock_of(row)?.hold(now_ms(), bypasses) {
             Some(_) => Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock.")),
@@ -183,12 +184,12 @@ impl Gateway {
     }
 }
 
-/// Whether each of many objects may be deleted.
+/// Checks the access for each of many objects.
 async fn allowed(rights: &Rights<'_>, objects: &[ObjectIdentifier], bypasses: bool) -> Vec<S3Result<()>> {
     let mut allowed = Vec::with_capacity(objects.len());
     let mut begun = Instant::now();
     for object in objects {
-        // A policy of many patterns takes long for long keys, and others have requests too.
+        // Policies with many patterns take long for long keys, and other requests must go on.
         if begun.elapsed() >= AT_ONCE {
             tokio::task::yield_now().await;
             begun = Instant::now();

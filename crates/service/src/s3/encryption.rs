@@ -1,7 +1,8 @@
-//! Server-side encryption: what requests ask for, and what answers say.
+//! Server-side encryption: what requests ask for, and what responses report.
 //!
-//! Every object of an archive that encrypts is sealed by AES-256 under a key of its own, whatever a client asks for; S3 calls that `AES256`. Other
-//! keys, of customers or of AWS's key service, are refused: to pass them over would store what was meant to be sealed by them.
+//! An encrypted archive seals every object with AES-256 under its own key, whatever the client asks
+//! for; S3 calls that `AES256`. Customer keys and KMS keys are refused: ignoring them would store
+//! an object without the encryption its client asked for.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64_simd::STANDARD;
@@ -13,12 +14,12 @@ use s3s::{S3Result, s3_error};
 use crate::gateway::Gateway;
 use crate::s3::errors::custom;
 
-/// The header that names an algorithm, and what others of its kind begin with.
+/// The header with the algorithm, also the prefix of related headers.
 const HEADER: &str = "x-amz-server-side-encryption";
-/// Bytes of a customer's key.
+/// Length of a customer key in bytes.
 const KEY_BYTES: usize = 32;
 
-/// A key of a customer's own, as a request gives it.
+/// A customer key in a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CustomerKey<'a> {
     pub(crate) algorithm: Option<&'a str>,
@@ -26,16 +27,16 @@ pub(crate) struct CustomerKey<'a> {
     pub(crate) md5: Option<&'a str>,
 }
 
-/// What a request that makes an object says of its encryption.
+/// The encryption that a request for a new object asks for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked<'a> {
     pub(crate) algorithm: Option<&'a str>,
-    /// Whether it names a key of AWS's key service, or a context for one.
+    /// Whether it names a KMS key, or a context for one.
     pub(crate) names_kms_key: bool,
     pub(crate) customer: CustomerKey<'a>,
 }
 
-/// The encryption that the input of an operation asks for.
+/// The encryption in the input of an operation.
 macro_rules! asked {
     ($input:expr) => {
         $crate::s3::encryption::Asked {
@@ -46,7 +47,7 @@ macro_rules! asked {
     };
 }
 
-/// The customer's key in the input of an operation.
+/// The customer key in the input of an operation.
 macro_rules! customer_key {
     ($input:expr) => {
         $crate::s3::encryption::CustomerKey {
@@ -64,7 +65,8 @@ impl CustomerKey<'_> {
         self.algorithm.is_some() || self.key.is_some() || self.md5.is_some()
     }
 
-    /// Refuses a key for an object that is written: one that is wrong as AWS does, and one that is right for it can't be used.
+    /// Refuses a customer key for an object to be written: an invalid key with AWS's error, a valid
+    /// one because it isn't supported.
     pub(crate) fn refuse(&self) -> S3Result<()> {
         if !self.is_given() {
             return Ok(());
@@ -86,11 +88,11 @@ impl CustomerKey<'_> {
         }
         Err(s3_error!(
             NotImplemented,
-            "Server-side encryption with customer-provided keys is not supported; every object is encrypted with a key of its own."
+            "Server-side encryption with customer-provided keys is not supported; every object is encrypted under its own key."
         ))
     }
 
-    /// Refuses a key for an object that is read: none is sealed by one.
+    /// Refuses a customer key for a read: no object is sealed by one.
     pub(crate) fn refuse_to_read(&self) -> S3Result<()> {
         if self.is_given() {
             return Err(s3_error!(InvalidRequest, "The encryption parameters are not applicable to this object."));
@@ -103,7 +105,7 @@ fn wrong(missing: &str) -> s3s::S3Error {
     s3_error!(InvalidArgument, "Requests specifying Server Side Encryption with Customer provided keys must provide {missing}.")
 }
 
-/// Refuses to read where a request says how to encrypt: it takes one operation for another.
+/// Refuses encryption headers of writes in a read, as AWS does.
 pub(crate) fn refuse_headers_of_writes(headers: &HeaderMap) -> S3Result<()> {
     let is_of_writes =
         |name: &str| name == HEADER || name.strip_prefix(HEADER).is_some_and(|rest| rest.starts_with("-aws-kms") || rest == "-context");
@@ -113,13 +115,14 @@ pub(crate) fn refuse_headers_of_writes(headers: &HeaderMap) -> S3Result<()> {
     }
 }
 
-/// What answers say of an object that is sealed, and nothing of one that isn't.
+/// The encryption that responses report; `None` for an object in clear text.
 pub(crate) fn said(sealed: bool) -> Option<ServerSideEncryption> {
     sealed.then(|| ServerSideEncryption::from_static(ServerSideEncryption::AES256))
 }
 
 impl Gateway {
-    /// What answers say of objects that are put now, if what is asked for is what they get.
+    /// The encryption that responses report for new objects. An error if the request asks for
+    /// another one.
     pub(crate) fn encryption(&self, asked: &Asked<'_>) -> S3Result<Option<ServerSideEncryption>> {
         if asked.customer.is_given() && (asked.algorithm.is_some() || asked.names_kms_key) {
             return Err(s3_error!(
@@ -140,13 +143,13 @@ impl Gateway {
             },
             Some(ServerSideEncryption::AWS_KMS | ServerSideEncryption::AWS_KMS_DSSE) => Err(s3_error!(
                 NotImplemented,
-                "Server-side encryption with keys of AWS KMS is not supported; every object is encrypted with a key of its own."
+                "Server-side encryption with AWS KMS keys is not supported; every object is encrypted under its own key."
             )),
             Some(_) => Err(s3_error!(InvalidArgument, "The encryption method specified is not supported")),
         }
     }
 
-    /// What answers say of objects that are put now.
+    /// The encryption that responses report for new objects.
     pub(crate) fn new_encryption(&self) -> Option<ServerSideEncryption> {
         said(self.archive.settings().archive.encrypt)
     }
@@ -163,7 +166,7 @@ mod tests {
     };
 
     #[test]
-    fn keys_of_customers_are_refused_for_what_is_wrong_with_them() {
+    fn customer_keys_are_refused_with_the_reason() {
         let code = |key: CustomerKey<'_>| key.refuse().err().map(|error| error.code().as_str().to_owned());
         assert_eq!(code(CustomerKey::default()), None);
         assert_eq!(code(RIGHT).as_deref(), Some("NotImplemented"));
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_say_nothing_of_encryption() {
+    fn reads_must_not_ask_for_encryption() {
         let refused = |name: &'static str| {
             refuse_headers_of_writes(&HeaderMap::from_iter([(http::HeaderName::from_static(name), "x".parse().expect("a value"))])).is_err()
         };

@@ -1,4 +1,4 @@
-//! Reading objects, and what is known of them.
+//! Reads objects and their properties.
 
 use std::io;
 use std::ops::Range;
@@ -28,9 +28,9 @@ use crate::state::{Restore, Retention, Versioning};
 use crate::transfer::checksums::{Named, Sum, set_sum};
 use crate::transfer::download;
 
-/// Objects and parts up to this size are read in one go, on the thread that asks.
+/// Objects and parts up to this size are read at once, on the thread of the request.
 const SMALL: u64 = 256 << 10;
-/// How often an object is looked up again that is replaced while it is read.
+/// Maximum number of lookups of an object that is being replaced while it is read.
 const ATTEMPTS: u32 = 8;
 
 impl Gateway {
@@ -58,7 +58,7 @@ impl Gateway {
             let (range, is_part) = range_of(&version, range, input.part_number)?;
             match self.stream(version.clone(), range.clone()).await {
                 Ok(body) => break (version, restore, range, is_part, body),
-                // It was replaced between the look at the catalogue and the read: what has taken its place is read.
+                // The version was replaced between the lookup and the read: read its successor.
                 Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
                 Err(error) => return Err(not_read("reading an object", &error)),
             }
@@ -215,7 +215,7 @@ impl Gateway {
             version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
             ..Default::default()
         };
-        // Unlike in all other answers, the ETag stands without quotes.
+        // The ETag is unquoted here, unlike in all other responses.
         let bare = written("GetObjectAttributesResponse", |xml| {
             if wants(ObjectAttributes::ETAG) {
                 xml.content("ETag", version.etag().value())?;
@@ -230,7 +230,7 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Whether a version can be read now, and the restore that lets it.
+    /// Checks that a version can be read now, and returns the restore that allows it.
     pub(crate) fn readable(&self, version: &Version) -> S3Result<Option<Restore>> {
         if !version.is_cold() {
             return Ok(None);
@@ -245,13 +245,14 @@ impl Gateway {
         }
     }
 
-    /// The content of part of a version, as a stream.
+    /// A range of a version's content, as a stream.
     async fn stream(&self, version: Version, range: Range<u64>) -> Result<StreamingBlob, ReadError> {
         let length = range.end - range.start;
         if length == 0 {
             return Ok(Sized::blob(stream::empty(), 0));
         }
-        // Where clients leave too many answers lie, it is read as a large one, piece by piece.
+        // When too many responses wait for slow clients, the object is streamed in pieces like a
+        // large one.
         if length <= SMALL
             && let Some(share) = self.answers.take(&Holder::own(), length as usize)
         {
@@ -265,22 +266,24 @@ impl Gateway {
                 });
                 result.map(|()| content)
             };
-            // What is staged is most likely in the system's memory, and to change threads takes longer than to read it. A platter may take its time.
+            // Staged content is most likely in the page cache, and switching threads takes longer
+            // than reading it. A platter may be slow.
             let content = if is_staged { read() } else { tokio::task::block_in_place(read) }?;
-            // The share goes back when the last piece has gone.
+            // The share is released with the last piece.
             let pieces = stream::iter(content).map(move |piece| {
                 let _ = &share;
                 piece
             });
             return Ok(Sized::blob(pieces, length));
         }
-        // From here on it can be read to its end, whatever becomes of it.
+        // An opened object can be read to its end, even if it is removed meanwhile.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
         let mut rest = download::stream(self, opened, range).boxed();
         if !version.row.archived {
             return Ok(Sized::blob(rest, length));
         }
-        // Platters may be out of reach. Once the answer has begun, a client could no longer be told.
+        // Platters may be out of reach. Once the response has begun, an error can no longer be
+        // reported.
         let first = match rest.next().await {
             Some(Err(error)) => {
                 return Err(error.downcast::<ReadError>().map_or_else(|error| ReadError::Sink(io::Error::other(error)), |error| *error));
@@ -299,7 +302,8 @@ impl Gateway {
     }
 }
 
-/// A stream whose length is known, so that clients are told and a connection is cut when it isn't kept.
+/// A stream of known length, so that the response has a Content-Length and an incomplete one breaks
+/// the connection.
 struct Sized<S> {
     stream: S,
     left: u64,
@@ -311,7 +315,7 @@ impl<S: Stream<Item = Result<Bytes, StdError>> + Send + Unpin + 'static> Sized<S
     }
 }
 
-/// The framework wants streams that could be shared; this one is only ever polled by one.
+/// Makes a stream `Sync`, as the framework requires. Only one task ever polls it.
 struct SyncStream<S>(std::sync::Mutex<S>);
 
 impl<S: Stream + Unpin> Stream for SyncStream<S> {
@@ -340,10 +344,10 @@ impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> 
     }
 }
 
-/// The checksums of what is read: the object, or a part that it was uploaded in.
+/// The checksums of a response: of the object, or of a part of a multipart upload.
 fn sums_of(version: &Version, is_whole: bool, part: Option<i32>) -> Vec<Sum> {
     match part {
-        // What was put whole is one part.
+        // An object that was put whole has one part.
         Some(_) if version.parts().is_none() => version.sums(),
         Some(number) => version.part_sum(number as usize).into_iter().collect(),
         None if is_whole => version.sums(),
@@ -351,7 +355,7 @@ fn sums_of(version: &Version, is_whole: bool, part: Option<i32>) -> Vec<Sum> {
     }
 }
 
-/// The attributes that a request names, in one header or in several.
+/// The attributes that a request names, in one or several headers.
 fn wanted_attributes(given: &[ObjectAttributes]) -> S3Result<Vec<&str>> {
     const ALL: [&str; 5] = [
         ObjectAttributes::CHECKSUM,
@@ -367,7 +371,7 @@ fn wanted_attributes(given: &[ObjectAttributes]) -> S3Result<Vec<&str>> {
     }
 }
 
-/// A part as attributes have it.
+/// A part in a GetObjectAttributes response.
 fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
     let mut part = ObjectPart { part_number: Some(number), size: Some(size as i64), ..Default::default() };
     if let Some(Sum { algorithm, value }) = version.part_sum(number as usize) {
@@ -376,7 +380,7 @@ fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
     part
 }
 
-/// The bytes that a request wants, and whether it wants a part.
+/// The requested bytes, and whether the request is for a part.
 pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
     let size = version.size();
     match (range, part) {
@@ -400,8 +404,8 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
                 return Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"));
             }
             let Some(sizes) = version.parts() else {
-                // What was put whole is one part.
-                // Of nothing, there is no range that a partial answer could name.
+                // An object that was put whole has one part. An empty object has no range for a
+                // partial response.
                 return if number == 1 { Ok((0..size, size > 0)) } else { Err(no_such_part()) };
             };
             let number = number as usize;
@@ -416,7 +420,7 @@ fn no_such_part() -> s3s::S3Error {
     custom("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable")
 }
 
-/// `x-amz-restore`.
+/// The value of `x-amz-restore`.
 pub(crate) fn restore_header(restore: &Restore) -> String {
     match (restore.done_ms, restore.expires_ms) {
         (Some(_), Some(expires_ms)) => {

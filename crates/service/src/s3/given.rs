@@ -1,5 +1,6 @@
-//! What is given in every bucket, and can be asked for but not changed: how it is encrypted, who pays, and that there are no logs, notifications,
-//! rules and the like. Tools that look after buckets ask for all of it, and take S3's word for "none" where they would stumble over an error.
+//! Fixed settings of every bucket, which clients can read but not change: encryption, requester
+//! pays, and the absence of logging, notifications, lifecycle rules and so on. Tools that manage
+//! buckets query all of them; S3's response for "none" keeps them from failing.
 
 use s3s::dto::{
     DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput, GetBucketAccelerateConfigurationInput,
@@ -16,13 +17,14 @@ use crate::gateway::Gateway;
 use crate::s3::errors::custom;
 
 impl Gateway {
-    /// S3 calls AES-256 with keys that the server keeps `AES256`; an archive in clear text has none of it.
+    /// `AES256` is S3's name for AES-256 with server-side keys. An archive in clear text has no
+    /// encryption.
     pub(crate) fn get_encryption(&self, request: S3Request<GetBucketEncryptionInput>) -> S3Result<S3Response<GetBucketEncryptionOutput>> {
         self.bucket(&request.input.bucket)?;
         if !self.archive.settings().archive.encrypt {
             return Err(not_found(
                 "ServerSideEncryptionConfigurationNotFoundError",
-                "The server side encryption configuration was not found: this archive keeps objects in clear text",
+                "The server side encryption configuration was not found: this archive stores objects in clear text",
             ));
         }
         let sse_algorithm = ServerSideEncryption::from_static(ServerSideEncryption::AES256);
@@ -34,7 +36,7 @@ impl Gateway {
         Ok(S3Response::new(GetBucketEncryptionOutput { server_side_encryption_configuration: Some(configuration) }))
     }
 
-    /// Takes what is so already.
+    /// Accepts only the encryption that is already in effect.
     pub(crate) fn put_encryption(&self, request: S3Request<PutBucketEncryptionInput>) -> S3Result<S3Response<PutBucketEncryptionOutput>> {
         let input = request.input;
         self.bucket(&input.bucket)?;
@@ -53,13 +55,13 @@ impl Gateway {
         if algorithm.as_str() != ServerSideEncryption::AES256 || key.is_some() || !self.archive.settings().archive.encrypt {
             return Err(s3_error!(
                 NotImplemented,
-                "Whether objects are encrypted, each with AES-256 under a key of its own, is a setting of the archive and of no bucket."
+                "Encryption is a setting of the archive, not of a bucket: each object is encrypted with AES-256 under its own key, or none is."
             ));
         }
         Ok(S3Response::new(PutBucketEncryptionOutput {}))
     }
 
-    /// As with AWS, a bucket goes back to what all have, which it never left.
+    /// Resets the encryption to the default, as in AWS. It is always in effect, so nothing changes.
     pub(crate) fn delete_encryption(
         &self,
         request: S3Request<DeleteBucketEncryptionInput>,

@@ -1,4 +1,4 @@
-//! Lists of objects and versions: what a client asks for, and what it is told of each.
+//! Listings of objects and versions: parses requests and builds responses.
 
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_domain::VersionId;
@@ -19,13 +19,13 @@ use crate::s3::tags::encode_text;
 use crate::s3::version::{Version, timestamp};
 use crate::state::Bucket;
 
-/// The most entries of a page.
+/// Maximum number of entries of a page.
 const PAGE_MAX: usize = 1_000;
-/// How the objects of a listing are shown.
+/// Options of the entries in a listing.
 struct Shown<'a> {
     encoding: Encoding,
     owner: Option<&'a Owner>,
-    /// With the state of restores.
+    /// Whether to include the status of restores.
     restores: bool,
 }
 
@@ -51,7 +51,7 @@ impl Gateway {
         })
     }
 
-    /// Whether a version is being restored, or until when it is; nothing if it wasn't asked for.
+    /// The status of a version's restore; `None` if none was requested.
     fn restore_status(&self, version: &Version) -> S3Result<Option<RestoreStatus>> {
         if !version.is_cold() {
             return Ok(None);
@@ -86,14 +86,14 @@ impl Gateway {
         let (contents, prefixes) = split(page.entries, encoding, |key, row| self.object(key, row, &shown))?;
         let output = ListObjectsOutput {
             name: Some(bucket.name.clone()),
-            // Unlike in the other lists, this one stays as it is.
+            // Not encoded, unlike in the other listings.
             prefix: Some(prefix),
             marker: Some(encoding.of(&input.marker.unwrap_or_default())),
             max_keys: Some(limit.min(PAGE_MAX) as i32),
             is_truncated: Some(page.truncated),
             contents: Some(contents),
             common_prefixes: Some(prefixes),
-            // Only where keys are drawn together can a client not tell where to go on.
+            // Without a delimiter, the client can resume at the last key.
             next_marker: next.filter(|_| delimiter.is_some()).map(|key| encoding.of(&key)),
             delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
             encoding_type: input.encoding_type,
@@ -179,14 +179,15 @@ impl Gateway {
             (Some(key), None) => behind_key(&wanted, key),
             (Some(key), Some(id)) => match self.by_id(&bucket.name, key, id)? {
                 Some(version) => Some(After::row(&version.row)),
-                // It was removed since: what is older than it is behind it.
+                // The version was removed since: resume at the next older one.
                 None => match id.parse() {
                     Ok(id) => Some(self.behind_removed(&bucket.name, key, id)?),
                     Err(_) => behind_key(&wanted, key),
                 },
             },
         };
-        // The first of a name's versions is the newest, unless the page before ended within the name.
+        // The first version of a name is its newest, unless the previous page ended within the
+        // name.
         let mut last_key = version_marker.is_some().then(|| key_marker.clone()).flatten();
         let page = self.page(&wanted, after)?;
         let owner = self.owner(&bucket)?;
@@ -245,7 +246,7 @@ impl Gateway {
             prefix: Some(encoding.of(&prefix)),
             ..Default::default()
         };
-        // The framework's answer would have one kind behind the other.
+        // The framework would write all versions before all markers.
         let in_one_order = written("ListVersionsResult", |xml| {
             output.serialize_content(xml)?;
             states.iter().try_for_each(|state| match state {
@@ -258,12 +259,14 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Where a listing goes on behind a version that isn't there any more: identifiers are in order of time, as numbers are.
+    /// Where a listing resumes after a version that was removed: IDs are in order of time, as
+    /// numbers are.
     fn behind_removed(&self, bucket: &str, key: &str, id: VersionId) -> S3Result<After> {
         let name = object_name(bucket, key);
         let Some(newest) = self.newest(bucket, key)? else { return Ok(After::before(name)) };
         let mut newer = None;
-        // Halving, since a name may have any number of versions: those up to number `older` are older, those from `end` on are newer.
+        // Binary search, since a name may have any number of versions: versions up to number
+        // `older` are older than `id`, those from `end` on are newer.
         let (mut older, mut end) = (0, newest.row.record.version.saturating_add(1));
         while end - older > 1 {
             let middle = older + (end - older) / 2;
@@ -281,7 +284,7 @@ impl Gateway {
     }
 }
 
-/// A state of a key in a list of versions.
+/// An entry in a listing of versions.
 enum State {
     Version(Box<ObjectVersion>),
     Marker(DeleteMarkerEntry),
@@ -306,7 +309,7 @@ fn split(entries: Vec<Entry>, encoding: Encoding, object: impl Fn(&str, VersionR
     Ok((contents, prefixes))
 }
 
-/// Whether a request asks for the state of restores.
+/// Whether a request asks for the status of restores.
 fn wants_restores(asked: Option<&[OptionalObjectAttributes]>) -> bool {
     let mut names = asked.unwrap_or_default().iter().flat_map(|list| list.as_str().split(','));
     names.any(|name| name.trim() == OptionalObjectAttributes::RESTORE_STATUS)
@@ -317,7 +320,7 @@ pub(crate) fn limit_of(max_keys: Option<i32>) -> S3Result<usize> {
     usize::try_from(limit).map_err(|_| s3_error!(InvalidArgument, "Argument maxKeys must be an integer between 0 and 2147483647"))
 }
 
-/// How names stand in an answer.
+/// The encoding of names in a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Encoding {
     Plain,
@@ -336,7 +339,7 @@ impl Encoding {
     pub(crate) fn of(self, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
-            // Slashes stay as they are, as with AWS.
+            // Slashes aren't encoded, as in AWS.
             Self::Url => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
         }
     }

@@ -35,17 +35,18 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::gateway::Gateway;
 
-/// The gateway as the framework wants it.
+/// The gateway, as an implementation of the framework's trait.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations(pub(crate) Arc<Gateway>);
 
-/// Implements the framework's trait: each operation of S3, its types, and the method that does it.
+/// Implements the framework's trait: for each S3 operation its types and the method that carries it
+/// out.
 macro_rules! operations {
     ($($operation:ident($input:ident) -> $output:ident: $method:ident $($wait:ident)?;)*) => {
         #[async_trait]
         impl S3 for Operations {
             $(async fn $operation(&self, request: S3Request<d::$input>) -> S3Result<S3Response<d::$output>> {
-                // A clone, because completing an upload goes on after its client left.
+                // A clone, since completing an upload continues after its client disconnects.
                 self.0.clone().$method(request)$(.$wait)?
             })*
         }

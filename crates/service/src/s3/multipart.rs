@@ -1,4 +1,4 @@
-//! Uploads in parts.
+//! Multipart uploads.
 
 use fulgurite_domain::{Attributes, ObjectName};
 use http::header;
@@ -25,13 +25,15 @@ use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
 use crate::transfer::upload::length_of;
 
-/// The most parts.
+/// Maximum number of parts.
 const PARTS_MAX: u32 = 10_000;
-/// The largest object.
+/// Maximum size of an object.
 const OBJECT_BYTES_MAX: u64 = 5 << 40;
-/// The most of parts' checksums that stays with the object: attributes have 64 KiB, and sizes of 10,000 parts take 40 of them.
+/// Maximum size of parts' checksums that are stored with the object: attributes have 64 KiB, and
+/// the sizes of 10,000 parts take 40 KiB.
 const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
-/// From this size on, the client is told that it goes on while an upload is completed.
+/// From this size on, the response to a completion starts with whitespace to keep the connection
+/// alive.
 const SLOW: u64 = 64 << 20;
 
 impl Gateway {
@@ -137,7 +139,7 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Records a part whose content is in its file.
+    /// Finishes and records a part whose content is in its file.
     pub(crate) async fn keep_part(
         &self,
         upload: &MultipartUpload,
@@ -160,14 +162,14 @@ impl Gateway {
         Ok(S3Response::with_status(AbortMultipartUploadOutput::default(), http::StatusCode::NO_CONTENT))
     }
 
-    /// Forgets an upload and removes its parts.
+    /// Deletes an upload and its parts.
     pub(crate) fn end_upload(&self, id: &str) -> S3Result<()> {
         let parts = self.state.end_upload(id).map_err(state_failed)?;
         self.parts.remove(&parts.unwrap_or_default());
         Ok(())
     }
 
-    /// An upload that was begun for this key.
+    /// An upload in progress for this key.
     pub(crate) fn upload_of(&self, bucket: &str, key: &str, id: &str) -> S3Result<MultipartUpload> {
         self.bucket(bucket)?;
         let upload = self.state.upload(id).map_err(state_failed)?;
@@ -207,7 +209,7 @@ impl Gateway {
         let parts = choose(&given, &sums, &all)?;
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
         if upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE) {
-            // Before the parts are read for nothing.
+            // An early check, before the parts are read in vain.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
             check_claim(claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
@@ -231,7 +233,8 @@ impl Gateway {
         if size < SLOW {
             return self.assemble(bucket, input, wanted, upload, parts).await.map(|output| answered(output, algorithm));
         }
-        // It takes a while; the framework sends spaces meanwhile, and an error in the body if it comes to that.
+        // Completion takes a while. The framework sends spaces meanwhile, and reports an error in
+        // the body.
         let encryption = self.new_encryption();
         let future = async move { self.assemble(bucket, input, wanted, upload, parts).await };
         let output =
@@ -241,7 +244,8 @@ impl Gateway {
         Ok(response)
     }
 
-    /// A client that didn't hear that its upload is complete asks again. One that names other parts is not told that they are the object.
+    /// Answers a retried completion of an upload that is already complete. If the client lists
+    /// other parts, the retry fails.
     fn completed_before(
         &self,
         bucket: &Bucket,
@@ -273,7 +277,7 @@ impl Gateway {
         parts: Vec<Part>,
     ) -> S3Result<CompleteMultipartUploadOutput> {
         let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
-        // Another request may have completed or aborted it meanwhile.
+        // Another request may have completed or aborted the upload meanwhile.
         if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
             let before = self.completed_before(&bucket, &input, &wanted.location)?;
             return before.map(|response| response.output).ok_or(error);
@@ -284,7 +288,7 @@ impl Gateway {
         let size: u64 = parts.iter().map(|part| part.size).sum();
         let mut object = self.receiving(Holder::own());
         let _turn = self.rereads.acquire().await.expect("it is never closed");
-        // Reading ahead of the writer, as far as a few frames.
+        // The reader runs ahead of the writer by a few frames.
         let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
         let (files, all) = (self.parts.clone(), parts.clone());
         let reading = tokio::task::spawn_blocking(move || {
@@ -303,7 +307,8 @@ impl Gateway {
         let mut attributes = upload.attributes.clone();
         attributes.set(attribute::ETAG, etag_of_parts(parts.iter().map(|part| part.md5)));
         attributes.set(attribute::UPLOAD, upload.id.as_str());
-        // Beside long tags a record may have no room for what is known of 10,000 parts. The object does without: it can be read whole and by ranges.
+        // With long tags, a record may have no room for the properties of 10,000 parts. The object
+        // is stored without them; it can still be read whole and by range.
         let has_room = |attributes: &Attributes, bytes: usize| attributes.bytes() + bytes + RESERVED_BYTES <= Attributes::BYTES_MAX;
         let sizes = encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>());
         if has_room(&attributes, sizes.len()) {
@@ -327,7 +332,7 @@ impl Gateway {
         put_sum(Some(&sum), &mut attributes);
         let conditions = (wanted.conditions.0.as_ref(), wanted.conditions.1.as_ref());
         let stored = self.store(&bucket, &input.key, object.upload(), attributes, conditions).await?;
-        // A crash before this leaves an upload that can be completed again, or aborted.
+        // A crash before this point leaves an upload that can be completed again or aborted.
         self.end_upload(&upload.id)?;
         let kind = if is_composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT };
         let mut output = answer(&input, &wanted.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
@@ -336,14 +341,14 @@ impl Gateway {
     }
 }
 
-/// What a client says of the object that an upload becomes: its checksum, what is there before, and where it asks for it.
+/// A client's claims about the new object: checksum, conditions, and the requested URL.
 struct Wanted {
     claim: Option<Sum>,
     conditions: (Option<ETags>, Option<ETags>),
     location: String,
 }
 
-/// An answer with checksums of this algorithm.
+/// A response with checksums of this algorithm.
 fn answered(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
     let mut response = S3Response::new(output);
     if let Some(algorithm) = algorithm {
@@ -374,7 +379,8 @@ fn answer(
     output
 }
 
-/// Whether the checksum of the object is of its bytes or of its parts' checksums, as AWS has it for each algorithm.
+/// Whether the object's checksum covers its bytes or its parts' checksums, with AWS's default for
+/// each algorithm.
 fn checksum_type(algorithm: Option<Algorithm>, asked: Option<&str>) -> S3Result<Option<&'static str>> {
     let Some(algorithm) = algorithm else { return Ok(None) };
     match (asked, algorithm) {

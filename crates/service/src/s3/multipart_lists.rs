@@ -1,4 +1,4 @@
-//! Lists of uploads in parts that are under way, and of their parts.
+//! Listings of multipart uploads in progress, and of their parts.
 
 use s3s::dto::{
     ChecksumAlgorithm, ChecksumType, CommonPrefix, ETag, Initiator, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput,
@@ -77,9 +77,9 @@ impl Gateway {
         };
         let mut after = match (key_marker.as_str(), id_marker.as_str()) {
             ("", _) => (String::new(), String::new()),
-            // The page before ended with keys that are drawn together.
+            // The previous page ended with a common prefix.
             (key, "") if under_of(key).as_deref() == Some(key) => (behind(key), String::new()),
-            // Without an identifier, all uploads of the key are behind.
+            // Without an upload ID, the page resumes after all uploads of the key.
             (key, "") => (key.to_owned(), "~".to_owned()),
             (key, id) => (key.to_owned(), id.to_owned()),
         };
@@ -139,7 +139,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    /// Whose the object will be, which is whoever owns the bucket; and who uploads it.
+    /// The owner of the future object, who is the owner of the bucket, and the uploader.
     fn persons(&self, bucket: &Bucket, upload: &MultipartUpload) -> S3Result<(Owner, Initiator)> {
         let id = |name: &str| self.state.account(name).map(|found| found.map(|account| account.id.clone())).map_err(state_failed);
         let owner = Owner { display_name: Some(bucket.owner.clone()), id: id(&bucket.owner)? };
@@ -147,18 +147,18 @@ impl Gateway {
     }
 }
 
-/// The first text behind all that begins with a prefix: its last character is counted up.
+/// The first string after all strings with this prefix: its last character is incremented.
 fn behind(prefix: &str) -> String {
     let mut text = prefix.to_owned();
     while let Some(last) = text.pop() {
-        // No character is between D7FF and E000.
+        // No character lies between D7FF and E000.
         let next = if last == '\u{d7ff}' { Some('\u{e000}') } else { char::from_u32(u32::from(last) + 1) };
         if let Some(next) = next {
             text.push(next);
             return text;
         }
     }
-    // All are the last character: only what is longer could be behind, and that begins with it.
+    // All characters are the last one, so any later string is longer and has this prefix.
     format!("{prefix}{}", "\u{10ffff}".repeat(1_024))
 }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_behind_a_prefix_begins_with_no_text_that_has_it() {
+    fn the_string_after_a_prefix_follows_all_strings_with_it() {
         for (prefix, next) in [("b/", "b0"), ("b\u{d7ff}", "b\u{e000}"), ("b\u{10ffff}", "c")] {
             assert_eq!(behind(prefix), next);
             assert!(behind(prefix) > format!("{prefix}\u{10ffff}\u{10ffff}"));

@@ -1,11 +1,13 @@
-//! Between the signature and the operation: what the framework reads otherwise than S3.
+//! Normalizes requests that the framework interprets differently than S3. It runs after the
+//! signature check and before the operation.
 //!
-//! Headers that say nothing S3 understands are passed over: a range that is none, a time that is none. The framework refuses them, like lists of
-//! ETags and metadata that come twice; and they may be signed, so they can't be changed before the signature is checked. Operations that want to
-//! know what the client sent ask [`original`]. And digests of XML bodies are checked, which the framework doesn't.
+//! S3 ignores malformed values of some headers, such as ranges and times. The framework rejects
+//! them, as it does lists of ETags and repeated metadata. Such headers may be signed, so they can't
+//! be changed before the signature check. Operations that need the headers as sent call
+//! [`original`]. The module also checks digests of XML bodies, which the framework doesn't.
 //!
 //! ```text
-//! request -> service: signature -> Between: headers, digest -> the same operations behind the same gate, with `Signed` for a signature
+//! request -> service: signature -> Between: headers, digest -> the same operations and gate, with `Signed` for a signature
 //!                             \--> operations
 //! ```
 
@@ -30,13 +32,13 @@ use crate::s3::errors::answers::XML_BYTES_MAX;
 use crate::transfer::checksums::{Claims, Sums, Trailing};
 use crate::transfer::upload::unreadable;
 
-/// Hands requests to the operations in words that the framework understands.
+/// Passes normalized requests to the operations.
 pub(crate) struct Between {
     pub(crate) operations: S3Service,
     pub(crate) addresses: Arc<Addresses>,
 }
 
-/// Parameters that make a PUT or POST one with an XML (or JSON) body.
+/// Query parameters of PUT and POST requests with an XML (or JSON) body.
 const BODIES: [&str; 13] = [
     "acl",
     "cors",
@@ -52,9 +54,9 @@ const BODIES: [&str; 13] = [
     "tagging",
     "versioning",
 ];
-/// Headers with a time, to be passed over if it is none. What `Expires` says is kept as it was sent.
+/// Headers with a time, ignored if malformed. The stored `Expires` is kept as sent.
 const TIMES: [HeaderName; 3] = [header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE, header::EXPIRES];
-/// Headers with ETags, which operations read themselves.
+/// Headers with ETags, which operations parse themselves.
 const CONDITIONS: [HeaderName; 4] = [
     header::IF_MATCH,
     header::IF_NONE_MATCH,
@@ -83,7 +85,8 @@ impl Between {
             }
             request.input = Body::http_body_unsync(checked);
         }
-        // Strangers don't choose headers. The gate refuses that, where it sees it.
+        // Anonymous clients may not set response headers; the gate refuses the parameter if it sees
+        // it.
         if request.credentials.is_some()
             && let Some(expires) = wanted_expires(&request.method, &request.uri)
         {
@@ -112,17 +115,19 @@ impl Between {
     }
 }
 
-/// Whether a request completes an upload in parts. Its checksums are of the object, and not of its body.
+/// Whether a request completes a multipart upload. Its checksum headers refer to the object, not to
+/// its body.
 fn is_completion(method: &Method, uri: &Uri) -> bool {
     *method == Method::POST && has_parameter(uri.query(), "uploadId")
 }
 
-/// In a request: its XML as it came, for operations that read of it what the framework drops. It is whole when an operation is called.
+/// Request extension: the raw XML body, for operations that need elements which the framework
+/// drops. It is complete when the operation is called.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Vec<u8>>>);
 
 impl Seen {
-    /// Reads it; an empty body says nothing.
+    /// Parses the XML; an empty body gives the default.
     pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(&self) -> S3Result<T> {
         let xml = self.0.lock().expect("no panic holds this lock");
         if xml.is_empty() {
@@ -142,7 +147,8 @@ impl Seen {
         Ok(())
     }
 
-    /// What the framework may see of it, as long as it was: without checksums that it doesn't know, which it would refuse.
+    /// The XML for the framework, of the same length: checksums that it doesn't know, and would
+    /// reject, are blanked.
     fn known(&self) -> Vec<u8> {
         let mut xml = self.0.lock().expect("no panic holds this lock").clone();
         for name in ["ChecksumSHA512", "ChecksumMD5", "ChecksumXXHASH64", "ChecksumXXHASH3", "ChecksumXXHASH128"] {
@@ -152,7 +158,7 @@ impl Seen {
     }
 }
 
-/// Puts blanks in the place of all elements of a name.
+/// Replaces all elements of a name with spaces.
 fn blank(xml: &mut [u8], name: &str) {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
     let find = |xml: &[u8], from: usize, part: &str| {
@@ -166,7 +172,7 @@ fn blank(xml: &mut [u8], name: &str) {
     }
 }
 
-/// In XML, an element with whatever it has in it.
+/// An XML element whose content is ignored.
 pub(crate) struct Skipped;
 
 impl<'xml> DeserializeContent<'xml> for Skipped {
@@ -177,7 +183,7 @@ impl<'xml> DeserializeContent<'xml> for Skipped {
 }
 
 impl Between {
-    /// Whether a request would make a bucket: a PUT to a bucket that isn't about one of its settings.
+    /// Whether a request creates a bucket: a PUT to a bucket that isn't about one of its settings.
     fn is_of_bucket(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
         let is_bucket = || self.addresses.find(uri, headers).is_some_and(|(_, key)| key.is_empty());
         *method == Method::PUT && !has_body(uri) && is_bucket()
@@ -188,23 +194,26 @@ pub(crate) fn has_body(uri: &Uri) -> bool {
     BODIES.iter().any(|name| has_parameter(uri.query(), name))
 }
 
-/// In a request: its headers as the client sent them, where some were changed for the framework.
+/// Request extension: the headers as sent, if some were changed for the framework.
 #[derive(Debug, Clone)]
 struct Original(HeaderMap);
 
-/// The headers of a request as the client sent them. Operations that read a header themselves read it here.
+/// The headers of a request as the client sent them. Operations that parse a header themselves must
+/// use these.
 pub(crate) fn original<'a>(headers: &'a HeaderMap, extensions: &'a Extensions) -> &'a HeaderMap {
     extensions.get().map_or(headers, |Original(headers)| headers)
 }
 
-/// In a request: the `Expires` that the answer is to have. The framework takes times only, and AWS sends back any text.
+/// Request extension: the `Expires` of the response. The framework accepts only times, but AWS
+/// returns any text.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedExpires(pub(crate) HeaderValue);
 
-/// The parameter that wants it.
+/// The query parameter that sets it.
 const RESPONSE_EXPIRES: &str = "response-expires";
 
-/// What a reader wants as `Expires` of the answer. That of a time is passed on as well: the framework would mend its weekday.
+/// The `Expires` that a reader asks for. It is handled here even if it is a valid time, whose
+/// weekday the framework would correct.
 fn wanted_expires(method: &Method, uri: &Uri) -> Option<HeaderValue> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return None;
@@ -213,7 +222,7 @@ fn wanted_expires(method: &Method, uri: &Uri) -> Option<HeaderValue> {
     HeaderValue::from_str(&text).ok()
 }
 
-/// Changes headers that the framework would refuse, and keeps them as they were.
+/// Changes headers that the framework would reject, and keeps the originals.
 pub(crate) fn mend(headers: &mut HeaderMap, extensions: &mut Extensions) {
     if is_misread(headers) {
         extensions.insert(Original(headers.clone()));
@@ -221,7 +230,7 @@ pub(crate) fn mend(headers: &mut HeaderMap, extensions: &mut Extensions) {
     }
 }
 
-/// Whether the framework would refuse a header that S3 takes.
+/// Whether the framework would reject a header that S3 accepts.
 fn is_misread(headers: &HeaderMap) -> bool {
     mend_range(headers).is_some()
         || TIMES.iter().any(|name| is_no_time(headers, name))
@@ -229,7 +238,7 @@ fn is_misread(headers: &HeaderMap) -> bool {
         || !repeated(headers).is_empty()
 }
 
-/// Whether a condition isn't the single ETag, in quotes, that the framework reads.
+/// Whether a condition differs from what the framework parses, a single quoted ETag.
 fn is_no_etag(headers: &HeaderMap, name: &HeaderName) -> bool {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -239,7 +248,7 @@ fn is_no_etag(headers: &HeaderMap, name: &HeaderName) -> bool {
     }
 }
 
-/// User metadata that are there more than once.
+/// User metadata headers that occur more than once.
 fn repeated(headers: &HeaderMap) -> Vec<HeaderName> {
     let is_repeated = |name: &&HeaderName| name.as_str().starts_with("x-amz-meta-") && headers.get_all(*name).iter().nth(1).is_some();
     headers.keys().filter(is_repeated).cloned().collect()
@@ -278,7 +287,8 @@ fn is_no_time(headers: &HeaderMap, name: &HeaderName) -> bool {
     }
 }
 
-/// What to put in place of a range that the framework doesn't read as S3 does: nothing for what is none, or for several.
+/// The replacement for a range that the framework parses differently than S3: `Some(None)`, no
+/// header, for malformed or multiple ranges.
 pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     let mut values = headers.get_all(header::RANGE).iter();
     let value = values.next()?;
@@ -290,7 +300,7 @@ pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     if !(is_number(first) || first.is_empty()) || !(is_number(last) || last.is_empty()) || (first.is_empty() && last.is_empty()) {
         return Some(None);
     }
-    // Numbers beyond all sizes are as good as the largest.
+    // Larger numbers are equivalent to the largest possible size.
     let number = |text: &str| text.parse::<u64>().unwrap_or(u64::MAX).min(i64::MAX as u64);
     let range = match (first.is_empty(), last.is_empty()) {
         (true, _) => Range::Suffix { length: number(last) },
@@ -302,12 +312,12 @@ pub(crate) fn mend_range(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     if as_read == Some(range) { None } else { Some(HeaderValue::try_from(range.to_header_string()).ok()) }
 }
 
-/// A URL without the parameters of a signature.
+/// The URL without the query parameters of a signature.
 pub(crate) fn unsigned(uri: Uri) -> Uri {
     without(uri, is_of_signature)
 }
 
-/// A URL without some of its parameters, by their decoded names.
+/// The URL without some of its query parameters, by decoded name.
 fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
     let Some(query) = uri.query() else { return uri };
     let is_kept = |pair: &&str| {
@@ -324,21 +334,22 @@ fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
     Uri::from_parts(parts).unwrap_or(uri)
 }
 
-/// A body whose digest is checked when all of it has come.
+/// A body whose digest is checked at its end.
 struct Checked {
     body: Body,
     summing: Option<(Sums, Md5)>,
-    /// Where an operation wants to see it.
+    /// Where the body is collected for an operation that needs it.
     seen: Option<Seen>,
     trailing: Trailing,
-    /// A digest has to be there.
+    /// Whether a required digest is missing.
     is_bare: bool,
-    /// Errors of bodies lose their names on the way through the framework.
+    /// The error of the body. The framework loses its code.
     wrong: Arc<Mutex<Option<S3Error>>>,
 }
 
 impl Checked {
-    /// The body of a request; of a completion, the checksums in headers are of the object and not of the body.
+    /// Wraps the body of a request. The checksum headers of a completion refer to the object, not
+    /// to the body.
     fn new(request: &mut S3Request<Body>, wrong: Arc<Mutex<Option<S3Error>>>, is_completion: bool) -> S3Result<Self> {
         let claims = if is_completion { Claims::default() } else { Claims::of(&request.headers)? };
         Ok(Self {
@@ -370,7 +381,7 @@ fn s3_error_of(error: StdError) -> S3Error {
 impl Checked {
     fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         *self.wrong.lock().expect("no panic holds this lock") = Some(error);
-        Poll::Ready(Some(Err("the body is not what it should be".into())))
+        Poll::Ready(Some(Err("the body was refused".into())))
     }
 }
 
@@ -379,7 +390,7 @@ impl HttpBody for Checked {
     type Error = StdError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        // XML that an operation sees goes on in one piece, at its end.
+        // XML that an operation needs is passed on in one piece, at its end.
         while let Some(seen) = self.seen.clone() {
             match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => {
@@ -434,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_stay_are_clamped_or_are_passed_over() {
+    fn ranges_are_kept_clamped_or_ignored() {
         for range in ["bytes=0-0", "bytes=5-", "bytes=-7", "bytes=-0"] {
             assert_eq!(mended(range), None, "{range}");
         }
@@ -445,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_is_called_by_may_be_encoded_and_may_have_a_value() {
+    fn the_parameter_of_an_operation_may_be_encoded_and_have_a_value() {
         for (query, has) in [("delete", true), ("%64elete", true), ("delete=1", true), ("a=b&dele%74e=", true), ("prefix=delete", false)] {
             assert_eq!(has_body(&format!("/b?{query}").parse().expect("a URI")), has, "{query}");
         }
@@ -453,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_that_the_framework_does_not_know_are_blanks_to_it() {
+    fn checksums_unknown_to_the_framework_are_blanked() {
         let seen = Seen::default();
         seen.push(b"<P><ChecksumMD5>a</ChecksumMD5><N>1</N></P><P><ChecksumMD5>b</ChecksumMD5><ChecksumSHA1>c</ChecksumSHA1></P>")
             .expect("short");
@@ -463,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parameters_of_a_signature_are_taken_away_and_all_others_stay() {
+    fn only_the_parameters_of_a_signature_are_removed() {
         let uri = "/b/k?versionId=7&X-Amz-Algorithm=a&X-Amz-Signature=s&X-Amz-Meta=m&%58-Amz-Date=d&partNumber=1";
         assert_eq!(unsigned(uri.parse().expect("a URI")).to_string(), "/b/k?versionId=7&X-Amz-Meta=m&partNumber=1");
     }

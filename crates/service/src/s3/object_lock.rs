@@ -1,4 +1,5 @@
-//! Tags, retention and legal hold of versions: what they were put with, and what was said since.
+//! Operations on tags, retention and legal hold of versions. The values set at the put are
+//! attributes; later changes are in the state.
 
 use fulgurite_archive::catalogue::VersionRow;
 use s3s::dto::{
@@ -19,7 +20,7 @@ use crate::s3::version::{Version, attribute, ms_of, timestamp};
 use crate::state::{Bucket, Retention, RetentionMode, VersionState, Versioning, now_ms};
 
 impl Gateway {
-    /// What keeps a version now.
+    /// The current lock of a version.
     pub(crate) fn lock_of(&self, row: &VersionRow) -> S3Result<Lock> {
         let said = self.state.version(row.id).map_err(state_failed)?;
         Ok(Lock::of(&row.record, &said))
@@ -36,7 +37,7 @@ impl Gateway {
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
         let mut tag_set = self.tags_of(&version)?;
-        // By their names, however they were put.
+        // Sorted by name, whatever their order at the put.
         tag_set.sort_by(|one, other| one.key.cmp(&other.key));
         let output = GetObjectTaggingOutput { tag_set, version_id: shown_id(&bucket, &version) };
         Ok(S3Response::new(output))
@@ -82,7 +83,7 @@ impl Gateway {
         let caller = request.extensions.get::<Caller>().cloned();
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        // A removal that has looked at the lock already ends first.
+        // A removal that has already checked the lock finishes first.
         let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let wanted = match input.retention {
@@ -131,7 +132,7 @@ impl Gateway {
         request: S3Request<PutObjectLegalHoldInput>,
     ) -> S3Result<S3Response<PutObjectLegalHoldOutput>> {
         let input = request.input;
-        // A removal that has looked at the lock already ends first.
+        // A removal that has already checked the lock finishes first.
         let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
         let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed)?;
@@ -145,7 +146,7 @@ impl Gateway {
         Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
     }
 
-    /// A version in a bucket whose versions can be locked.
+    /// A version in a bucket with object lock.
     fn lockable(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
         let bucket = self.bucket(bucket)?;
         if !bucket.object_lock {

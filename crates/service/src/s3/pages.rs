@@ -1,6 +1,7 @@
-//! Pages of listings: which names are on one, and where the next goes on.
+//! Pages of listings: which names a page contains, and where the next one resumes.
 //!
-//! Names are bytes, keys are text. Names in a bucket that are no UTF-8 are left out; where a page ends behind such names, its token has their bytes.
+//! Names are bytes, keys are UTF-8. Names in a bucket that aren't UTF-8 are skipped; if a page ends
+//! after such names, its token contains their bytes.
 
 use fulgurite_archive::catalogue::{After, VersionRow, Versions};
 use fulgurite_domain::VersionId;
@@ -10,14 +11,15 @@ use crate::gateway::Gateway;
 use crate::s3::errors::catalogue_failed;
 use crate::s3::key_locks::{key_of, object_name, unreadable_start};
 
-/// Rows asked of the catalogue at once where many of them may be drawn together.
+/// Rows per query if many of them may share a common prefix.
 const ROWS: usize = 64;
-/// Names without a key that a page goes past before it ends early, if it can say where.
+/// Maximum number of names without a key that a page skips before it ends early, if it can return a
+/// token.
 pub(super) const PASSED_MAX: usize = 100_000;
 
 /// An entry of a listing.
 pub(super) enum Entry {
-    /// With its key.
+    /// A version with its key.
     Row(String, Box<VersionRow>),
     Prefix(String),
 }
@@ -26,24 +28,26 @@ pub(super) enum Entry {
 pub(super) struct Page {
     pub(super) entries: Vec<Entry>,
     pub(super) truncated: bool,
-    /// Where it goes on if that is behind names that have no keys, and not behind the last entry: bytes that those start with.
+    /// Where the next page resumes if the page ended at names without keys, not after its last
+    /// entry: a prefix of those names.
     pub(super) passed: Option<Vec<u8>>,
 }
 
-/// What a page is of.
+/// The request for a page.
 pub(super) struct Wanted<'a> {
     pub(super) bucket: &'a str,
     pub(super) prefix: &'a str,
     pub(super) delimiter: Option<&'a str>,
     pub(super) versions: Versions,
     pub(super) limit: usize,
-    /// The most names without a key that the page goes past. Only tokens can say where it goes on then: markers are keys.
+    /// Maximum number of names without a key that the page skips. Only tokens can resume after
+    /// them: markers are keys.
     pub(super) passes: usize,
 }
 
 impl Gateway {
-    /// A page behind `after`. Each costs as much as it has entries: what is drawn together is passed over by one search. So are names that no key can
-    /// be, if they begin alike.
+    /// A page after `after`. Its cost is proportional to its number of entries: a single seek skips
+    /// all keys under a common prefix, and all names with the same prefix that no key shares.
     pub(super) fn page(&self, wanted: &Wanted<'_>, mut after: Option<After>) -> S3Result<Page> {
         let Wanted { bucket, prefix, delimiter, versions, limit, passes } = *wanted;
         let mut entries = Vec::new();
@@ -54,7 +58,7 @@ impl Gateway {
         let mut passed = 0;
         loop {
             let rows = if delimiter.is_some() { ROWS.min(limit + 1) } else { limit + 1 - entries.len() };
-            // Where there are names without keys there may be many.
+            // Names without keys often come in large numbers.
             let rows = if passed > 0 { rows.max(ROWS) } else { rows };
             let page = self.archive.reading().list(&full_prefix, versions, after.as_ref(), rows).map_err(catalogue_failed)?;
             let is_last = page.len() < rows;
@@ -85,7 +89,7 @@ impl Gateway {
                     Some(under) => {
                         after = behind_prefix(bucket, &under);
                         entries.push(Entry::Prefix(under));
-                        // The rest of the page may be under it too.
+                        // The remaining rows may have the same prefix.
                         skipped = true;
                         break;
                     }
@@ -105,7 +109,7 @@ impl Entry {
     }
 }
 
-/// Behind all versions of a key, and behind all that is under it if it is a prefix that keys are drawn together by.
+/// The position after all versions of a key, or after everything under it if it is a common prefix.
 pub(super) fn behind_key(wanted: &Wanted<'_>, key: &str) -> Option<After> {
     let is_under = wanted.delimiter.is_some_and(|delimiter| {
         key.strip_prefix(wanted.prefix)
@@ -119,21 +123,21 @@ pub(super) fn behind_key(wanted: &Wanted<'_>, key: &str) -> Option<After> {
     }
 }
 
-/// Behind all keys with this prefix.
+/// The position after all keys with this prefix.
 fn behind_prefix(bucket: &str, prefix: &str) -> Option<After> {
     After::prefix(&object_name(bucket, prefix).0)
 }
 
-/// Where a list goes on.
+/// Where a listing resumes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// Behind a key, or all that is under a prefix.
+    /// After a key, or after everything under a common prefix.
     Key(String),
-    /// Behind all names that start with these bytes, which no key does.
+    /// After all names with this prefix, which no key shares.
     Passed(Vec<u8>),
 }
 
-/// Stand at the beginning of tokens, so that what isn't one is told from them.
+/// Prefixes of tokens, so that invalid tokens are recognized.
 const KEY_TOKEN: &[u8] = b"behind:";
 const PASSED_TOKEN: &[u8] = b"passed:";
 
@@ -161,7 +165,7 @@ mod tests {
     use crate::gateway::acknowledgement;
     use crate::sample::{Sample, soon};
 
-    /// As the command line puts it.
+    /// Puts an object as the command line does.
     async fn put(sample: &Sample, key: &[u8]) {
         let name = ObjectName([b"photos/".as_slice(), key].concat());
         let object = fulgurite_archive::NewObject { name, kind: Kind::File, modified: None, mode: None, attributes: Attributes::default() };
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_goes_past_so_many_names_without_a_key_and_says_where_it_goes_on() {
+    async fn a_page_skips_a_limited_number_of_names_without_keys_and_can_be_resumed() {
         let sample = Sample::new();
         for key in [b"a".as_slice(), b"b\x80", b"c\x80", b"d\xff/1", b"d\xff/2", b"e\xc3", "e\u{e9}".as_bytes(), b"f"] {
             put(&sample, key).await;
@@ -187,7 +191,7 @@ mod tests {
                     (false, _) => break,
                     (true, Some(start)) => {
                         let token = encode_token(&Token::Passed(start));
-                        let Some(Token::Passed(start)) = decode_token(&token) else { panic!("{token} reads back") };
+                        let Some(Token::Passed(start)) = decode_token(&token) else { panic!("{token} round-trips") };
                         After::prefix(&[b"photos/".as_slice(), &start].concat())
                     }
                     (true, None) => behind_key(&wanted, found.last().expect("an entry")),

@@ -1,4 +1,5 @@
-//! What a bucket blocks of public access. There are no lists here that could let anybody in, so what it blocks is policies.
+//! The public access block of a bucket. ACLs never grant public access here, so only policies are
+//! affected.
 
 use s3s::dto::{
     DeletePublicAccessBlockInput, DeletePublicAccessBlockOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,

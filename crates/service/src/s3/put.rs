@@ -1,4 +1,4 @@
-//! Putting objects, whole.
+//! Puts of whole objects.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +21,19 @@ use crate::state::{Bucket, RetentionMode, Versioning, hex, now_ms};
 use crate::transfer::checksums::{Algorithm, Claims, Sum, Trailing};
 use crate::transfer::upload::{UpTo, length_of};
 
-/// The most user metadata of an object: names and values.
+/// Maximum size of an object's user metadata: names and values.
 const METADATA_BYTES_MAX: usize = 2 << 10;
-/// User metadata that get attributes of their own. A record has room for others beside them.
+/// Maximum number of user metadata entries with an attribute each. A record has a limit on
+/// attributes and needs others too.
 const METADATA_OWN_MAX: usize = 128;
-/// Bytes of attributes that a request leaves free for what the server adds to them: ETag, checksum, retention.
+/// Bytes of attributes that requests must leave free for those that the server adds: ETag,
+/// checksum, retention.
 pub(crate) const RESERVED_BYTES: usize = 1 << 10;
-/// The longest key.
+/// Maximum length of a key.
 const KEY_BYTES_MAX: usize = 1_024;
 
-/// What a request says of an object beside its content; the same for a put, an upload in parts and a copy.
+/// Properties of a new object other than its content; the same for puts, multipart uploads and
+/// copies.
 #[derive(Debug, Default)]
 pub(crate) struct Described<'a> {
     pub(crate) content_type: Option<&'a str>,
@@ -48,11 +51,12 @@ pub(crate) struct Described<'a> {
     pub(crate) legal_hold: Option<&'a ObjectLockLegalHoldStatus>,
 }
 
-/// Where a version went.
+/// The result of a put.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) etag: ETag,
-    /// For the answer; none where versions are not kept, also where it is the version `null`, as with AWS.
+    /// The version ID in the response; `None` if versioning isn't enabled, even for the version
+    /// `null`, as in AWS.
     pub(crate) version_id: Option<String>,
 }
 
@@ -74,7 +78,7 @@ impl Described<'_> {
         Ok(attributes)
     }
 
-    /// Content type, metadata and the like.
+    /// Sets content type, metadata and similar headers.
     pub(crate) fn put_headers(&self, attributes: &mut Attributes) -> S3Result<()> {
         for (name, value) in [
             ("content-type", self.content_type),
@@ -96,14 +100,14 @@ impl Described<'_> {
     }
 
     fn put_metadata(&self, attributes: &mut Attributes) -> S3Result<()> {
-        // Sorted: the same metadata always make the same record.
+        // Sorted, so that equal metadata always gives an equal record.
         let metadata: BTreeMap<String, &str> =
             self.metadata.into_iter().flatten().map(|(name, value)| (name.to_lowercase(), value.as_str())).collect();
         let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
         if bytes > METADATA_BYTES_MAX {
             return Err(s3_error!(
                 MetadataTooLarge,
-                "Your metadata headers exceed the maximum allowed metadata size: names and values have {bytes} bytes, {METADATA_BYTES_MAX} are allowed."
+                "Your metadata headers exceed the maximum allowed metadata size: names and values have {bytes} bytes, the limit is {METADATA_BYTES_MAX}."
             ));
         }
         let mut more = BTreeMap::new();
@@ -159,17 +163,17 @@ pub(crate) fn check_attributes(attributes: &Attributes) -> S3Result<()> {
     if attributes.bytes() > most {
         return Err(s3_error!(
             MetadataTooLarge,
-            "The headers and tags that are kept with the object have {} bytes together, {most} are allowed.",
+            "The headers and tags stored with the object have {} bytes in total, the limit is {most}.",
             attributes.bytes()
         ));
     }
     attributes.check().map_err(|error| s3_error!(MetadataTooLarge, "The object's metadata can't be stored: {error}."))
 }
 
-/// Gives an object the retention that its bucket has for those without one of their own.
+/// Gives an object without its own retention the bucket's default.
 ///
 /// # Errors
-/// That nobody knows which: a version must not come in unprotected then.
+/// An S3 error if the default is unreadable: the version must not be stored unprotected.
 fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) -> S3Result<()> {
     if !bucket.object_lock || attributes.text(attribute::RETENTION_MODE).is_some() {
         return Ok(());
@@ -187,7 +191,8 @@ fn put_default_retention(bucket: &Bucket, attributes: &mut Attributes) -> S3Resu
 fn put_class(class: Option<&StorageClass>, attributes: &mut Attributes) -> S3Result<()> {
     match class.map(StorageClass::as_str) {
         None | Some(StorageClass::STANDARD) => Ok(()),
-        // Classes that differ from the usual one by what they cost elsewhere are kept as they were asked for, and read as the usual one.
+        // Classes that elsewhere differ from `STANDARD` only in cost are stored as requested and
+        // read like `STANDARD`.
         Some(
             class @ (StorageClass::GLACIER
             | StorageClass::DEEP_ARCHIVE
@@ -204,20 +209,21 @@ fn put_class(class: Option<&StorageClass>, attributes: &mut Attributes) -> S3Res
     }
 }
 
-/// `aws-chunked` tells how content was sent and not what it is. What is left stays as it was sent.
+/// Removes `aws-chunked`, which describes the transfer and not the content. The rest is kept as
+/// sent.
 fn without_chunked(encoding: &str) -> String {
     let is_kept = |part: &&str| !part.trim().eq_ignore_ascii_case("aws-chunked") && !part.trim().is_empty();
     encoding.split(',').filter(is_kept).collect::<Vec<_>>().join(",").trim().to_owned()
 }
 
-/// Notes a checksum among the attributes.
+/// Sets the attribute of a checksum.
 pub(crate) fn put_sum(sum: Option<&Sum>, attributes: &mut Attributes) {
     if let Some(sum) = sum {
         attributes.set(format!("{}{}", attribute::CHECKSUM, sum.algorithm.name()), sum.value.as_str());
     }
 }
 
-/// Keys that are too long, before anything is read.
+/// Refuses keys that are too long, before anything is read.
 pub(crate) fn check_key(key: &str) -> S3Result<()> {
     if key.len() > KEY_BYTES_MAX {
         return Err(s3_error!(KeyTooLongError, "Your key is too long"));
@@ -236,7 +242,7 @@ impl Gateway {
         let encryption = self.encryption(&asked!(input))?;
         refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         if input.write_offset_bytes.is_some() {
-            return Err(s3_error!(NotImplemented, "Objects are written once; nothing can be appended to them."));
+            return Err(s3_error!(NotImplemented, "Appending is not supported: objects are written once."));
         }
         let up_to = request.extensions.get::<UpTo>().map(|up_to| up_to.0);
         let length = up_to.map_or_else(|| length_of(input.content_length, &request.headers), Ok)?;
@@ -258,7 +264,8 @@ impl Gateway {
             legal_hold: input.object_lock_legal_hold_status.as_ref(),
         };
         let mut attributes = described.attributes(&bucket)?;
-        // Before a long body is read for nothing; it is decided when the object is put.
+        // An early check, before a long body is read in vain. The decisive check happens in the
+        // put.
         let conditions = (conditions.0.as_ref(), conditions.1.as_ref());
         if conditions != (None, None) {
             let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
@@ -288,7 +295,8 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Puts an object whose content is in staging, in place of what the bucket doesn't keep. Returns when it survives a crash.
+    /// Puts an object whose content is in staging, replacing the versions that the bucket doesn't
+    /// keep. Returns when the object survives a crash.
     pub(crate) async fn store(
         &self,
         bucket: &Bucket,
@@ -304,7 +312,7 @@ impl Gateway {
             may_replace(matches, none_match, current.as_ref())?;
         }
         let shared = self.buckets.share(&bucket.name).await;
-        // The bucket may have been changed, or removed, while the content came.
+        // The bucket may have been changed or removed during the transfer.
         let bucket = self.bucket(&bucket.name)?;
         put_default_retention(&bucket, &mut attributes)?;
         let replaced = self.replaced(&bucket, &name, false)?;
@@ -323,7 +331,7 @@ impl Gateway {
         Ok(Stored { etag, version_id })
     }
 
-    /// The versions that a new one of a name takes the place of; an error if one of them is locked.
+    /// The versions that a new version of a name replaces; an error if one of them is locked.
     pub(crate) fn replaced(&self, bucket: &Bucket, name: &fulgurite_domain::ObjectName, bypasses: bool) -> S3Result<Vec<VersionRow>> {
         if bucket.versioning == Versioning::Enabled || self.archive.reading().newest(name).map_err(catalogue_failed)?.is_none() {
             return Ok(Vec::new());
@@ -332,22 +340,25 @@ impl Gateway {
             Versioning::Suspended => self.archive.reading().null_version(name).map_err(catalogue_failed)?.into_iter().collect(),
             Versioning::Never | Versioning::Enabled => self.versions(name)?,
         };
-        // A bucket with locks keeps its versions; but one that was lost may have been made again without.
+        // A bucket with object lock keeps its versions. But a lost bucket may have been recreated
+        // without object lock.
         versions.iter().try_for_each(|row| self.check_lock(row, bypasses))?;
         Ok(versions)
     }
 
-    /// Forgets what was said of versions that are gone. What is left of it if that fails does no harm.
+    /// Deletes the mutable state of removed versions. A failure is harmless: the state is just left
+    /// over.
     pub(crate) fn forget_state(&self, gone: &[VersionId]) {
         if !gone.is_empty()
             && let Err(error) = self.state.forget_versions(gone)
         {
-            tracing::warn!(%error, "what was said of removed versions stays in the service's database");
+            tracing::warn!(%error, "can't delete the state of removed versions from the service's database");
         }
     }
 }
 
-/// ACLs are as in buckets whose owner owns all objects, which is the default of AWS since April 2023: only those that say no more are taken.
+/// Accepts only ACLs that grant nothing beyond the owner's full control, as in buckets that enforce
+/// ownership, AWS's default since April 2023.
 pub(crate) fn refuse_acl(acl: Option<&str>) -> S3Result<()> {
     match acl {
         None | Some("private" | "bucket-owner-full-control" | "bucket-owner-read") => Ok(()),
@@ -360,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_encoding_stays_as_it_was_sent_but_for_that_of_the_chunks() {
+    fn only_the_chunk_encoding_is_removed() {
         for (sent, kept) in [
             ("gzip", "gzip"),
             ("deflate, gzip", "deflate, gzip"),

@@ -1,7 +1,9 @@
-//! Restores: objects of the classes GLACIER and DEEP_ARCHIVE are read after they were asked for.
+//! Restores: objects of the classes GLACIER and DEEP_ARCHIVE must be restored before they can be
+//! read.
 //!
-//! On platters that are files on disks, nothing has to be fetched: a restore reads the object in full, mends what has to be mended, and checks its
-//! digest; from then on it can be read from where it is. So what has been restored is known to be whole, and takes no room.
+//! Platters on disks need no fetching. A restore reads the object in full, repairs it if necessary,
+//! and checks its digest; from then on it can be read in place. So a restored object is known to be
+//! intact, and takes no extra space.
 
 use fulgurite_archive::object::ObjectReader;
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput, StorageClass, Tier};
@@ -16,7 +18,7 @@ use crate::state::{Begun, Restore, now_ms};
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// By when a restore is to be done, as AWS has it for its tiers and classes.
+/// AWS's deadline of a restore, by tier and class.
 fn due_ms(tier: &str, class: &str) -> Option<i64> {
     match (tier, class) {
         (Tier::EXPEDITED, StorageClass::GLACIER) => Some(5 * 60_000),
@@ -68,7 +70,7 @@ impl Gateway {
                 over => return Err(over_quota(&account.name, over, now)),
             },
             Some(before) if before.done_ms.is_some() => {
-                // It is kept for so many days from now.
+                // The expiry is counted from now.
                 restore.account = before.account;
                 restore.done_ms = before.done_ms;
                 restore.expires_ms = Some(expiry(now, days));
@@ -78,7 +80,8 @@ impl Gateway {
             Some(before) if restore.due_ms >= before.due_ms => {
                 return Err(s3_error!(RestoreAlreadyInProgress, "Object restore is already in progress"));
             }
-            // A faster tier may be asked for while it is under way. It counts for whoever asked first.
+            // A faster tier may be requested while the restore is open. It still counts for the
+            // account that requested it first.
             Some(before) => {
                 restore.account = before.account;
                 self.state.keep_restore(&restore).map_err(state_failed)?;
@@ -90,14 +93,14 @@ impl Gateway {
         Ok(response)
     }
 
-    /// Does the restore whose turn it is; `false` if there is none. Blocks.
+    /// Carries out the next restore; returns `false` if none is open. Blocks.
     pub(crate) fn restore_next(&self) -> bool {
         let last = self.turn.lock().expect("no panic holds this lock").clone();
         let mut restore = match self.state.next_restore(&last) {
             Ok(Some(next)) => next,
             Ok(None) => return false,
             Err(error) => {
-                tracing::error!(%error, "restores can't be looked for");
+                tracing::error!(%error, "can't look for restores");
                 return false;
             }
         };
@@ -106,12 +109,12 @@ impl Gateway {
         let row = match self.archive.reading().version(&name, restore.id) {
             Ok(row) => row,
             Err(error) => {
-                tracing::error!(%error, "a restore can't be done now");
+                tracing::error!(%error, "can't carry out a restore now");
                 return false;
             }
         };
         let ended = match row.map(Version::new) {
-            // It was removed meanwhile.
+            // The object was removed meanwhile.
             None => self.state.forget_restore(restore.id),
             Some(version) => match ObjectReader::new(&self.archive).read(&version.row, &mut |_| Ok(())) {
                 Ok(()) => {
@@ -122,39 +125,40 @@ impl Gateway {
                     self.state.keep_restore(&restore)
                 }
                 Err(error) => {
-                    // Every restore ends. S3 has no word for one that failed: it is as if it had not been asked for.
-                    tracing::error!(%error, name = %name.display(), "an object can't be restored");
+                    // Every restore ends. S3 can't express a failed restore, so it is deleted as if
+                    // it had never been requested.
+                    tracing::error!(%error, name = %name.display(), "can't restore an object");
                     self.state.forget_restore(restore.id)
                 }
             },
         };
         if let Err(error) = ended {
-            tracing::error!(%error, "what became of a restore can't be recorded");
+            tracing::error!(%error, "can't record the result of a restore");
             return false;
         }
         true
     }
 }
 
-/// What is said to an account that asks for more than it may. AWS has `SlowDown` for too many restores, and clients wait and try again.
+/// The error for an exceeded quota. AWS uses `SlowDown` for too many restores, on which clients
+/// wait and retry.
 fn over_quota(account: &str, over: Begun, now_ms: i64) -> s3s::S3Error {
     let (message, seconds) = match over {
         Begun::TooMuch { quota, until_ms } => {
             let gib = quota >> 30;
-            let message =
-                format!("The account {account} may have {gib} GiB restored a day, and has asked for them. Ask again after midnight, UTC.");
+            let message = format!("Account {account} has reached its limit of {gib} GiB restored a day. Try again after midnight, UTC.");
             (message, u32::try_from((until_ms - now_ms) / 1_000 + 1).unwrap_or(1))
         }
         Begun::TooMany { quota } => {
-            (format!("The account {account} may have {quota} restores open at once, and has. Ask again when some of them are done."), 60)
+            (format!("Account {account} has reached its limit of {quota} restores open at once. Try again when some of them are done."), 60)
         }
-        Begun::Yes => unreachable!("that is not over any quota"),
+        Begun::Yes => unreachable!("the quota was not exceeded"),
     };
-    tracing::warn!(account, ?over, "a restore beyond the quota was refused");
+    tracing::warn!(account, ?over, "refused a restore beyond the quota");
     busy(message, seconds)
 }
 
-/// The first midnight, UTC, after so many days, as AWS has it.
+/// The first midnight (UTC) after this many days, as in AWS.
 fn expiry(now_ms: i64, days: u32) -> i64 {
     let end = now_ms + i64::from(days) * DAY_MS;
     (end + DAY_MS - 1) / DAY_MS * DAY_MS

@@ -1,4 +1,5 @@
-//! What the framework hands over once it has checked a signature: batches, which S3 has no operation for, and requests that [`Between`] mends.
+//! Requests that `s3s` hands over after it has checked the signature: bulk gets, which S3 lacks,
+//! and requests that [`Between`] normalizes.
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap, Method, Uri};
@@ -8,7 +9,7 @@ use s3s::{Body, S3Request, S3Response, S3Result};
 use crate::s3::bulk_get::Retrieve;
 use crate::s3::normalize::Between;
 
-/// Both, for the framework takes one.
+/// Combines both routes, since the framework takes only one.
 pub(crate) struct Routes {
     pub(crate) retrieve: Retrieve,
     pub(crate) between: Between,
@@ -21,7 +22,8 @@ impl S3Route for Routes {
     }
 
     async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
-        // Each decides for itself: batches by object, the others by the gate in front of the operations.
+        // Each route checks access itself: bulk gets per object, the others in the gate before the
+        // operations.
         Ok(())
     }
 

@@ -1,14 +1,14 @@
-//! Tags: ten for an object, fifty for a bucket, kept URL-encoded as they come in the header.
+//! Tags: up to ten per object and fifty per bucket, stored URL-encoded as in the header.
 
 use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
 
-/// The most tags of an object.
+/// Maximum number of tags of an object.
 pub(crate) const OBJECT_MAX: usize = 10;
-/// The most tags of a bucket.
+/// Maximum number of tags of a bucket.
 pub(crate) const BUCKET_MAX: usize = 50;
 
-/// Reads `x-amz-tagging`: `name=value&name=value`, each encoded as in a URL.
+/// Parses `x-amz-tagging`: `name=value&name=value`, each URL-encoded.
 pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
     let decode = |text: &str| {
         decode(text).ok_or_else(|| {
@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str) -> S3Result<Vec<Tag>> {
     tags.collect()
 }
 
-/// Checks tags against S3's limits.
+/// Checks tags against the limits of S3.
 pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
     if tags.len() > most {
         return Err(s3_error!(InvalidTag, "{} tags cannot be greater than {most}", if most == OBJECT_MAX { "Object" } else { "Bucket" }));
@@ -57,7 +57,7 @@ pub(crate) fn check(tags: &[Tag], most: usize) -> S3Result<()> {
     Ok(())
 }
 
-/// Tags as they are kept.
+/// Encodes tags for storage.
 pub(crate) fn encode(tags: &[Tag]) -> String {
     let pair = |tag: &Tag| {
         format!("{}={}", encode_text(tag.key.as_deref().unwrap_or_default()), encode_text(tag.value.as_deref().unwrap_or_default()))
@@ -65,7 +65,7 @@ pub(crate) fn encode(tags: &[Tag]) -> String {
     tags.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// Text as it stands in URLs: all but letters, digits and `-_.~` as `%XX`.
+/// URL-encodes text: everything but letters, digits and `-_.~` becomes `%XX`.
 pub(crate) fn encode_text(text: &str) -> String {
     use std::fmt::Write;
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_come_back_as_they_were() {
+    fn tags_round_trip() {
         let tags = vec![
             Tag { key: Some("a b&c=d".into()), value: Some("é+%".into()) },
             Tag { key: Some("empty".into()), value: Some(String::new()) },

@@ -1,4 +1,4 @@
-//! A version as S3 sees it: its attributes by their names in the record.
+//! The S3 view of a version: its attributes, by their names in the record.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,43 +9,45 @@ use s3s::dto::{ChecksumType, ETag, Metadata, StorageClass, Timestamp};
 use crate::state::hex;
 use crate::transfer::checksums::{Algorithm, Sum};
 
-/// Names of attributes. They stand on platters: none may ever mean something else.
+/// Names of attributes. They are stored on platters, so none may ever change its meaning.
 pub(crate) mod attribute {
     /// The ETag, without quotes.
     pub(crate) const ETAG: &str = "etag";
-    /// Present on the null version of a name: put while versions were not kept.
+    /// Present on the null version of a name: put while versioning was off.
     pub(crate) const NULL: &str = fulgurite_archive::catalogue::NULL;
     /// The storage class, if it isn't `STANDARD`.
     pub(crate) const CLASS: &str = "storage-class";
-    /// Name of a checksum's algorithm, in lower case, is put behind it; the value is Base64.
+    /// Prefix of checksums, followed by the algorithm in lower case; the value is Base64.
     pub(crate) const CHECKSUM: &str = "checksum-";
-    /// `COMPOSITE`, where a checksum is of the parts' checksums.
+    /// `COMPOSITE` if the checksum covers the parts' checksums.
     pub(crate) const CHECKSUM_TYPE: &str = "checksum-type";
-    /// Sizes of the parts it was uploaded in: LEB128 numbers.
+    /// Sizes of the parts of a multipart upload: LEB128 numbers.
     pub(crate) const PARTS: &str = "parts";
-    /// Checksums of those parts, one behind the other, by the algorithm of the object's own.
+    /// Checksums of those parts, concatenated, by the algorithm of the object's checksum.
     pub(crate) const PART_CHECKSUMS: &str = "part-checksums";
-    /// Tags it was put with, URL-encoded.
+    /// Tags at the put, URL-encoded.
     pub(crate) const TAGS: &str = "tags";
-    /// `GOVERNANCE` or `COMPLIANCE`, as it was put with.
+    /// Retention mode at the put: `GOVERNANCE` or `COMPLIANCE`.
     pub(crate) const RETENTION_MODE: &str = "retention-mode";
-    /// Until when, milliseconds since 1970, decimal.
+    /// End of the retention at the put, in milliseconds since 1970, decimal.
     pub(crate) const RETENTION_UNTIL: &str = "retention-until";
-    /// Present if it was put under legal hold.
+    /// Present if the object was put under legal hold.
     pub(crate) const LEGAL_HOLD: &str = "legal-hold";
-    /// User metadata stand behind it.
+    /// Prefix of user metadata.
     pub(crate) const META: &str = "meta-";
-    /// User metadata that can't have attributes of their own, because of a long name or because there are many: a JSON object of texts.
+    /// User metadata without attributes of their own, because of a long name or a large number: a
+    /// JSON object of strings.
     pub(crate) const MORE_META: &str = "more-metadata";
-    /// The upload in parts that it came by.
+    /// ID of the multipart upload that created the object.
     pub(crate) const UPLOAD: &str = "upload";
-    /// When a client said it expires, seconds since 1970, decimal. Not written any more: what clients say need not be a time.
+    /// The value of `Expires` in seconds since 1970, decimal. No longer written: clients may send
+    /// values that aren't times.
     pub(crate) const EXPIRES_SECONDS: &str = "expires";
-    /// What a client said of when it expires, as it was sent.
+    /// The value of `Expires` as sent.
     pub(crate) const EXPIRES: &str = "expires-as-sent";
 }
 
-/// A version, with the words of S3.
+/// The S3 view of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) row: VersionRow,
@@ -68,7 +70,7 @@ impl Version {
         self.attributes().get(attribute::NULL).is_some()
     }
 
-    /// S3's name of the version.
+    /// The version ID in S3.
     pub(crate) fn id(&self) -> String {
         if self.is_null() { "null".to_owned() } else { self.row.id.to_string() }
     }
@@ -77,7 +79,7 @@ impl Version {
         self.row.record.size
     }
 
-    /// The ETag. What was not put over S3 has one that can't be taken for an MD5.
+    /// The ETag. Objects that were not put over S3 get one that can't be mistaken for an MD5.
     pub(crate) fn etag(&self) -> ETag {
         let given = self.attributes().text(attribute::ETAG).map(str::to_owned);
         ETag::Strong(given.unwrap_or_else(|| format!("{}-1", hex(&self.row.record.sha256.0[..16]))))
@@ -91,7 +93,7 @@ impl Version {
         self.attributes().text(name).map(str::to_owned)
     }
 
-    /// What `Expires` says.
+    /// The value of `Expires`.
     pub(crate) fn expires(&self) -> Option<http::HeaderValue> {
         if let Some(sent) = self.attributes().get(attribute::EXPIRES) {
             return http::HeaderValue::from_bytes(sent).ok();
@@ -105,7 +107,7 @@ impl Version {
         let all = self.attributes().0.range(attribute::META.to_owned()..);
         let mine = all.map_while(|(name, value)| Some((name.strip_prefix(attribute::META)?, value)));
         let mut metadata: Metadata = mine.map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned())).collect();
-        // A record from elsewhere may have anything there.
+        // A foreign record may contain anything here.
         let more = self.attributes().get(attribute::MORE_META).and_then(|json| serde_json::from_slice::<Metadata>(json).ok());
         metadata.extend(more.into_iter().flatten());
         (!metadata.is_empty()).then_some(metadata)
@@ -116,17 +118,17 @@ impl Version {
         self.attributes().text(attribute::CLASS).unwrap_or(StorageClass::STANDARD)
     }
 
-    /// Whether it has to be restored before it can be read.
+    /// Whether the object must be restored before it can be read.
     pub(crate) fn is_cold(&self) -> bool {
         is_cold(self.class())
     }
 
-    /// The class as headers and listings of single objects have it: nothing for the usual one.
+    /// The class in headers and responses for single objects, which omit `STANDARD`.
     pub(crate) fn class_header(&self) -> Option<StorageClass> {
         self.attributes().text(attribute::CLASS).map(|class| StorageClass::from(class.to_owned()))
     }
 
-    /// The checksums that are known.
+    /// The known checksums.
     pub(crate) fn sums(&self) -> Vec<Sum> {
         let known = Algorithm::ALL.into_iter().filter_map(|algorithm| {
             let value = self.attributes().text(&format!("{}{}", attribute::CHECKSUM, algorithm.name()))?;
@@ -135,7 +137,7 @@ impl Version {
         known.collect()
     }
 
-    /// The checksum of a part that it was uploaded in, by its number from 1, if it is known.
+    /// The checksum of a part by its number, from 1, if it is known.
     pub(crate) fn part_sum(&self, number: usize) -> Option<Sum> {
         let algorithm = self.sums().first()?.algorithm;
         let all = self.attributes().get(attribute::PART_CHECKSUMS)?;
@@ -148,26 +150,26 @@ impl Version {
         ChecksumType::from_static(if composite { ChecksumType::COMPOSITE } else { ChecksumType::FULL_OBJECT })
     }
 
-    /// Sizes of the parts it was uploaded in.
+    /// Sizes of the parts of a multipart upload.
     pub(crate) fn parts(&self) -> Option<Vec<u64>> {
         decode_sizes(self.attributes().get(attribute::PARTS)?)
     }
 }
 
-/// Whether objects of a class have to be restored before they can be read.
+/// Whether objects of a class must be restored before they can be read.
 pub(crate) fn is_cold(class: &str) -> bool {
     matches!(class, StorageClass::GLACIER | StorageClass::DEEP_ARCHIVE)
 }
 
-/// The end of the last year that times of S3 can say.
+/// The end of the last year that S3 timestamps can express.
 const LAST_MS: i64 = 253_402_300_799_999;
 
-/// A time in the words of S3. One that it can't say, which a record from elsewhere may have, is the first or last that it can.
+/// An S3 timestamp. Times that it can't express, as in foreign records, are clamped.
 pub(crate) fn timestamp(ms: i64) -> Timestamp {
     Timestamp::from(UNIX_EPOCH + Duration::from_millis(ms.clamp(0, LAST_MS).unsigned_abs()))
 }
 
-/// A time as headers have it.
+/// A time in the format of HTTP headers.
 pub(crate) fn http_date(time: &Timestamp) -> Option<http::HeaderValue> {
     let mut date = Vec::new();
     time.format(s3s::dto::TimestampFormat::HttpDate, &mut date).ok()?;
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_that_no_calendar_has_are_the_nearest_it_has() {
+    fn times_are_clamped_to_the_calendar() {
         for (ms, date) in [
             (i64::MIN, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (0, "Thu, 01 Jan 1970 00:00:00 GMT"),
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_parts_come_back() {
+    fn sizes_of_parts_round_trip() {
         let sizes = [0, 1, 127, 128, 5 << 20, 5 << 30, u64::MAX];
         assert_eq!(decode_sizes(&encode_sizes(&sizes)), Some(sizes.to_vec()));
         assert_eq!(decode_sizes(&[0x80]), None);

@@ -1,5 +1,5 @@
-//! Accounts and their access keys. A secret is made of 32 bytes that are kept under the archive's master key: whoever has the file alone can
-//! sign nothing.
+//! Accounts and their access keys. Each secret key is derived from 32 bytes that are wrapped by the
+//! archive's master key, so `service.db` alone doesn't allow anyone to sign requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{State, StateError, hex, now_ms, random};
 
-/// Who may do something.
+/// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its name.
+    /// Name of the account.
     pub name: String,
-    /// S3's canonical identifier.
+    /// Canonical ID in S3.
     pub id: String,
-    /// Whether it may do everything in every bucket.
+    /// Whether the account has full access to every bucket.
     pub admin: bool,
 }
 
-/// A key that signs for an account.
+/// An access key with its secret.
 #[derive(Clone)]
 pub struct AccountKey {
-    /// Whose it is.
+    /// The account that the key belongs to.
     pub account: Arc<Account>,
-    /// The secret.
+    /// The secret key.
     pub secret: String,
 }
 
@@ -35,12 +35,12 @@ impl fmt::Debug for AccountKey {
     }
 }
 
-/// A key that was just made.
+/// A new access key.
 #[derive(Clone)]
 pub struct NewKey {
-    /// Its identifier.
+    /// ID of the key.
     pub access_key: String,
-    /// Its secret; it can't be asked for again.
+    /// The secret key; it can't be retrieved later.
     pub secret_key: String,
 }
 
@@ -51,10 +51,10 @@ impl fmt::Debug for NewKey {
 }
 
 impl State {
-    /// Makes an account, with a key.
+    /// Creates an account with one access key.
     ///
     /// # Errors
-    /// [`StateError::BadName`], [`StateError::AccountExists`], or what the engine says.
+    /// [`StateError::BadName`], [`StateError::AccountExists`], or an error of the database.
     pub fn add_account(&self, name: &str, admin: bool) -> Result<NewKey, StateError> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 64 || !name.bytes().all(is_good) {
@@ -73,10 +73,10 @@ impl State {
         if added { Ok(key.0) } else { Err(StateError::AccountExists { name: name.to_owned() }) }
     }
 
-    /// Makes one more key of an account.
+    /// Creates another access key for an account.
     ///
     /// # Errors
-    /// [`StateError::NoAccount`], or what the engine says.
+    /// [`StateError::NoAccount`], or an error of the database.
     pub fn add_key(&self, name: &str) -> Result<NewKey, StateError> {
         let key = self.fresh_key();
         let added = self.change("add a key", |connection| {
@@ -89,10 +89,10 @@ impl State {
         if added { Ok(key.0) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
     }
 
-    /// Makes a key useless from now on. A server that runs notices within a second.
+    /// Revokes an access key. A running server notices within a second.
     ///
     /// # Errors
-    /// [`StateError::NoKey`], or what the engine says.
+    /// [`StateError::NoKey`], or an error of the database.
     pub fn revoke_key(&self, id: &str) -> Result<(), StateError> {
         let revoked = self.change("revoke a key", |connection| {
             connection.execute("UPDATE access_key SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL", params![id, now_ms()])
@@ -101,10 +101,10 @@ impl State {
         if revoked == 1 { Ok(()) } else { Err(StateError::NoKey { id: id.to_owned() }) }
     }
 
-    /// All accounts, each with the identifiers of its keys that work.
+    /// All accounts, each with the IDs of its active keys.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn accounts(&self) -> Result<Vec<(Account, Vec<String>)>, StateError> {
         self.look("list accounts", |connection| {
             let mut accounts = connection.prepare_cached("SELECT name, id, admin FROM account ORDER BY name")?;
@@ -121,7 +121,7 @@ impl State {
     /// The account of this name.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
         self.kept(
             |kept| kept.accounts.get(name).cloned(),
@@ -130,10 +130,10 @@ impl State {
         )
     }
 
-    /// A key that works, by its identifier.
+    /// An active key by its ID.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
         let master_key = self.archive().master_key();
         self.kept(
@@ -144,7 +144,7 @@ impl State {
                 let found: Option<(String, [u8; 40])> = statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
                 let Some((name, wrapped)) = found else { return Ok(None) };
                 let Some(account) = account(connection, &name)? else { return Ok(None) };
-                // Under another master key it opens nothing, and so signs nothing.
+                // A key wrapped by another master key can't be unwrapped, and counts as missing.
                 let secret = master_key.unwrap(&WrappedKey(wrapped)).ok().map(|key| secret(&key));
                 Ok(secret.map(|secret| AccountKey { account: Arc::new(account), secret }))
             },
@@ -154,7 +154,7 @@ impl State {
 
     fn fresh_key(&self) -> (NewKey, WrappedKey) {
         let key = ObjectKey::new(random());
-        // As long as those of AWS, for clients that check.
+        // The same length as AWS access keys, since some clients check it.
         let access_key = format!("FU{}", &hex(&random::<9>()).to_uppercase());
         (NewKey { access_key, secret_key: secret(&key) }, wrap(self.archive().master_key(), &key))
     }
@@ -164,7 +164,7 @@ fn wrap(master_key: &MasterKey, key: &ObjectKey) -> WrappedKey {
     master_key.wrap(key)
 }
 
-/// 40 characters of 30 of its bytes, as long as those of AWS.
+/// The secret key: 30 of the bytes as 40 characters, the same length as AWS secret keys.
 fn secret(key: &ObjectKey) -> String {
     base64_simd::URL_SAFE_NO_PAD.encode_to_string(&key.expose()[..30])
 }

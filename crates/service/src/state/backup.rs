@@ -1,4 +1,5 @@
-//! The copy of the service's state that lies in the archive as an object: text that needs no database to be read.
+//! Backup of the service's state: an object in the archive, in a text format that needs no database
+//! to read.
 //!
 //! ```text
 //! {"head":{"what":"…","format":1,"archive":"…","written_ms":…}}
@@ -8,10 +9,12 @@
 //! {"end":{"accounts":1,"buckets":1,"versions":1}}
 //! ```
 //!
-//! A JSON value in each line, so that neither who writes nor who reads it holds more than a line. docs/service-copy.md is the specification. Whatever
-//! is added to it makes another format: a reader knows all fields of the formats that it takes, and passes over none.
+//! Each line is a JSON value, so writers and readers never hold more than a line. The specification
+//! is docs/state-backup.md. Any addition makes another format: a reader knows all fields of the
+//! formats it supports, and ignores none.
 //!
-//! Platters can't be erased, and an archive may be in clear text. So nothing that opens anything is copied: no keys of accounts, no keys of parts.
+//! Platters can't be erased, and an archive may be in clear text. So a backup contains no secrets:
+//! no keys of accounts, no keys of parts.
 
 use std::io::{self, Write};
 
@@ -25,76 +28,77 @@ use super::{
     file, now_ms, versions,
 };
 
-/// The name of the copy in the archive. No bucket can have the name of its folder.
+/// The name of the backup in the archive. No bucket can have the name of its folder.
 pub const COPY_NAME: &str = ".fulgurite/service.jsonl";
-/// The format that this program writes; it reads those before, too.
+/// The format that this program writes. It also reads earlier ones.
 const FORMAT: u64 = 1;
-/// The longest line. Now a bucket has some 400 KiB at most: 20 KiB of policy and 64 KiB of rules for pages, twice that in JSON, and 50 tags in URLs'
-/// encoding. But rules had no limit of their own once, and were as long as a body with XML.
+/// Maximum length of a line. A bucket now has at most about 400 KiB: 20 KiB of policy and 64 KiB of
+/// CORS rules, twice that in JSON, and 50 URL-encoded tags. Earlier versions did not limit CORS
+/// rules, which could be as long as an XML body.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Bytes that are handed on together.
+/// Size of the pieces in which a backup is written.
 const PIECE_BYTES: usize = 1 << 20;
-const WHAT: &str = "Copy of what the S3 service of this archive knows beside its objects: accounts (without keys), buckets, and what was said of versions after \
-                    they were put. A JSON value in each line. Times are milliseconds since 1970-01-01 UTC, tags are URL-encoded.";
+const WHAT: &str = "Backup of the state of this archive's S3 service: accounts (without keys), buckets, and changes to versions after \
+                    they were put. One JSON value per line. Times are milliseconds since 1970-01-01 UTC, tags are URL-encoded.";
 
-/// The name of the copy in the archive.
+/// The name of the backup in the archive.
 pub(crate) fn copy_name() -> ObjectName {
     ObjectName(COPY_NAME.into())
 }
 
-/// Why a copy can't be written or read.
+/// Why a backup can't be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The engine failed.
+    /// The database failed.
     #[error("the database: {0}")]
     Engine(#[from] rusqlite::Error),
-    /// What takes or gives the bytes failed.
+    /// Reading or writing the bytes failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The object can't be read.
-    #[error("it can't be read: {0}")]
+    #[error("can't read it: {0}")]
     Read(#[from] ReadError),
-    /// Something else stands in a line than should.
-    #[error("line {line} is no line of a copy ({found})")]
+    /// A line isn't valid at its place.
+    #[error("line {line} is malformed: {found}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What was found.
+        /// What is wrong with it.
         found: String,
     },
-    /// Written by a newer program.
-    #[error("it has format {found}, and this program knows up to {FORMAT}; use a newer fulgurite")]
+    /// The backup was written by a newer program.
+    #[error("it has format {found}, but this program supports formats up to {FORMAT}; use a newer fulgurite")]
     Newer {
-        /// Its format.
+        /// Format of the backup.
         found: u64,
     },
-    /// What would be a line that no reader takes.
-    #[error("{what} would be a line of {bytes} bytes, and readers take {LINE_BYTES_MAX}")]
+    /// A line would be longer than readers accept.
+    #[error("the line of {what} has {bytes} bytes, more than the {LINE_BYTES_MAX} that readers accept")]
     TooLong {
-        /// What it says something of.
+        /// The entry in the line.
         what: String,
-        /// How long it would be.
+        /// Length of the line.
         bytes: usize,
     },
-    /// A copy of another archive's state.
-    #[error("it is of archive {found}, and this is archive {expected}")]
+    /// The backup belongs to another archive.
+    #[error("it belongs to archive {found}, but this is archive {expected}")]
     OtherArchive {
-        /// The archive it is of.
+        /// The archive in the backup.
         found: ArchiveId,
-        /// The archive it was found in.
+        /// The archive that contains the backup.
         expected: ArchiveId,
     },
-    /// It doesn't end as it should.
-    #[error("its end says {said:?}, and {found:?} were found")]
+    /// The backup is incomplete: its counts don't match, or its end is missing.
+    #[error("it is incomplete: its last line counts {said:?}, but it contains {found:?}")]
     Counts {
-        /// What its last line says; nothing if there is none.
+        /// Counts in the last line; `None` without one.
         said: Option<Counts>,
-        /// What was there.
+        /// Entries that were read.
         found: Counts,
     },
 }
 
-/// How much is in a copy.
+/// Number of entries in a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -102,7 +106,7 @@ pub struct Counts {
     pub accounts: u64,
     /// Buckets.
     pub buckets: u64,
-    /// Versions of which something was said after they were put.
+    /// Versions with mutable state.
     pub versions: u64,
 }
 
@@ -117,7 +121,7 @@ enum Line {
 }
 
 impl Line {
-    /// What it says something of.
+    /// The entry in the line, for messages.
     fn what(&self) -> String {
         match self {
             Self::Head(_) => "the head".to_owned(),
@@ -145,7 +149,7 @@ struct CopiedAccount {
     id: String,
     admin: bool,
     created_ms: i64,
-    /// Where it has others than the settings say.
+    /// Present if it differs from the settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     restore_quota: Option<CopiedQuota>,
 }
@@ -224,7 +228,7 @@ struct CopiedVersion {
     id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
-    /// `null` if it was taken away, and not there if nothing was said of it.
+    /// `null` if it was removed, absent if it was never set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
     retention: Option<Option<CopiedRetention>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -242,11 +246,12 @@ fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Resu
     T::deserialize(deserializer).map(Some)
 }
 
-// Taken apart field by field, so that none can be forgotten.
+// The conversions destructure each struct, so that no field can be forgotten.
 
 impl From<Bucket> for CopiedBucket {
     fn from(bucket: Bucket) -> Self {
-        // What can't be read is copied as what took its place. A default retention has nothing in its place, and is missing.
+        // Unreadable settings are copied as the values that replace them. An unreadable default
+        // retention has no replacement and is omitted.
         let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } =
             bucket;
         let versioning = match versioning {
@@ -321,28 +326,28 @@ impl CopiedVersion {
     }
 }
 
-/// What is known of copies.
+/// Status of the backups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Copied {
-    /// Whether something was changed that the newest copy doesn't have.
+    /// Whether the state has changes that aren't in the newest backup.
     pub(crate) is_changed: bool,
-    /// The newest copy of this state.
+    /// The newest backup of this state.
     pub(crate) version: Option<VersionId>,
-    /// One that was begun, and may have been put or not.
+    /// A backup that was begun and possibly put.
     pub(crate) begun: Option<VersionId>,
 }
 
-/// How many changes a copy has.
+/// The number of changes that a backup includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Changes(i64);
 
 impl State {
-    /// What is known of copies.
+    /// The status of the backups.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub(crate) fn copied(&self) -> Result<Copied, StateError> {
-        self.look("ask for copies", |connection| {
+        self.look("read the backup status", |connection| {
             let mut statement = connection.prepare_cached("SELECT changes <> copied, version, begun FROM copy")?;
             statement.query_row([], |row| {
                 let (version, begun): (Option<[u8; 16]>, Option<[u8; 16]>) = (row.get(1)?, row.get(2)?);
@@ -351,40 +356,42 @@ impl State {
         })
     }
 
-    /// Writes a copy of the state of one instant, and says which. Others may change it meanwhile.
+    /// Writes a backup of the state at one instant, and returns the number of changes in it. The
+    /// state may change meanwhile.
     ///
     /// # Errors
-    /// [`CopyError`]; what `out` was given is no copy then.
+    /// [`CopyError`]; the bytes passed to `out` are then no valid backup.
     pub(crate) fn write_copy(&self, out: &mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<Changes, CopyError> {
-        // A connection of its own: requests don't wait for it.
+        // Its own connection, so that requests don't wait.
         let connection = file::open_read_only(&self.path, self.archive.id()).map_err(|error| CopyError::Io(io::Error::other(error)))?;
-        // One transaction sees one instant, from its first reading on.
+        // A transaction sees the state as of its first read.
         let reading = connection.unchecked_transaction()?;
         let changes = reading.query_row("SELECT changes FROM copy", [], |row| row.get(0))?;
         write(&reading, self.archive.id(), out)?;
         Ok(Changes(changes))
     }
 
-    /// Records that a copy is about to be put: after a crash it is known as one of this state.
+    /// Records that a backup is about to be put, so that it is recognized as one of this state
+    /// after a crash.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub(crate) fn begin_copy(&self, version: VersionId) -> Result<(), StateError> {
-        self.change("begin a copy", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
+        self.change("begin a backup", |connection| connection.execute("UPDATE copy SET begun = ?1", [version.0]).map(drop))
     }
 
-    /// Records that a copy survives a crash.
+    /// Records that a backup survives a crash.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub(crate) fn keep_copy(&self, Changes(changes): Changes, version: VersionId) -> Result<(), StateError> {
-        self.change("record a copy", |connection| {
+        self.change("record a backup", |connection| {
             connection.execute("UPDATE copy SET copied = ?1, version = ?2, begun = NULL", params![changes, version.0]).map(drop)
         })
     }
 }
 
-/// Writes all that is copied.
+/// Writes all entries.
 fn write(
     connection: &rusqlite::Connection,
     archive: ArchiveId,
@@ -424,7 +431,7 @@ fn write(
     Ok(counts)
 }
 
-/// Lines on their way out, in pieces.
+/// Buffers lines and writes them in pieces.
 struct Lines<'a> {
     gathered: Vec<u8>,
     out: &'a mut dyn FnMut(Vec<u8>) -> io::Result<()>,
@@ -435,7 +442,7 @@ impl Lines<'_> {
         let begin = self.gathered.len();
         serde_json::to_writer(&mut self.gathered, line).map_err(io::Error::from)?;
         let bytes = self.gathered.len() - begin;
-        // A copy that can't be read would take the place of one that can.
+        // An unreadable backup would replace a readable one.
         if bytes > LINE_BYTES_MAX {
             return Err(CopyError::TooLong { what: line.what(), bytes });
         }
@@ -448,11 +455,11 @@ impl Lines<'_> {
     }
 }
 
-/// Reads a copy, piece by piece, into the tables of a file that has none of it yet.
+/// Reads a backup piece by piece into empty tables.
 pub(super) struct Reader<'a> {
     connection: &'a rusqlite::Connection,
     archive: ArchiveId,
-    /// A line of which not all is here.
+    /// The incomplete line at the end of the last piece.
     begun: Vec<u8>,
     line: u64,
     counts: Counts,
@@ -464,7 +471,7 @@ impl<'a> Reader<'a> {
         Self { connection, archive, begun: Vec::new(), line: 0, counts: Counts::default(), end: None }
     }
 
-    /// Takes the next bytes.
+    /// Reads the next piece.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
         while let Some(at) = bytes.iter().position(|&byte| byte == b'\n') {
             self.gather(&bytes[..at])?;
@@ -478,13 +485,13 @@ impl<'a> Reader<'a> {
     fn gather(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
         if self.begun.len() + bytes.len() > LINE_BYTES_MAX {
             self.line += 1;
-            return Err(self.wrong(format!("it is longer than {LINE_BYTES_MAX} bytes")));
+            return Err(self.wrong(format!("longer than {LINE_BYTES_MAX} bytes")));
         }
         self.begun.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// Ends, and says how much there was.
+    /// Checks that the backup is complete, and returns its counts.
     pub(super) fn end(self) -> Result<Counts, CopyError> {
         if self.begun.is_empty() && self.end == Some(self.counts) {
             return Ok(self.counts);
@@ -499,12 +506,12 @@ impl<'a> Reader<'a> {
     fn take(&mut self, line: &[u8]) -> Result<(), CopyError> {
         self.line += 1;
         if self.line == 1 {
-            // Of a newer format only this much can be known.
+            // Only the format number of a newer format can be read.
             let head: serde_json::Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
             match head["head"]["format"].as_u64() {
                 Some(1..=FORMAT) => {}
                 Some(found) if found > FORMAT => return Err(CopyError::Newer { found }),
-                _ => return Err(self.wrong("a head with a format is expected")),
+                _ => return Err(self.wrong("expected a head with a format")),
             }
         }
         let line: Line = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
@@ -517,7 +524,7 @@ impl<'a> Reader<'a> {
             }
             Line::End(counts) if self.line > 1 && self.end.is_none() => self.end = Some(counts),
             line if self.line == 1 || self.end.is_some() || matches!(line, Line::Head(_)) => {
-                return Err(self.wrong("it stands in another place than it should"));
+                return Err(self.wrong("unexpected at this position"));
             }
             Line::Account(CopiedAccount { name, id, admin, created_ms, restore_quota }) => {
                 let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4)";
@@ -538,7 +545,7 @@ impl<'a> Reader<'a> {
                 versions::say(self.connection, id, &said)?;
                 self.counts.versions += 1;
             }
-            Line::Head(_) | Line::End(_) => unreachable!("taken above"),
+            Line::Head(_) | Line::End(_) => unreachable!("handled above"),
         }
         Ok(())
     }

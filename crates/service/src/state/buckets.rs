@@ -1,4 +1,4 @@
-//! Buckets.
+//! Buckets and their settings.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{CopyError, State, StateError, now_ms};
 
-/// What becomes of the version before when an object is put.
+/// What happens to earlier versions when an object is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Versioning {
-    /// It goes: versions were never kept.
+    /// The new version replaces the old one: versioning was never enabled.
     Never,
-    /// It stays.
+    /// All versions are kept.
     Enabled,
-    /// It stays if it was put while versions were kept; the null version goes.
+    /// Versions put while versioning was enabled are kept; the null version is replaced.
     Suspended,
 }
 
@@ -28,17 +28,17 @@ impl Versioning {
     }
 }
 
-/// How firmly a version is kept.
+/// The mode of a retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetentionMode {
-    /// Whoever may bypass it can remove the version.
+    /// Callers with the right to bypass governance can remove the version.
     Governance,
-    /// Nobody can, until its time is over.
+    /// No account can remove the version before its retention ends.
     Compliance,
 }
 
 impl RetentionMode {
-    /// S3's name of it.
+    /// The mode's name in S3.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,47 +47,47 @@ impl RetentionMode {
         }
     }
 
-    /// By S3's name.
+    /// Parses the name in S3.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Governance, Self::Compliance].into_iter().find(|mode| mode.name() == name)
     }
 
-    /// By the name that is stored with a version: one that isn't known counts as the firmest.
+    /// Parses a stored name. An unknown one counts as the strictest mode.
     pub(crate) fn parse_strictly(name: &str) -> Self {
         Self::parse(name).unwrap_or(Self::Compliance)
     }
 }
 
-/// What a bucket gives versions that say nothing of retention.
+/// The retention of new versions that are put without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DefaultRetention {
-    /// How firmly.
+    /// The mode.
     pub mode: RetentionMode,
-    /// Days, or years.
+    /// Length, in days or years.
     pub period: u32,
-    /// Whether they are years, of 365 days.
+    /// Whether `period` is in years of 365 days.
     pub in_years: bool,
 }
 
 impl DefaultRetention {
-    /// Milliseconds that a version is kept.
+    /// Length in milliseconds.
     #[must_use]
     pub fn period_ms(self) -> i64 {
         i64::from(self.period) * if self.in_years { 365 } else { 1 } * 86_400_000
     }
 }
 
-/// What is blocked of public access to a bucket.
+/// The public access block of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PublicAccess {
-    /// Lists that give something to everybody can't be put. Here they never can.
+    /// Rejects ACLs that grant public access. They are always rejected.
     pub block_acls: bool,
-    /// Such lists give nothing. Here there are none.
+    /// Ignores ACLs that grant public access. No such ACL can exist.
     pub ignore_acls: bool,
-    /// Policies that let everybody in can't be put.
+    /// Rejects policies that grant public access.
     pub block_policy: bool,
-    /// Policies that let everybody in let in the owner alone.
+    /// Limits buckets with a public policy to their owner.
     pub restrict_buckets: bool,
 }
 
@@ -105,15 +105,16 @@ impl PublicAccess {
     }
 }
 
-/// Which settings of a bucket are stored in a form that can't be read. Each counts as the strictest it could be: a setting that protects something must
-/// not go without a word. Policies and rules for other sites are text here, and judged where they are parsed.
+/// The settings of a bucket that are stored in an unreadable form. Each counts as the strictest
+/// possible value, so that a protection can't vanish silently. Policies and CORS rules are plain
+/// text here; the code that parses them judges them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unreadable {
     /// Versions are kept meanwhile.
     pub versioning: bool,
-    /// Versions without a retention of their own are refused meanwhile.
+    /// Meanwhile, versions without their own retention are refused.
     pub retention: bool,
-    /// All public access is blocked meanwhile.
+    /// Meanwhile, all public access is blocked.
     pub public_access: bool,
 }
 
@@ -127,27 +128,27 @@ impl Unreadable {
 /// A bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its name.
+    /// Name of the bucket.
     pub name: String,
-    /// Name of the account that has it: the one that made it, or was given it.
+    /// Name of the account that owns the bucket: its creator, or the account it was given to.
     pub owner: String,
-    /// When, milliseconds since 1970.
+    /// When the bucket was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Whether versions are kept.
+    /// The versioning state.
     pub versioning: Versioning,
     /// Whether its versions can be locked.
     pub object_lock: bool,
-    /// What versions get that say nothing.
+    /// Retention of versions that are put without one.
     pub retention: Option<DefaultRetention>,
-    /// Its policy, as it was given.
+    /// The policy as it was put.
     pub policy: Option<String>,
     /// Its tags, URL-encoded.
     pub tags: Option<String>,
-    /// What is blocked of public access; none if that was never said, or was taken back.
+    /// The public access block; `None` if it was never set or was deleted.
     pub public_access: Option<PublicAccess>,
-    /// Rules for pages of other sites, as JSON.
+    /// CORS rules, as JSON.
     pub cors: Option<String>,
-    /// What of it can't be read.
+    /// Settings that can't be read.
     pub unreadable: Unreadable,
 }
 
@@ -155,15 +156,15 @@ const COLUMNS: &str =
     "name, owner, created, versioning, object_lock, retention_mode, retention_days, retention_in_years, policy, tags, public_access, cors";
 
 impl State {
-    /// Makes a bucket, with tags as [`Bucket::tags`] has them. `false` if there is one of that name.
+    /// Creates a bucket, with tags as in [`Bucket::tags`]. Returns `false` if the name is taken.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
-        self.change("make a bucket", |connection| {
+        self.change("create a bucket", |connection| {
             let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years, tags) \
                              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT DO NOTHING";
-            // Locks are of versions, so they have to be kept.
+            // Object lock requires versioning.
             Ok(connection.execute(statement, params![name, owner, now_ms(), i64::from(object_lock), object_lock, tags])? == 1)
         })
     }
@@ -171,22 +172,22 @@ impl State {
     /// A bucket by its name.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
         self.kept(
             |kept| kept.buckets.get(name).cloned(),
             |connection| bucket(connection, name),
             |kept, bucket| {
-                bucket.unreadable.names().for_each(|what| self.note_unreadable(name, what, &"the database has a value that it can't have"));
+                bucket.unreadable.names().for_each(|what| self.note_unreadable(name, what, &"the database has an invalid value"));
                 kept.buckets.insert(name.to_owned(), bucket);
             },
         )
     }
 
-    /// The buckets of an account, or all, by name.
+    /// The buckets of an account, or all buckets, by name.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn buckets(&self, owner: Option<&str>) -> Result<Vec<Bucket>, StateError> {
         self.look("list buckets", |connection| {
             let statement = format!("SELECT {COLUMNS} FROM bucket WHERE ?1 IS NULL OR owner = ?1 ORDER BY name");
@@ -194,16 +195,16 @@ impl State {
         })
     }
 
-    /// Changes a bucket; `None` if it is gone.
+    /// Changes a bucket. Returns `None` if it no longer exists.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
         let changed = self.change("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
             connection.execute(
-                // A default retention that can't be read stays, for somebody to look at, until another is put.
+                // An unreadable default retention is kept for inspection until another is put.
                 "UPDATE bucket SET versioning = ?2, object_lock = ?3, retention_mode = iif(?11, retention_mode, ?4), \
                  retention_days = iif(?11, retention_days, ?5), retention_in_years = iif(?11, retention_in_years, ?6), \
                  policy = ?7, tags = ?8, public_access = ?9, cors = ?10 WHERE name = ?1",
@@ -224,15 +225,15 @@ impl State {
             Ok(Some(()))
         });
         self.forget(|kept| drop(kept.buckets.remove(name)));
-        // What is still unreadable is noted again when it is next used.
+        // Settings that are still unreadable are reported again on their next use.
         self.readable_again(name);
         changed
     }
 
-    /// Makes a bucket another account's.
+    /// Transfers a bucket to another account.
     ///
     /// # Errors
-    /// [`StateError::NoBucket`], [`StateError::NoAccount`], or what the engine says.
+    /// [`StateError::NoBucket`], [`StateError::NoAccount`], or an error of the database.
     pub fn give_bucket(&self, name: &str, owner: &str) -> Result<(), StateError> {
         let given = self.change("give a bucket to an account", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM account WHERE name = ?1")?.exists([owner])? {
@@ -248,10 +249,10 @@ impl State {
         }
     }
 
-    /// Removes a bucket, with what is left of uploads in parts. `false` if there was none.
+    /// Removes a bucket and its multipart uploads. Returns `false` if it didn't exist.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
         let removed = self.change("remove a bucket", |connection| {
             connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
@@ -262,7 +263,7 @@ impl State {
     }
 }
 
-/// All buckets by name, one after another.
+/// Visits all buckets, by name.
 pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Result<(), CopyError>) -> Result<(), CopyError> {
     let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM bucket ORDER BY name"))?;
     for bucket in statement.query_map([], read)? {
@@ -271,7 +272,7 @@ pub(super) fn each(connection: &Connection, each: &mut dyn FnMut(Bucket) -> Resu
     Ok(())
 }
 
-/// Puts a bucket there as it is.
+/// Inserts a bucket with all its settings.
 pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Result<()> {
     let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } = bucket;
     let statement = format!("INSERT INTO bucket ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
@@ -345,7 +346,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {
     })
 }
 
-/// A text, empty where it is none: then it is no policy and no rule, and counts as one that can't be read.
+/// A text column; empty if it isn't valid UTF-8 text, so that it counts as an unreadable policy or
+/// rule.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => None,
@@ -360,7 +362,7 @@ mod tests {
     use crate::sample::archive;
 
     #[test]
-    fn settings_that_can_not_be_read_count_as_the_strictest_and_the_bucket_stays_usable() {
+    fn unreadable_settings_count_as_the_strictest_and_the_bucket_stays_usable() {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         state.add_account("ada", true).expect("an account");
@@ -375,7 +377,7 @@ mod tests {
             let bucket = set(&format!("public_access = {wrong}"));
             assert!(bucket.unreadable.public_access && bucket.public_access == all, "{wrong}: {bucket:?}");
         }
-        assert_eq!(state.unreadable(), 1, "each is noted once");
+        assert_eq!(state.unreadable(), 1, "each is reported once");
         for wrong in ["3", "-1", "'x'"] {
             let bucket = set(&format!("public_access = NULL, versioning = {wrong}"));
             assert!(bucket.unreadable.versioning && bucket.versioning == Versioning::Enabled, "{wrong}: {bucket:?}");
@@ -386,7 +388,7 @@ mod tests {
             let bucket = set(&format!("versioning = 1, {wrong}"));
             assert!(bucket.unreadable.retention && bucket.retention.is_none(), "{wrong}: {bucket:?}");
             state.change_bucket("b", |bucket| bucket.tags = Some("a=b".to_owned())).expect("changed");
-            assert!(state.bucket("b").expect("readable").expect("there").unreadable.retention, "another change doesn't take it away");
+            assert!(state.bucket("b").expect("readable").expect("there").unreadable.retention, "another change keeps it");
         }
         let bucket = set("retention_mode = NULL, retention_days = NULL, policy = x'ff', cors = CAST(x'ff' AS TEXT)");
         assert_eq!((bucket.policy.as_deref(), bucket.cors.as_deref()), (Some(""), Some("")));

@@ -1,4 +1,4 @@
-//! The file `service.db`: made, brought up to date, opened, or refused.
+//! The file `service.db`: creates, migrates, opens or rejects it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use super::StateError;
 
-/// Stands in the header of the file: "FuSe".
+/// The application ID in the file's header: "FuSe".
 const APPLICATION: i32 = 0x4675_5365;
-/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
+/// Each migrates the schema from the version of its index to the next. Released migrations never
+/// change; new ones are appended.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_service.sql"),
     include_str!("migrations/0002_copies.sql"),
@@ -19,27 +20,27 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_ages.sql"),
     include_str!("migrations/0005_others.sql"),
 ];
-/// The schema that this program makes and knows.
+/// The schema version that this program creates and supports.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
 /// How long to wait for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whether there is a file with something in it. An empty one is what a making that was cut short leaves.
+/// Whether the file exists and isn't empty. A crash during its creation can leave an empty file.
 pub(super) fn is_there(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Opens the file of an archive, and makes it if there is none.
+/// Opens the file of an archive; creates it if it is missing.
 pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
     let told = |action| move |source| StateError::of_engine(path, action, source);
     if !path.exists() {
         use std::os::unix::fs::OpenOptionsExt;
-        // Wrapped secrets and names stand in it.
+        // The file contains wrapped secrets and names.
         let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         if let Err(error) = made
             && error.kind() != std::io::ErrorKind::AlreadyExists
         {
-            return Err(StateError::Damaged { path: path.to_owned(), found: format!("it can't be made: {error}") });
+            return Err(StateError::Damaged { path: path.to_owned(), found: format!("can't create it: {error}") });
         }
     }
     let mut connection = Connection::open(path).map_err(told("open it"))?;
@@ -48,13 +49,13 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "secure_delete", true)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // A commit is on stable storage when it returns.
+        // Commits are durable when they return.
         connection.pragma_update(None, "synchronous", "full")?;
         version(connection)
     };
     let found = prepare(&connection).map_err(told("prepare it"))?;
     if (1..=SCHEMA).contains(&found) {
-        // Before anything is changed in it.
+        // Checked before anything is changed in the file.
         check_owner(&connection, path, archive)?;
     }
     if (0..SCHEMA).contains(&found) {
@@ -64,7 +65,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
     Ok(connection)
 }
 
-/// Opens the file of an archive to read it, as it was when a transaction begins; it may be of an older schema.
+/// Opens the file of an archive for reading, possibly with an older schema.
 pub(super) fn open_read_only(path: &Path, archive: ArchiveId) -> Result<Connection, StateError> {
     let told = |action| move |source| StateError::of_engine(path, action, source);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -88,7 +89,7 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again: another process may have been first.
+    // Read again: another process may have migrated the file first.
     let found = version(&transaction)?.clamp(0, SCHEMA);
     for migration in &MIGRATIONS[found as usize..] {
         transaction.execute_batch(migration)?;
@@ -101,7 +102,7 @@ fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite
     transaction.commit()
 }
 
-/// Makes sure that the file is of this archive, in a schema that this program knows.
+/// Checks that the file belongs to the archive and has a supported schema.
 fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
     let found = version(connection).map_err(|source| StateError::of_engine(path, "read it", source))?;
     match found {
@@ -115,14 +116,14 @@ fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Resu
     let told = |source| StateError::of_engine(path, "read it", source);
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told)?;
     if application != APPLICATION {
-        return Err(StateError::Damaged { path: path.to_owned(), found: "it is another program's".into() });
+        return Err(StateError::Damaged { path: path.to_owned(), found: "it belongs to another program".into() });
     }
     let id: Option<[u8; 16]> =
         connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told)?;
     match id.map(ArchiveId) {
         Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: "it does not say of which archive it is".into() }),
+        None => Err(StateError::Damaged { path: path.to_owned(), found: "it doesn't name its archive".into() }),
     }
 }
 
@@ -131,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_cut_is_damaged_and_the_error_says_what_to_do() {
+    fn a_truncated_file_is_damaged_and_the_error_says_what_to_do() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, archive) = (folder.path().join("service.db"), ArchiveId([7; 16]));
         drop(open(&path, archive).expect("made"));
         let whole = std::fs::read(&path).expect("read");
         for length in [100, 4_096, whole.len() / 2, whole.len() - 4_096] {
             std::fs::write(&path, &whole[..length]).expect("written");
-            let error = open(&path, archive).expect_err("it is cut");
+            let error = open(&path, archive).expect_err("it is truncated");
             assert!(matches!(error, StateError::Damaged { .. }), "{length} bytes: {error}");
             assert!(error.to_string().contains("move it away"), "{error}");
         }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_first_schema_is_brought_up_to_date_and_keeps_what_it_has() {
+    fn a_file_of_the_first_schema_is_migrated_and_keeps_its_rows() {
         let folder = tempfile::tempdir().expect("a folder");
         let (path, archive) = (folder.path().join("service.db"), ArchiveId([7; 16]));
         let old = Connection::open(&path).expect("a file");
@@ -159,8 +160,8 @@ mod tests {
         old.pragma_update(None, "user_version", 1).expect("set");
         drop(old);
         assert!(matches!(open(&path, ArchiveId([8; 16])), Err(StateError::OtherArchive { .. })));
-        assert_eq!(version(&open_read_only(&path, archive).expect("readable as it is")).expect("a number"), 1);
-        let connection = open(&path, archive).expect("brought up to date");
+        assert_eq!(version(&open_read_only(&path, archive).expect("an older schema is readable")).expect("a number"), 1);
+        let connection = open(&path, archive).expect("migrated");
         assert_eq!(version(&connection).expect("a number"), SCHEMA);
         let name: String = connection.query_row("SELECT name FROM account", [], |row| row.get(0)).expect("a row");
         let is_changed: bool = connection.query_row("SELECT changes > copied FROM copy", [], |row| row.get(0)).expect("a row");

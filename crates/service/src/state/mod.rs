@@ -1,11 +1,14 @@
-//! What the service knows beside the catalogue: accounts and their keys, buckets, uploads in parts, restores, and what was said of versions
-//! after they were put. One SQLite file, `service.db`, in the archive's folder.
+//! State of the service besides the catalogue: accounts and their keys, buckets, multipart uploads,
+//! restores, and mutable state of versions. It is one SQLite file, `service.db`, in the archive's
+//! folder.
 //!
-//! Most of it can't be made anew from anything else, so a [copy](COPY_NAME) lies in the archive itself, as an object: without the keys of accounts, which
-//! must not stand where nothing can be erased, and without what is under way.
+//! Most of it can't be recreated from other data, so the archive contains a [backup](COPY_NAME) of
+//! it, as an object. The backup omits keys of accounts, which must not be stored where nothing can
+//! be erased, and work in progress.
 //!
-//! Buckets and keys are looked up with every request, so they are kept in memory. Another process may change them (`fulgurite accounts`); the
-//! engine's data version tells, and is asked at most once a second.
+//! Every request looks up buckets and keys, so they are cached in memory. Another process may
+//! change them (`fulgurite accounts`); the cache checks SQLite's data version at most once a second
+//! to find out.
 
 mod accounts;
 mod backup;
@@ -41,115 +44,115 @@ pub use restores::Restore;
 pub use uploads::{MultipartUpload, NewPart, Part};
 pub use versions::{Retention, Said, VersionState};
 
-/// Its file in an archive's folder.
+/// The file's name in the archive's folder.
 pub const FILE: &str = "service.db";
 
-/// How old what is kept in memory may be when another process has changed it.
+/// Maximum age of the cache when another process has changed the file.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// What can go wrong with it.
+/// Errors of the state.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The engine failed.
+    /// The database failed.
     #[error("{path}: could not {action}: {source}")]
     Engine {
-        /// Its file.
+        /// The file.
         path: PathBuf,
-        /// What was to be done.
+        /// The operation that failed.
         action: &'static str,
-        /// What the engine says.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
-    /// Not what it should be.
+    /// The file is damaged.
     #[error(
-        "{path} is damaged ({found}); bring it back from a copy, or move it away: `fulgurite serve` makes it anew from the archive's own copy"
+        "{path} is damaged ({found}); restore it from a copy, or move it away: `fulgurite serve` then recovers it from the backup in the archive"
     )]
     Damaged {
-        /// Its file.
+        /// The file.
         path: PathBuf,
         /// What was found.
         found: String,
     },
-    /// Made by a newer program.
-    #[error("{path} has schema {found}, this program knows up to {}; use a newer fulgurite", file::SCHEMA)]
+    /// The file was written by a newer program.
+    #[error("{path} has schema {found}, but this program supports schemas up to {}; use a newer fulgurite", file::SCHEMA)]
     Newer {
-        /// Its file.
+        /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Schema of the file.
         found: i64,
     },
-    /// Of another archive.
-    #[error("{path} belongs to archive {found}, the settings to archive {expected}")]
+    /// The file belongs to another archive.
+    #[error("{path} belongs to archive {found}, but the settings to archive {expected}")]
     OtherArchive {
-        /// Its file.
+        /// The file.
         path: PathBuf,
         /// The archive it belongs to.
         found: ArchiveId,
         /// The archive of the settings.
         expected: ArchiveId,
     },
-    /// There is none, and the archive has a copy of it.
-    #[error("{path} is not there, and the archive has a copy of {}: `fulgurite serve` makes it anew from that", date(*.copied_ms))]
+    /// The file is missing, and the archive has a backup of it.
+    #[error("{path} is missing, but the archive has a backup from {}: `fulgurite serve` recovers it from that", date(*.copied_ms))]
     Lost {
-        /// Where it should be.
+        /// Path of the missing file.
         path: PathBuf,
-        /// When the copy was put, milliseconds since 1970.
+        /// When the backup was put, in milliseconds since 1970.
         copied_ms: i64,
     },
-    /// It can't be put in its place.
-    #[error("{path} can't be made anew: {source}")]
+    /// The recovered file can't be put in its place.
+    #[error("can't recover {path}: {source}")]
     NotMade {
-        /// Where it should be.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The copy in the archive can't be used.
+    /// The backup in the archive can't be used.
     #[error(
-        "{path} is not there, and can't be made anew from its copy in the archive, {COPY_NAME}: {source}. \
-         `fulgurite serve --without-copy` begins without, with new accounts and no buckets, and leaves the copy as it is"
+        "{path} is missing and can't be recovered from its backup in the archive, {COPY_NAME}: {source}. \
+         `fulgurite serve --without-copy` starts with a new account and no buckets, and leaves the backup unchanged"
     )]
     Copy {
-        /// Where it should be.
+        /// Path of the missing file.
         path: PathBuf,
-        /// What is wrong with the copy.
+        /// What is wrong with the backup.
         source: CopyError,
     },
-    /// A panic left it in an unknown state.
-    #[error("{path} can't be used any more: a panic left its connection in an unknown state; the server has to be started again")]
+    /// A panic left the connection in an unknown state.
+    #[error("{path} can't be used: a panic left its connection in an unknown state; restart the server")]
     Poisoned {
-        /// Its file.
+        /// The file.
         path: PathBuf,
     },
     /// The catalogue failed.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),
-    /// There is an account of that name.
-    #[error("there is an account called {name} already")]
+    /// The account exists already.
+    #[error("an account called {name} already exists")]
     AccountExists {
-        /// Its name.
+        /// Name of the account.
         name: String,
     },
-    /// There is none.
-    #[error("there is no account called {name}; `fulgurite accounts list` shows those that are")]
+    /// The account doesn't exist.
+    #[error("no account called {name}; `fulgurite accounts list` lists all accounts")]
     NoAccount {
         /// The name.
         name: String,
     },
-    /// There is no such bucket.
-    #[error("there is no bucket called {name}")]
+    /// The bucket doesn't exist.
+    #[error("no bucket called {name}")]
     NoBucket {
         /// The name.
         name: String,
     },
-    /// There is no such key.
-    #[error("there is no access key {id} that works; `fulgurite accounts list` shows those that are")]
+    /// No active key has this ID.
+    #[error("no active access key {id}; `fulgurite accounts list` lists active keys")]
     NoKey {
-        /// Its identifier.
+        /// ID of the key.
         id: String,
     },
-    /// A name that can't be one.
-    #[error("{name:?} can't be the name of an account: 1 to 64 letters, digits, - and _ are")]
+    /// The account name is invalid.
+    #[error("invalid account name {name:?}: use 1-64 letters, digits, \"-\" or \"_\"")]
     BadName {
         /// The name.
         name: String,
@@ -157,7 +160,7 @@ pub enum StateError {
 }
 
 impl StateError {
-    /// What the engine says of a file: that it is damaged, or what failed.
+    /// Converts an error of SQLite: the file is damaged, or an operation failed.
     fn of_engine(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -168,7 +171,7 @@ impl StateError {
     }
 }
 
-/// What is kept in memory.
+/// The cache.
 #[derive(Default)]
 struct Kept {
     buckets: HashMap<String, Arc<Bucket>>,
@@ -178,23 +181,24 @@ struct Kept {
     looked: Option<Instant>,
 }
 
-/// The service's own knowledge.
+/// The state of a service.
 pub struct State {
     path: PathBuf,
     archive: Arc<Archive>,
     connection: Mutex<Connection>,
     kept: RwLock<Kept>,
-    /// Whether anything was ever said of versions: where nothing was, nothing has to be looked up for each that is read.
+    /// True once any version has mutable state or a restore; otherwise reads skip the lookup.
     says: AtomicBool,
-    /// Settings of buckets that were used and can't be read, by bucket and setting.
+    /// Unreadable settings that requests needed, by bucket and setting.
     unreadable: Mutex<BTreeSet<(String, &'static str)>>,
 }
 
 impl State {
-    /// Opens the state of an archive, and makes it if there never was one.
+    /// Opens the state of an archive; creates it if there never was one.
     ///
     /// # Errors
-    /// [`StateError::Lost`] if it isn't there and the archive has a copy of it; else [`StateError`] says what is wrong with the file.
+    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it; other errors
+    /// if the file can't be used.
     pub fn open(archive: Arc<Archive>) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         if let Found::Copy(copy) = find(&archive)? {
@@ -209,14 +213,14 @@ impl State {
             says: AtomicBool::new(false),
             unreadable: Mutex::default(),
         };
-        let says = state.look("look for versions", |connection| {
+        let says = state.look("look for version state", |connection| {
             connection.query_row("SELECT EXISTS (SELECT 1 FROM version_state) OR EXISTS (SELECT 1 FROM restore)", [], |row| row.get(0))
         })?;
         state.says.store(says, Ordering::Release);
         Ok(state)
     }
 
-    /// The archive that it is the state of.
+    /// The archive of this state.
     #[must_use]
     pub fn archive(&self) -> &Arc<Archive> {
         &self.archive
@@ -230,12 +234,12 @@ impl State {
         StateError::Poisoned { path: self.path.clone() }
     }
 
-    /// Whether a panic has left it in an unknown state, after which nothing can be looked up any more.
+    /// Whether a panic left the state unusable.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.connection.is_poisoned() || self.kept.is_poisoned()
     }
 
-    /// Leaves it as a panic would that nothing catches.
+    /// Poisons the lock, as an uncaught panic would.
     #[cfg(test)]
     pub(crate) fn poison(&self) {
         let held = AssertUnwindSafe(|| {
@@ -245,7 +249,8 @@ impl State {
         std::panic::catch_unwind(held).expect_err("it panics");
     }
 
-    /// Runs one transaction. One that panics is rolled back, and the panic goes on without the lock: the next caller finds all in order.
+    /// Runs a transaction. A panic rolls it back and is passed on without poisoning the lock, so
+    /// the next caller finds the state intact.
     fn change<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         self.alone(action, |connection| {
             let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -255,12 +260,13 @@ impl State {
         })
     }
 
-    /// Reads.
+    /// Runs queries.
     fn look<T>(&self, action: &'static str, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         self.alone(action, |connection| work(connection))
     }
 
-    /// Has the connection for `work` alone. A panic in it poisons the lock only if it leaves a transaction open.
+    /// Locks the connection for `work`. A panic poisons the lock only if it leaves a transaction
+    /// open.
     fn alone<T>(&self, action: &'static str, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StateError> {
         let mut connection = self.connection()?;
         match std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut connection))) {
@@ -279,7 +285,7 @@ impl State {
         move |source| StateError::of_engine(&path, action, source)
     }
 
-    /// Looks something up in memory, and in the file where it isn't there.
+    /// Looks up an entry in the cache, then in the file.
     fn kept<T>(
         &self,
         find: impl Fn(&Kept) -> Option<Arc<T>>,
@@ -295,7 +301,7 @@ impl State {
             }
         }
         let connection = self.connection()?;
-        let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.told("ask for changes"))?;
+        let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0)).map_err(self.told("check for changes"))?;
         let mut kept = self.kept.write().map_err(|_| self.poisoned())?;
         if kept.data_version != version {
             *kept = Kept { data_version: version, ..Kept::default() };
@@ -304,56 +310,56 @@ impl State {
         if let Some(found) = find(&kept) {
             return Ok(Some(found));
         }
-        let loaded = load(&connection).map_err(self.told("look something up"))?.map(Arc::new);
+        let loaded = load(&connection).map_err(self.told("look up an entry"))?.map(Arc::new);
         if let Some(loaded) = &loaded {
             keep(&mut kept, loaded.clone());
         }
         Ok(loaded)
     }
 
-    /// Notes that a setting of a bucket can't be read, and logs it the first time.
+    /// Records that a setting of a bucket can't be read, and logs it the first time.
     pub(crate) fn note_unreadable(&self, bucket: &str, what: &'static str, why: &dyn fmt::Display) {
         let is_new = self.unreadable_settings().insert((bucket.to_owned(), what));
         if is_new {
-            tracing::error!(bucket, setting = what, %why, "a stored setting can't be read, so the strictest takes its place until it is put again or deleted");
+            tracing::error!(bucket, setting = what, %why, "can't read a stored setting; the strictest value applies until it is put again or deleted");
         }
     }
 
-    /// How many settings of buckets were used and can't be read.
+    /// Number of unreadable settings that requests needed.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable_settings().len()
     }
 
-    /// Forgets what was noted of a bucket whose settings were changed.
+    /// Clears the records of a bucket whose settings were changed.
     fn readable_again(&self, bucket: &str) {
         self.unreadable_settings().retain(|(of, _)| of != bucket);
     }
 
     fn unreadable_settings(&self) -> MutexGuard<'_, BTreeSet<(String, &'static str)>> {
-        // Each change is one call, so a panic elsewhere leaves it whole.
+        // A poisoned lock is usable: each change is a single call.
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on something was said of versions.
+    /// Records that versions have mutable state.
     fn says_of_versions(&self) {
         self.says.store(true, Ordering::Release);
     }
 
-    /// Forgets what is kept in memory, after this process has changed it.
+    /// Removes entries from the cache after this process has changed them.
     fn forget(&self, which: impl FnOnce(&mut Kept)) {
-        // Where it is poisoned, nothing is looked up in it any more.
+        // A poisoned cache is never read again.
         if let Ok(mut kept) = self.kept.write() {
             which(&mut kept);
         }
     }
 }
 
-/// Milliseconds since 1970.
+/// The current time, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// A time as people read it, to the second.
+/// A time for people, to the second.
 pub(crate) fn date(ms: i64) -> String {
     match time::OffsetDateTime::from_unix_timestamp(ms.div_euclid(1_000)) {
         Ok(time) => {
@@ -364,10 +370,10 @@ pub(crate) fn date(ms: i64) -> String {
     }
 }
 
-/// `N` random bytes of the operating system.
+/// `N` random bytes from the operating system.
 ///
 /// # Panics
-/// If it gives none: nothing safe could be done then.
+/// If the operating system provides none: continuing would be unsafe.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
@@ -393,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_that_panics_is_rolled_back_and_leaves_the_lock_free() {
+    fn a_panicking_transaction_is_rolled_back_and_leaves_the_lock_usable() {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         panics(|| {
@@ -409,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_is_poisoned_says_so() {
+    fn a_poisoned_state_reports_it() {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         state.poison();

@@ -1,7 +1,8 @@
-//! Quotas: how much of the read drives' time an account may ask for.
+//! Quotas: limit how much of the read drives' time an account may request.
 //!
-//! Two figures for each account: restores that are open at once, and bytes that were asked for in a day, from midnight to midnight UTC. A restore that is
-//! asked for again, sooner or for longer, counts once. What was let in is done in full, so a day's last object may go beyond.
+//! Each account has two limits: open restores, and bytes requested per day, from midnight to
+//! midnight UTC. A repeated request for the same restore, sooner or for longer, counts once. An
+//! accepted restore is done in full, so the last object of a day may exceed the limit.
 
 use std::collections::BTreeMap;
 
@@ -12,48 +13,49 @@ use super::{Restore, State, StateError};
 
 const DAY_MS: i64 = 86_400_000;
 
-/// What an account may ask for.
+/// The limits of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Restores that may be open at once.
+    /// Maximum number of open restores.
     pub open: u64,
-    /// Bytes that may be asked for in a day.
+    /// Maximum bytes requested per day.
     pub bytes_a_day: u64,
 }
 
-/// Where an account has another quota than the settings say.
+/// Limits of an account that differ from the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OwnQuota {
-    /// Restores that may be open at once.
+    /// Maximum number of open restores.
     pub open: Option<u64>,
-    /// Bytes that may be asked for in a day.
+    /// Maximum bytes requested per day.
     pub bytes_a_day: Option<u64>,
 }
 
-/// What became of a restore that was asked for.
+/// The outcome of a restore request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
-    /// It is open.
+    /// The restore is open.
     Yes,
-    /// The account has as many open as it may have.
+    /// The account has reached its limit of open restores.
     TooMany {
-        /// That many.
+        /// The limit.
         quota: u64,
     },
-    /// The account has asked for as much as it may in a day.
+    /// The account has reached its limit of bytes per day.
     TooMuch {
-        /// Bytes of the quota.
+        /// The limit, in bytes.
         quota: u64,
-        /// When the next day begins, milliseconds since 1970.
+        /// When the next day begins, in milliseconds since 1970.
         until_ms: i64,
     },
 }
 
 impl State {
-    /// Opens a restore, if the quota of its account (`usual`, where it has none of its own) allows one of so many bytes.
+    /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `usual` is the
+    /// quota of accounts without their own.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
         self.says_of_versions();
         self.change("open a restore", |connection| {
@@ -86,10 +88,10 @@ impl State {
         })
     }
 
-    /// Gives an account a quota of its own, or that of the settings where it has none.
+    /// Sets the quota of an account. Limits that are `None` are those of the settings.
     ///
     /// # Errors
-    /// [`StateError::NoAccount`], or what the engine says.
+    /// [`StateError::NoAccount`], or an error of the database.
     pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
         let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         let set = self.change("set a quota", |connection| {
@@ -107,10 +109,10 @@ impl State {
         if set { Ok(()) } else { Err(StateError::NoAccount { name: name.to_owned() }) }
     }
 
-    /// The accounts that have quotas of their own.
+    /// The accounts that have their own quotas.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
         self.look("list quotas", |connection| {
             let mut statement = connection.prepare_cached("SELECT open, bytes_a_day, account FROM quota")?;
@@ -174,11 +176,11 @@ mod tests {
     const USUAL: Quota = Quota { open: 2, bytes_a_day: 100 };
 
     #[test]
-    fn as_many_restores_are_open_as_the_quota_says_and_those_that_end_make_room() {
+    fn open_restores_are_limited_and_finished_ones_free_the_quota() {
         let (_folder, state) = state();
         let begin = |number, account| state.begin_restore(&restore(number, account, "Standard", 0), 1, USUAL).expect("recorded");
         assert_eq!([begin(1, "ada"), begin(2, "ada"), begin(3, "ada")], [Begun::Yes, Begun::Yes, Begun::TooMany { quota: 2 }]);
-        assert!(state.restore(VersionId([3; 16])).expect("a look").is_none(), "what was refused is not recorded");
+        assert!(state.restore(VersionId([3; 16])).expect("a look").is_none(), "a refused restore is not recorded");
         assert_eq!(begin(4, "bob"), Begun::Yes, "each account has its own");
         let done = Restore { done_ms: Some(5), expires_ms: Some(10), ..restore(1, "ada", "Standard", 0) };
         state.keep_restore(&done).expect("recorded");
@@ -186,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_so_many_bytes_and_the_next_has_them_again() {
+    fn bytes_per_day_are_limited_and_reset_at_midnight() {
         let (_folder, state) = state();
         let wide = Quota { open: 100, ..USUAL };
         let begin = |number, at_ms, bytes| state.begin_restore(&restore(number, "ada", "Bulk", at_ms), bytes, wide).expect("recorded");
         let over = Begun::TooMuch { quota: 100, until_ms: DAY_MS };
         assert_eq!([begin(1, 0, 99), begin(2, 10, 50), begin(3, DAY_MS - 1, 0)], [Begun::Yes, Begun::Yes, over]);
-        // What has ended was asked for all the same.
+        // Finished restores still count for the day.
         state.forget_restore(VersionId([1; 16])).expect("forgotten");
         state.forget_restore(VersionId([2; 16])).expect("forgotten");
         assert_eq!([begin(4, DAY_MS - 1, 1), begin(5, DAY_MS, 100)], [over, Begun::Yes]);
@@ -232,7 +234,7 @@ mod tests {
             state.forget_restore(next.id).expect("forgotten");
             after = next.account;
         }
-        // After the urgent one of cy it is ada's turn, with what was asked for first.
+        // After cy's urgent restore it is ada's turn, with her oldest request.
         assert_eq!(order, ["7", "1", "5", "4", "2", "6", "3"]);
     }
 }

@@ -1,6 +1,6 @@
-//! A `service.db` that is lost, made anew from the copy in the archive.
+//! Recovery of a lost `service.db` from the backup in the archive.
 //!
-//! It is complete or not there at all: it is made under another name, and gets its own when it is on the disk.
+//! Recovery is atomic: the file is created under another name, and renamed when it is on disk.
 
 use std::path::{Path, PathBuf};
 
@@ -12,30 +12,30 @@ use rusqlite::Connection;
 use super::backup::{Counts, Reader, copy_name};
 use super::{FILE, StateError, file};
 
-/// What there is of a service's state before it is opened.
+/// The state that exists before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// The file.
     File,
-    /// No file, and a copy in the archive: this version.
+    /// No file, but a backup in the archive: this version.
     Copy(Box<VersionRow>),
     /// Neither.
     Nothing,
 }
 
-/// What was made anew.
+/// Result of a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovered {
-    /// When the copy was put, milliseconds since 1970. What was changed later is missing.
+    /// When the backup was put, in milliseconds since 1970. Later changes are missing.
     pub copied_ms: i64,
-    /// How much there was in it.
+    /// Number of recovered entries.
     pub counts: Counts,
 }
 
 /// Looks for the state of an archive.
 ///
 /// # Errors
-/// [`StateError::Catalogue`].
+/// [`StateError::Catalogue`] if the catalogue can't be read.
 pub fn find(archive: &Archive) -> Result<Found, StateError> {
     if file::is_there(&archive.home().join(FILE)) {
         return Ok(Found::File);
@@ -44,17 +44,18 @@ pub fn find(archive: &Archive) -> Result<Found, StateError> {
     Ok(newest.map_or(Found::Nothing, |copy| Found::Copy(Box::new(copy))))
 }
 
-/// The copies in the archive, newest first.
+/// The backups in the archive, newest first.
 pub(crate) fn copies(archive: &Archive) -> Result<Vec<VersionRow>, StateError> {
     let mut copies = archive.reading().versions_of(&copy_name())?;
     copies.retain(|row| row.record.kind.has_content());
     Ok(copies)
 }
 
-/// Makes the state of an archive anew from its copy. Keys of accounts are not in it.
+/// Recovers the state of an archive from its backup, which contains no keys of accounts.
 ///
 /// # Errors
-/// [`StateError::Copy`] if the copy can't be used, or what failed; there is no file then, as before.
+/// [`StateError::Copy`] if the backup can't be used, or the error that occurred; no file is created
+/// then.
 pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateError> {
     let path = archive.home().join(FILE);
     let wrong = |source| StateError::Copy { path: path.clone(), source };
@@ -80,15 +81,16 @@ pub fn recover(archive: &Archive, copy: &VersionRow) -> Result<Recovered, StateE
     Ok(Recovered { copied_ms: copy.record.created_ms as i64, counts })
 }
 
-/// Makes an empty state though the archive has a copy, which stays as it is, also when this state is copied.
+/// Creates an empty state though the archive has a backup. That backup is never replaced, not even
+/// by backups of the new state.
 ///
 /// # Errors
-/// What failed; there is no file then, as before.
+/// The error that occurred; no file is created then.
 pub fn begin_without_copy(archive: &Archive) -> Result<(), StateError> {
     make(archive, |_| Ok(()))
 }
 
-/// Makes the file and fills it, in one transaction.
+/// Creates and fills the file, in one transaction.
 fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateError>) -> Result<T, StateError> {
     let path = archive.home().join(FILE);
     let fresh = with_suffix(&path, ".recovering");
@@ -100,18 +102,18 @@ fn make<T>(archive: &Archive, fill: impl FnOnce(&Connection) -> Result<T, StateE
         let transaction = connection.transaction().map_err(told)?;
         let made = fill(&transaction)?;
         transaction.commit().map_err(told)?;
-        // Brings everything from the log into the file.
+        // Moves everything from the write-ahead log into the file.
         connection.close().map_err(|(_, source)| told(source))?;
         Ok(made)
     })();
     let Ok(made) = made else {
-        // The next attempt would remove it too.
+        // The next attempt would remove the file too.
         let _ = remove_database(&fresh);
         return made;
     };
     let sync = || std::fs::File::open(archive.home()).and_then(|home| home.sync_all());
     let put = || {
-        // A log of the lost file would be read into this one.
+        // SQLite would apply the log of the lost file to this one.
         remove_database(&path)?;
         sync()?;
         std::fs::rename(&fresh, &path)?;
@@ -153,11 +155,11 @@ mod tests {
     fn newest(archive: &Archive) -> VersionRow {
         match find(archive).expect("looked") {
             Found::Copy(copy) => *copy,
-            found => panic!("a copy is expected: {found:?}"),
+            found => panic!("expected a backup: {found:?}"),
         }
     }
 
-    /// A copy of a state with this account, as a service would put it.
+    /// A backup of a state with this account, as a service would put it.
     fn copy_of(archive: &Arc<Archive>, account: &str) -> String {
         let state = State::open(archive.clone()).expect("a state");
         state.add_account(account, true).expect("an account");
@@ -173,17 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_file_is_made_anew_from_the_newest_copy() {
+    fn a_lost_file_is_recovered_from_the_newest_backup() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = archive(folder.path());
         assert_eq!(find(&archive).expect("looked"), Found::Nothing);
         let (first, second) = (copy_of(&archive, "ada"), copy_of(&archive, "bo"));
         put(&archive, &first);
         put(&archive, &second);
-        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })), "an empty one would hide what is lost");
+        assert!(matches!(State::open(archive.clone()), Err(StateError::Lost { .. })), "an empty state would hide the loss");
         assert!(!folder.path().join(FILE).exists());
         let copy = newest(&archive);
-        let recovered = recover(&archive, &copy).expect("made anew");
+        let recovered = recover(&archive, &copy).expect("recovered");
         assert_eq!(
             recovered,
             Recovered { copied_ms: copy.record.created_ms as i64, counts: Counts { accounts: 1, buckets: 0, versions: 0 } }
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_is_wrong_leaves_no_file_and_can_be_passed_over() {
+    fn a_malformed_backup_leaves_no_file_and_can_be_skipped() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = archive(folder.path());
         let text = copy_of(&archive, "ada");
@@ -214,16 +216,16 @@ mod tests {
         begin_without_copy(&archive).expect("begun");
         let state = State::open(archive.clone()).expect("it opens");
         assert!(state.accounts().expect("accounts").is_empty());
-        assert_eq!(state.copied().expect("known").version, None, "no copy is of this state");
+        assert_eq!(state.copied().expect("known").version, None, "no backup belongs to this state");
     }
 
     #[test]
-    fn a_log_that_was_left_behind_is_not_read_into_the_new_file() {
+    fn the_log_of_a_lost_file_is_not_applied_to_the_new_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let archive = archive(folder.path());
         put(&archive, &copy_of(&archive, "ada"));
         std::fs::write(folder.path().join("service.db-wal"), b"the log of the lost file").expect("written");
-        recover(&archive, &newest(&archive)).expect("made anew");
+        recover(&archive, &newest(&archive)).expect("recovered");
         assert_eq!(State::open(archive.clone()).expect("it opens").accounts().expect("accounts").len(), 1);
     }
 }

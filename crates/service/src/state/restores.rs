@@ -1,11 +1,11 @@
-//! Restores: requests to have an archived object at hand for some days.
+//! Restores: requests to keep a readable copy of an archived object for some days.
 
 use fulgurite_domain::VersionId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{State, StateError};
 
-/// A restore, asked for or done.
+/// A restore, open or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restore {
     /// The version.
@@ -14,49 +14,50 @@ pub struct Restore {
     pub bucket: String,
     /// Its key.
     pub key: String,
-    /// Name of the account that asked.
+    /// Name of the account that requested it.
     pub account: String,
-    /// S3's name of how urgent it is.
+    /// S3's name of its urgency.
     pub tier: String,
-    /// How long the copy is kept.
+    /// How many days the copy is kept.
     pub days: u32,
-    /// When it was asked for, milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub requested_ms: i64,
-    /// When it is to be done at the latest.
+    /// Its deadline.
     pub due_ms: i64,
     /// When it was done.
     pub done_ms: Option<i64>,
-    /// Until when the copy is kept.
+    /// When the copy expires.
     pub expires_ms: Option<i64>,
 }
 
 const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
 
 impl State {
-    /// The restore of a version, if there is one.
+    /// The restore of a version, if it has one.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
-        self.look("look a restore up", |connection| {
+        self.look("look up a restore", |connection| {
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"))?.query_row([id.0], read).optional()
         })
     }
 
-    /// Records a restore in place of any other of the version.
+    /// Records a restore, replacing any other of the version.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
         self.says_of_versions();
         self.change("record a restore", |connection| insert(connection, restore))
     }
 
-    /// The restore that is to be done next: of the tier that the most urgent one has, the most urgent of the account whose turn it is. The turn goes by
-    /// name, to the account behind `after`, so that many restores of one don't hold up another's.
+    /// The next restore to carry out: from the tier of the most urgent one, the most urgent restore
+    /// of the account whose turn it is. Accounts take turns by name, starting after `after`, so
+    /// that many restores of one account don't delay those of another.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
         self.look("look for a restore", |connection| {
             let tier: Option<String> = connection
@@ -75,10 +76,10 @@ impl State {
         })
     }
 
-    /// How many restores are not done.
+    /// Number of open restores.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn count_open_restores(&self) -> Result<u64, StateError> {
         self.look("count restores", |connection| {
             let count: i64 =
@@ -87,10 +88,10 @@ impl State {
         })
     }
 
-    /// Forgets restores whose copies are to be kept no longer, and says whose.
+    /// Deletes expired restores and returns their versions.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn expire_restores(&self, now_ms: i64) -> Result<Vec<VersionId>, StateError> {
         let due = "SELECT id FROM restore WHERE done IS NOT NULL AND expires <= ?1";
         let any = self.look("look for expired restores", |connection| connection.prepare_cached(due)?.exists([now_ms]))?;
@@ -105,16 +106,16 @@ impl State {
         })
     }
 
-    /// Forgets the restore of a version.
+    /// Deletes the restore of a version.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
         self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
     }
 }
 
-/// Records a restore in place of any other of the version.
+/// Records a restore, replacing any other of the version.
 pub(super) fn insert(connection: &Connection, restore: &Restore) -> rusqlite::Result<()> {
     let statement = format!("INSERT OR REPLACE INTO restore ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)");
     connection.prepare_cached(&statement)?.execute(params![

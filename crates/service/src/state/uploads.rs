@@ -1,4 +1,4 @@
-//! Uploads in parts, until they are complete.
+//! Multipart uploads in progress.
 
 use std::sync::Mutex;
 
@@ -8,43 +8,43 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{State, StateError, hex, now_ms, random};
 
-/// An upload that was begun.
+/// A multipart upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultipartUpload {
-    /// Its identifier.
+    /// ID of the upload.
     pub id: String,
     /// The bucket.
     pub bucket: String,
-    /// The key that the object will have.
+    /// The key of the future object.
     pub key: String,
-    /// Name of the account that began it.
+    /// Name of the account that created it.
     pub account: String,
-    /// When, milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// The checksum that its parts have.
+    /// The checksum algorithm of its parts.
     pub checksum_algorithm: Option<String>,
-    /// Whether the object's checksum is of all its bytes or of its parts' checksums.
+    /// Whether the object's checksum covers all its bytes or its parts' checksums.
     pub checksum_type: Option<String>,
-    /// What is known of the object.
+    /// Attributes of the future object.
     pub attributes: Attributes,
 }
 
-/// A part that was stored.
+/// A stored part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Its number, from 1.
+    /// Part number, from 1.
     pub number: u32,
-    /// Name of its file, and what its frames are sealed for.
+    /// ID of the part's file, also bound into the encryption of its frames.
     pub file: VersionId,
-    /// The key of its frames.
+    /// The wrapped key of its frames.
     pub wrapped: Option<WrappedKey>,
     /// Bytes of content.
     pub size: u64,
-    /// MD5 of them.
+    /// MD5 of the content.
     pub md5: [u8; 16],
-    /// Its checksum in Base64, by the upload's algorithm.
+    /// Checksum in Base64, by the upload's algorithm.
     pub checksum: Option<String>,
-    /// When it was stored, milliseconds since 1970.
+    /// When the part was stored, in milliseconds since 1970.
     pub modified_ms: i64,
 }
 
@@ -53,19 +53,20 @@ pub type NewPart = Part;
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
-/// Asked every few seconds.
+/// Runs every few seconds.
 const BEFORE: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created LIMIT ?2";
 
 impl State {
-    /// Begins an upload, and says which; `None` if its bucket is gone.
+    /// Creates an upload and returns its ID; `None` if the bucket no longer exists.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
-        // In the order in which they were begun, as the listings of S3 have them.
+        // IDs sort in order of creation, as S3 lists uploads.
         let (ms, count) = next_instant();
         let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
-        // Encoded before the lock is taken: attributes beyond the limits of a record are a fault of the caller, and no other request may feel it.
+        // Encoding panics on attributes beyond the limits of a record, which are a caller's bug. It
+        // runs before the lock is taken, so that no other request is affected.
         let attributes = if upload.attributes.is_empty() { Vec::new() } else { encode_attributes(&upload.attributes) };
         let begun = self.change("begin an upload", |connection| {
             let statement = format!(
@@ -88,20 +89,21 @@ impl State {
         Ok((begun == 1).then_some(id))
     }
 
-    /// An upload that was begun and is not complete.
+    /// An upload in progress.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
-        self.look("look an upload up", |connection| {
+        self.look("look up an upload", |connection| {
             connection.prepare_cached(&format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"))?.query_row([id], read).optional()
         })
     }
 
-    /// Uploads of a bucket whose keys start with `prefix`, in order of key and identifier, behind a key and an identifier: up to `limit`.
+    /// Up to `limit` uploads of a bucket whose keys start with `prefix`, ordered by key and ID,
+    /// after the given key and ID.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn uploads(&self, bucket: &str, prefix: &str, after: (&str, &str), limit: usize) -> Result<Vec<MultipartUpload>, StateError> {
         self.look("list uploads", |connection| {
             let statement =
@@ -120,20 +122,20 @@ impl State {
         })
     }
 
-    /// Uploads that were begun before a time, the oldest first: up to `limit`.
+    /// Up to `limit` uploads created before a time, oldest first.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
         self.look("look for old uploads", |connection| {
             connection.prepare_cached(BEFORE)?.query_map(params![ms, limit as i64], |row| row.get(0))?.collect()
         })
     }
 
-    /// Records a part, and gives the one that it replaces. `None` if the upload is gone.
+    /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn add_part(&self, upload: &str, part: &NewPart) -> Result<Option<Option<Part>>, StateError> {
         self.change("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
@@ -158,10 +160,10 @@ impl State {
         })
     }
 
-    /// Parts of an upload in order of number, behind `after`: up to `limit`.
+    /// Up to `limit` parts of an upload by number, after number `after`.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
         self.look("list parts", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
@@ -169,10 +171,11 @@ impl State {
         })
     }
 
-    /// Ends an upload, and gives its parts, whose files nobody needs any more. `None` if it was ended before.
+    /// Ends an upload and returns its parts, whose files are no longer needed. `None` if it has
+    /// already ended.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
         self.change("end an upload", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 ORDER BY number");
@@ -181,16 +184,17 @@ impl State {
         })
     }
 
-    /// Whether a file is one of a part.
+    /// Whether a file belongs to a part.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
-        self.look("look a part up", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
+        self.look("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }
 }
 
-/// The time in milliseconds since 1970, and how many of this process had the same before. Never goes back while the process runs.
+/// The time in milliseconds since 1970, with a counter for equal times. Strictly increasing while
+/// the process runs.
 fn next_instant() -> (i64, u16) {
     static LAST: Mutex<(i64, u16)> = Mutex::new((0, 0));
     let mut last = LAST.lock().expect("no panic holds this lock");
@@ -225,7 +229,7 @@ fn read_part(row: &Row<'_>) -> rusqlite::Result<Part> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<MultipartUpload> {
     let attributes: Vec<u8> = row.get(7)?;
-    // The format has no map without entries.
+    // The format has no empty map.
     let attributes = if attributes.is_empty() {
         Attributes::default()
     } else {
@@ -250,7 +254,7 @@ mod tests {
     use crate::state::file;
 
     #[test]
-    fn old_uploads_are_found_without_looking_at_all() {
+    fn old_uploads_are_found_by_index() {
         let folder = tempfile::tempdir().expect("a folder");
         let connection = file::open(&folder.path().join("service.db"), fulgurite_domain::ArchiveId([1; 16])).expect("a file");
         let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {BEFORE}")).expect("a plan");

@@ -1,4 +1,4 @@
-//! What was said of versions after they were put: tags, retention, legal hold.
+//! Mutable state of versions: tags, retention and legal hold that were changed after the put.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -10,21 +10,22 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find};
 
-/// Until when a version is kept, and how firmly.
+/// The retention of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// How firmly.
+    /// The mode.
     pub mode: RetentionMode,
-    /// Until when, milliseconds since 1970.
+    /// Its end, in milliseconds since 1970.
     pub until_ms: i64,
 }
 
-/// What was said of a version; what wasn't stands in its attributes.
+/// Mutable state of a version. Fields that are `None` were never changed, and are as in its
+/// attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VersionState {
     /// Its tags, URL-encoded; empty if they were removed.
     pub tags: Option<String>,
-    /// Its retention; `Some(None)` if it was taken away.
+    /// Its retention; `Some(None)` if it was removed.
     pub retention: Option<Option<Retention>>,
     /// Whether it is under legal hold.
     pub legal_hold: Option<bool>,
@@ -33,36 +34,36 @@ pub struct VersionState {
 const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
-    /// What was said of a version.
+    /// The mutable state of a version.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
-        self.look("look a version up", |connection| said(connection, id))
+        self.look("look up a version", |connection| said(connection, id))
     }
 
-    /// Says something of a version; fields that are `None` stay as they are.
+    /// Changes the state of a version. Fields that are `None` stay unchanged.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
         self.says.store(true, Ordering::Release);
-        self.change("keep what was said of a version", |connection| say(connection, id, said))
+        self.change("change a version", |connection| say(connection, id, said))
     }
 
-    /// Forgets what was said of versions that are gone.
+    /// Deletes the state and restores of removed versions.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Most have nothing, and a transaction costs a sync.
-        let has_some = self.look("look versions up", |connection| {
+        // Most versions have none, and a transaction costs a sync.
+        let has_some = self.look("look up versions", |connection| {
             let mut known =
                 connection.prepare_cached("SELECT 1 FROM version_state WHERE id = ?1 UNION ALL SELECT 1 FROM restore WHERE id = ?1")?;
             for id in ids {
@@ -75,7 +76,7 @@ impl State {
         if !has_some {
             return Ok(());
         }
-        self.change("forget what was said of versions", |connection| {
+        self.change("forget versions", |connection| {
             for id in ids {
                 connection.prepare_cached("DELETE FROM version_state WHERE id = ?1")?.execute([id.0])?;
                 connection.prepare_cached("DELETE FROM restore WHERE id = ?1")?.execute([id.0])?;
@@ -85,20 +86,20 @@ impl State {
     }
 }
 
-/// What was said of versions, for who has no service: the file is only read.
+/// Read-only access to the state of versions, for programs without a service.
 #[derive(Debug)]
 pub struct Said {
     path: PathBuf,
-    /// None if there never was a service.
+    /// `None` if there never was a service.
     connection: Option<Connection>,
 }
 
 impl Said {
-    /// Opens it for an archive.
+    /// Opens the state of an archive.
     ///
     /// # Errors
-    /// [`StateError::Lost`] if the file isn't there and the archive has a copy of it: then nobody knows, until `fulgurite serve` has made it anew. Else
-    /// what is wrong with the file.
+    /// [`StateError::Lost`] if the file is missing and the archive has a backup of it: the state is
+    /// unknown until `fulgurite serve` has recovered it. Other errors if the file can't be used.
     pub fn open(archive: &Archive) -> Result<Self, StateError> {
         let path = archive.home().join(FILE);
         let connection = match find(archive)? {
@@ -109,13 +110,13 @@ impl Said {
         Ok(Self { path, connection })
     }
 
-    /// What was said of a version.
+    /// The mutable state of a version.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the database.
     pub fn of(&self, id: VersionId) -> Result<VersionState, StateError> {
         let Some(connection) = &self.connection else { return Ok(VersionState::default()) };
-        said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look a version up", source))
+        said(connection, id).map_err(|source| StateError::of_engine(&self.path, "look up a version", source))
     }
 }
 
@@ -125,7 +126,7 @@ fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState
     Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 
-/// What was said of all versions, one after another.
+/// Visits the state of all versions.
 pub(super) fn each(
     connection: &Connection,
     each: &mut dyn FnMut(VersionId, VersionState) -> Result<(), CopyError>,
@@ -138,7 +139,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// Says something of a version; fields that are `None` stay as they are.
+/// Changes the state of a version. Fields that are `None` stay unchanged.
 pub(super) fn say(connection: &Connection, id: VersionId, said: &VersionState) -> rusqlite::Result<()> {
     let VersionState { tags, retention, legal_hold } = said;
     let mode = retention.map(|retention| retention.map_or("", |retention| retention.mode.name()));
@@ -159,7 +160,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(VersionId, VersionState)> {
     let retention = match (mode.as_deref(), until_ms) {
         (None, None) => None,
         (Some(""), _) => Some(None),
-        // A mode that isn't known protects as the firmest does: what the version was put with may be weaker, or nothing.
+        // An unknown mode protects like the strictest: the attributes of the version may hold a
+        // weaker one, or none.
         (Some(mode), Some(until_ms)) => Some(Some(Retention { mode: RetentionMode::parse_strictly(mode), until_ms })),
         _ => return Err(rusqlite::Error::InvalidColumnType(2, "retention_mode, retention_until".to_owned(), Type::Null)),
     };
@@ -172,7 +174,7 @@ mod tests {
     use crate::sample::archive;
 
     #[test]
-    fn retention_that_can_not_be_read_protects() {
+    fn unreadable_retention_protects() {
         let home = tempfile::tempdir().expect("a folder");
         let state = State::open(archive(home.path())).expect("a state");
         let (id, retention) = (VersionId([7; 16]), Retention { mode: RetentionMode::Governance, until_ms: 9_000 });
@@ -184,8 +186,8 @@ mod tests {
         };
         let firmest = Retention { mode: RetentionMode::Compliance, ..retention };
         assert_eq!(set("retention_mode = 'FIRM'").expect("readable").retention, Some(Some(firmest)));
-        assert!(set("retention_until = NULL").is_err(), "until when isn't known");
-        assert!(set("retention_mode = NULL, retention_until = 5").is_err(), "how firmly isn't known");
+        assert!(set("retention_until = NULL").is_err(), "the end is unknown");
+        assert!(set("retention_mode = NULL, retention_until = 5").is_err(), "the mode is unknown");
         assert_eq!(set("retention_until = NULL").expect("readable").retention, None);
     }
 }

@@ -1,42 +1,42 @@
-//! Content in AWS's chunks, on its way to the framework, which gathers each chunk whole before it passes any of it on.
+//! Limits the size of AWS chunks before they reach the framework, which buffers each chunk whole.
 //!
-//! Some clients send all of their content as one chunk, of gigabytes. Chunks without signatures are cut into small ones here; of those with signatures,
-//! which are over the whole, large ones are refused.
+//! Some clients send all their content as one chunk of gigabytes. This filter splits large unsigned
+//! chunks. A signature covers a whole chunk, so it rejects large signed ones.
 
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Chunks up to this size go on as they are.
+/// Chunks up to this size pass unchanged.
 const SMALL: u64 = 256 << 10;
-/// The largest chunk with a signature: clients send 64 KiB to 1 MiB.
+/// Maximum size of a signed chunk: clients send 64 KiB to 1 MiB.
 pub(crate) const SIGNED_MAX: u64 = 4 << 20;
-/// The longest head of a chunk; the framework refuses those.
+/// Maximum length of a chunk's header; the framework rejects longer ones.
 const HEAD_MAX: usize = 1_024;
 
-/// A chunk with a signature that is too large.
+/// A signed chunk is too large.
 #[derive(Debug, thiserror::Error)]
 #[error("ChunkTooLarge: a signed chunk of {0} bytes")]
 pub(crate) struct TooLarge(u64);
 
-/// Where in the chunks a body is.
+/// Position in the chunks.
 #[derive(Debug)]
 enum At {
-    /// In a chunk's head, of which so much has come.
+    /// In a chunk's header; holds the bytes received so far.
     Head(BytesMut),
-    /// In its content, and whether it is cut up.
+    /// In a chunk's content; `cut` is true if the chunk is being split.
     Content { left: u64, cut: bool },
-    /// In the end of the line behind it.
+    /// In the line end after a chunk's content.
     End { left: usize, cut: bool },
-    /// Behind the last chunk, or in something that the framework refuses.
+    /// After the last chunk, or in malformed input, which the framework rejects.
     Behind,
 }
 
-/// Chunks as they come, and as they go on.
+/// The chunk filter of a body.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     at: At,
-    /// Bytes of the chunk that the framework is gathering.
+    /// Bytes of the current chunk that the framework is buffering.
     gathered: u64,
 }
 
@@ -45,12 +45,12 @@ impl Chunks {
         Self { at: At::Head(BytesMut::new()), gathered: 0 }
     }
 
-    /// Bytes that the framework holds of a chunk that it gathers.
+    /// Bytes that the framework buffers of the current chunk.
     pub(crate) fn gathered(&self) -> u64 {
         self.gathered
     }
 
-    /// Takes the next piece of the body, and adds what goes on to `out`.
+    /// Processes the next piece of the body and appends the output to `out`.
     pub(crate) fn take(&mut self, mut piece: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), TooLarge> {
         while !piece.is_empty() {
             match &mut self.at {
@@ -59,7 +59,7 @@ impl Chunks {
                     head.extend_from_slice(&piece.split_to(end));
                     if head.ends_with(b"\n") || head.len() > HEAD_MAX {
                         let head = std::mem::take(head).freeze();
-                        // The chunk before went on when its end came.
+                        // The framework passed the previous chunk on at its end.
                         self.gathered = 0;
                         self.at = begin(head, out)?;
                     }
@@ -82,7 +82,7 @@ impl Chunks {
                     let now = piece.split_to((*left).min(piece.len()));
                     let expected = &b"\r\n"[2 - *left..][..now.len()];
                     *left -= now.len();
-                    // Where something else stands, it goes on, and is refused.
+                    // Passes anything but a line end on, so that the framework rejects it.
                     if !*cut || &now[..] != expected {
                         out.push_back(now);
                     }
@@ -96,7 +96,7 @@ impl Chunks {
         Ok(())
     }
 
-    /// At the end of the body: what is left of a head that was cut short.
+    /// At the end of the body: returns the rest of an incomplete header.
     pub(crate) fn end(&mut self) -> Option<Bytes> {
         match &mut self.at {
             At::Head(head) if !head.is_empty() => Some(std::mem::take(head).freeze()),
@@ -105,7 +105,7 @@ impl Chunks {
     }
 }
 
-/// What comes behind a head.
+/// Decides by a chunk's header how to treat what follows.
 fn begin(head: Bytes, out: &mut VecDeque<Bytes>) -> Result<At, TooLarge> {
     let digits = head.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let size = std::str::from_utf8(&head[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
@@ -126,7 +126,7 @@ fn begin(head: Bytes, out: &mut VecDeque<Bytes>) -> Result<At, TooLarge> {
 mod tests {
     use super::*;
 
-    /// What goes on of a body that comes in pieces of so many bytes.
+    /// Passes a body through in pieces of `step` bytes.
     fn through(body: &[u8], step: usize) -> Result<Vec<u8>, TooLarge> {
         let (mut chunks, mut out) = (Chunks::new(), VecDeque::new());
         for piece in body.chunks(step) {
@@ -136,7 +136,7 @@ mod tests {
         Ok(out.into_iter().flatten().collect())
     }
 
-    /// The content of chunks, the sizes of these, and what is behind the last.
+    /// The content of the chunks, their sizes, and the bytes after the last one.
     fn read(mut body: &[u8]) -> (Vec<u8>, Vec<usize>, Vec<u8>) {
         let (mut content, mut sizes) = (Vec::new(), Vec::new());
         loop {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_chunk_without_a_signature_goes_on_in_small_ones() {
+    fn a_large_unsigned_chunk_is_split() {
         let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 + at / 253) as u8).collect();
         let mut body = format!("{:x}\r\n", content.len()).into_bytes();
         body.extend_from_slice(&content);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn small_and_signed_chunks_and_what_is_none_go_on_as_they_are() {
+    fn small_signed_and_malformed_chunks_pass_unchanged() {
         let signed = format!("4;chunk-signature={0}\r\nbody\r\n0;chunk-signature={0}\r\n\r\n", "a".repeat(64));
         for body in [&b"4\r\nbody\r\n0\r\n\r\n"[..], signed.as_bytes(), b"zz\r\nbody", b"", b"5", b"4\r\nbodyXX0\r\n\r\n", b"0\r\nrest\r\n"]
         {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_where_a_line_should_end_is_not_passed_over() {
+    fn a_missing_line_end_is_passed_on() {
         let mut body = format!("{:x}\r\n", SMALL + 1).into_bytes();
         body.resize(body.len() + SMALL as usize + 1, b'x');
         body.extend_from_slice(b"XX0\r\n\r\n");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_chunk_with_a_signature_is_refused() {
+    fn a_large_signed_chunk_is_refused() {
         let head = format!("{:x};chunk-signature={}\r\n", SIGNED_MAX + 1, "a".repeat(64));
         assert!(through(head.as_bytes(), 10).is_err());
         let head = format!("{SIGNED_MAX:x};chunk-signature={}\r\n", "a".repeat(64));

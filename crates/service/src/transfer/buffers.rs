@@ -1,24 +1,25 @@
-//! Memory for what is read, to be used again: fresh memory has to be cleared, and costs a fault for every page.
+//! A pool of read buffers. New memory has to be cleared, and costs a page fault for each page.
 
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Buffers that are kept: as many as a few readers have in use.
+/// Maximum number of pooled buffers: as many as a few readers use.
 const KEPT: usize = 32;
 
-/// Buffers of a server's readers.
+/// The buffer pool of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Buffers {
-    /// A buffer with anything in it, or with nothing.
+    /// Takes a buffer with arbitrary content; a new one is empty.
     pub(crate) fn take(&self) -> Vec<u8> {
         self.0.lock().expect("no panic holds this lock").pop().unwrap_or_default()
     }
 
-    /// A buffer as bytes to be shared, which comes back when nobody has them any more. So does its share of the memory.
+    /// Turns a buffer into shared bytes. When the last reference is dropped, the buffer returns to
+    /// the pool and its permit is released.
     pub(crate) fn share(&self, buffer: Vec<u8>, share: OwnedSemaphorePermit) -> Bytes {
         Bytes::from_owner(Lent { buffer, home: self.clone(), _share: share })
     }
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_comes_back_when_the_last_piece_of_it_goes() {
+    fn a_buffer_returns_to_the_pool_with_its_last_reference() {
         let (buffers, memory) = (Buffers::default(), Arc::new(tokio::sync::Semaphore::new(1)));
         let bytes = buffers.share(vec![1, 2, 3], memory.clone().try_acquire_owned().expect("a share"));
         let piece = bytes.slice(1..);

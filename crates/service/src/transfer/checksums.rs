@@ -1,7 +1,8 @@
-//! Checksums that clients send, or want to see: S3's ten, and Content-MD5.
+//! Checksums that clients send or ask for: the ten of S3, and Content-MD5.
 //!
-//! The framework has fields for five of them. So they are read from headers here, and written to headers here. In answers
-//! that are XML, those without a field leave in that of SHA-256, and [`Named`] gives the element its name.
+//! The framework has fields for only five of them. So they are read from and written to headers
+//! here. In XML responses, those without a field use the SHA-256 field, and [`Named`] renames the
+//! element.
 
 mod algorithm;
 
@@ -16,13 +17,13 @@ use crate::transfer::md5::ContentMd5;
 
 pub(crate) use self::algorithm::{Algorithm, Hasher};
 
-/// How names of headers with checksums begin.
+/// Prefix of headers with checksums.
 const HEADER: &str = "x-amz-checksum-";
-/// Headers that begin so and hold none.
+/// Headers with this prefix that hold no checksum.
 const NO_SUMS: [&str; 3] = ["algorithm", "mode", "type"];
 
-/// Puts a checksum into the field of an answer in XML that is its algorithm's. Those without one go into the field of SHA-256; the answer needs a
-/// [`Named`] then.
+/// Sets the field of an XML response for a checksum. Algorithms without a field use that of
+/// SHA-256; the response then needs a [`Named`].
 macro_rules! set_sum {
     ($answer:expr, $algorithm:expr, $value:expr) => {
         match $algorithm {
@@ -44,7 +45,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Puts it into the headers of an answer.
+    /// Adds the checksum to the headers of a response.
     pub(crate) fn put(&self, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::from_str(&self.value) {
             headers.insert(self.algorithm.header(), value);
@@ -52,19 +53,19 @@ impl Sum {
     }
 }
 
-/// In an answer in XML: the algorithm of its checksums, which are in the field of SHA-256.
+/// Extension of an XML response: the algorithm of the checksums in the SHA-256 field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named(Algorithm);
 
 impl Named {
-    /// Says so in an answer with checksums of this algorithm, if they have no field of their own.
+    /// Adds the extension if the algorithm has no field of its own.
     pub(crate) fn say(algorithm: Algorithm, extensions: &mut http::Extensions) {
         if !matches!(algorithm, Algorithm::Crc32 | Algorithm::Crc32c | Algorithm::Crc64Nvme | Algorithm::Sha1 | Algorithm::Sha256) {
             extensions.insert(Self(algorithm));
         }
     }
 
-    /// The XML with the right name.
+    /// Renames the elements in the XML.
     pub(crate) fn rename(self, xml: &[u8]) -> Bytes {
         let name = format!("Checksum{}>", self.0.name().to_uppercase());
         replace(xml, b"ChecksumSHA256>", name.as_bytes()).into()
@@ -83,7 +84,8 @@ fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     replaced
 }
 
-/// The checksum that headers name, as it stands there. One of an algorithm that isn't known is refused: it would be stored unchecked.
+/// The checksum in the headers, unchecked. Unknown algorithms are rejected: the checksum would be
+/// stored without a check.
 pub(crate) fn claimed(headers: &HeaderMap) -> S3Result<Option<Sum>> {
     let mut found = None;
     for (name, value) in headers {
@@ -103,7 +105,7 @@ pub(crate) fn claimed(headers: &HeaderMap) -> S3Result<Option<Sum>> {
 const VALID: &str =
     "Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256, SHA512, MD5, XXHASH64, XXHASH3, XXHASH128]";
 
-/// An algorithm that a request names, and that isn't known.
+/// The error for an unknown algorithm.
 pub(crate) fn unsupported() -> s3s::S3Error {
     s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported. {VALID}")
 }
@@ -116,7 +118,7 @@ fn several() -> s3s::S3Error {
     s3_error!(InvalidRequest, "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.")
 }
 
-/// The algorithm of the checksum that comes behind the content.
+/// The algorithm of the checksum in the trailer.
 fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
     let mut values = headers.get_all("x-amz-trailer").iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -129,17 +131,17 @@ fn announced(headers: &HeaderMap) -> S3Result<Option<Algorithm>> {
     algorithm.map(Some).ok_or_else(unsupported)
 }
 
-/// What a client says of the content that it sends.
+/// The checksums that a client claims for its content.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     md5: Option<[u8; 16]>,
     sum: Option<Sum>,
-    /// The checksum comes behind the content.
+    /// The algorithm of the checksum in the trailer.
     trailer: Option<Algorithm>,
 }
 
 impl Claims {
-    /// What the headers of a request say of its body.
+    /// Reads the claims from the headers of a request.
     pub(crate) fn of(headers: &HeaderMap) -> S3Result<Self> {
         let mut md5 = None;
         for value in headers.get_all("content-md5") {
@@ -174,17 +176,17 @@ impl Claims {
         Ok(Self { md5, sum, trailer })
     }
 
-    /// Whether the client says nothing of its content.
+    /// Whether the client claims nothing.
     pub(crate) fn are_none(&self) -> bool {
         self.md5.is_none() && self.sum.is_none() && self.trailer.is_none()
     }
 
-    /// The algorithm that the client has chosen.
+    /// The algorithm that the client chose.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         self.sum.as_ref().map(|sum| sum.algorithm).or(self.trailer)
     }
 
-    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    /// Starts to compute the checksums, with `default` as the algorithm if the client chose none.
     pub(crate) fn begin(self, default: Option<Algorithm>) -> Sums {
         let algorithm = self.algorithm().or(default);
         let hasher = algorithm.filter(|algorithm| *algorithm != Algorithm::Md5).map(Algorithm::hasher);
@@ -192,7 +194,7 @@ impl Claims {
     }
 }
 
-/// Headers that come behind the content of a request, if any do: the framework reads those of signed requests.
+/// Trailers of a request's body, if it has any. The framework decodes those of signed requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trailing {
     signed: Option<TrailingHeaders>,
@@ -202,11 +204,11 @@ pub(crate) struct Trailing {
 impl Trailing {
     pub(crate) fn of<T>(request: &S3Request<T>) -> Self {
         let read = || Self { signed: request.trailing_headers.clone(), unsigned: request.extensions.get::<Trailers>().cloned() };
-        // The framework knows of none where a request is handed on.
+        // The framework drops the trailers when a request is handed on.
         request.extensions.get::<Self>().cloned().unwrap_or_else(read)
     }
 
-    /// The value of one, once all of the content has come.
+    /// The value of a trailer, once the whole body was read.
     fn get(&self, name: &str) -> Option<String> {
         match (&self.signed, &self.unsigned) {
             (Some(signed), _) => signed.read(|headers| Some(headers.get(name)?.to_str().ok()?.to_owned())).flatten(),
@@ -216,15 +218,15 @@ impl Trailing {
     }
 }
 
-/// Checksums on their way, but for the MD5, which every object has as its ETag.
+/// Checksums being computed, except the MD5, which every object has as its ETag.
 pub(crate) struct Sums {
     claims: Claims,
     algorithm: Option<Algorithm>,
-    /// None for MD5.
+    /// `None` for MD5.
     hasher: Option<Hasher>,
 }
 
-/// Checksums of content that is what the client says it is.
+/// Checksums that match the client's claims.
 #[derive(Debug, Clone)]
 pub(crate) struct Summed {
     pub(crate) md5: [u8; 16],
@@ -238,7 +240,7 @@ impl Sums {
         }
     }
 
-    /// Holds what was found against what the client says.
+    /// Compares the checksums with the client's claims.
     pub(crate) fn end(self, md5: [u8; 16], trailing: &Trailing) -> S3Result<Summed> {
         if self.claims.md5.is_some_and(|claimed| claimed != md5) {
             return Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."));
@@ -265,7 +267,7 @@ impl Sums {
     }
 }
 
-/// Checksums of an object's content on their way.
+/// All checksums of an object's content, being computed.
 pub(crate) struct Summing {
     sums: Sums,
     md5: ContentMd5,
@@ -281,7 +283,7 @@ impl Summing {
         self.sums.update(piece);
     }
 
-    /// Holds what was found against what the client says.
+    /// Compares the checksums with the client's claims.
     pub(crate) async fn end(self, trailing: &Trailing) -> S3Result<Summed> {
         self.sums.end(self.md5.finish().await, trailing)
     }
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_that_would_not_be_checked_is_refused() {
+    fn a_checksum_that_can_not_be_checked_is_refused() {
         let sum = Algorithm::Crc32.of(b"body");
         assert_eq!(
             claims(&[("x-amz-checksum-crc32", &sum), ("x-amz-checksum-mode", "ENABLED")]).expect("one").algorithm(),
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_without_a_field_of_their_own_go_by_another_name_through_the_framework() {
+    fn checksums_without_a_field_are_renamed_after_the_framework() {
         let inside = b"<Part><ChecksumSHA256>a</ChecksumSHA256></Part><Part><ChecksumSHA256>b</ChecksumSHA256></Part>";
         let outside = Named(Algorithm::Md5).rename(inside);
         assert_eq!(outside, &b"<Part><ChecksumMD5>a</ChecksumMD5></Part><Part><ChecksumMD5>b</ChecksumMD5></Part>"[..]);

@@ -1,11 +1,12 @@
-//! Large objects on their way out, to clients of any speed.
+//! Downloads: large objects on their way to clients of any speed.
 //!
 //! ```text
 //! thread: reads a record, or a frame where memory is scarce --> channel of one --> stream --> client
-//!    ^--- ends when the client keeps it waiting; another goes on where the stream is ---'
+//!    ^--- ends when the client keeps it waiting; another resumes where the stream is -----'
 //! ```
 //!
-//! A slow client holds no thread and no turn to read, and no more memory than a record; where many do, a frame.
+//! A slow client holds no thread and no read permit, and no more memory than one record, or one
+//! frame when many clients are slow.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,34 +27,34 @@ use crate::transfer::buffers::Buffers;
 
 /// Content of a staged record, which is read at once.
 const RECORD: u64 = 1 << 20;
-/// Content of a frame, the least that can be read.
+/// Content of a frame, the smallest unit that can be read.
 const FRAME: u64 = 64 << 10;
-/// How long a reader waits for its client before it gives up its turn.
+/// How long a reader waits for its client before it ends and releases its permit.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// What it takes to read an object.
+/// What a reader thread needs to read an object.
 #[derive(Clone)]
 struct Source {
     archive: Arc<Archive>,
     opened: Arc<Opened>,
     buffers: Buffers,
-    /// Records that all clients may hold.
+    /// Permits for records in memory, shared by all clients.
     records: Arc<Semaphore>,
 }
 
-/// An object that is being sent.
+/// State of a download.
 struct Sending {
     source: Source,
-    /// Readers at once.
+    /// Permits for readers.
     turns: Arc<Semaphore>,
-    /// What was not handed on yet, of the object and of what was read.
+    /// The content that was not returned yet, including pieces already read.
     left: Range<u64>,
     pieces: VecDeque<Bytes>,
-    /// A reader that is under way.
+    /// The running reader.
     reader: Option<mpsc::Receiver<Result<VecDeque<Bytes>, StdError>>>,
 }
 
-/// A part of the content of an object, as a stream. What can't be read ends it with an error.
+/// Streams a range of an object. A read error ends the stream.
 pub(crate) fn stream(gateway: &Gateway, opened: Opened, range: Range<u64>) -> impl Stream<Item = Result<Bytes, StdError>> + Send + use<> {
     let source = Source {
         archive: gateway.archive.clone(),
@@ -96,7 +97,8 @@ impl Sending {
             match reader.recv().await {
                 Some(Ok(pieces)) => self.pieces = pieces,
                 Some(Err(error)) => return Some(Err(error)),
-                // It had waited for the client for too long. What it had read last is read again.
+                // The reader gave up waiting for the client. The pieces that it couldn't deliver
+                // are read again.
                 None => self.reader = None,
             }
         }
@@ -104,12 +106,12 @@ impl Sending {
 }
 
 impl Source {
-    /// Reads on for as long as the client keeps up.
+    /// Reads until the range ends or the client falls behind.
     fn read(&self, mut range: Range<u64>, read: &mpsc::Sender<Result<VecDeque<Bytes>, StdError>>, runtime: &Handle) {
         let mut reader = ObjectReader::new(&self.archive);
         while !range.is_empty() {
             let found = self.read_some(&mut reader, &mut range).map_err(|error| {
-                tracing::error!(%error, name = %self.opened.version().record.name.display(), "an object can't be read");
+                tracing::error!(%error, name = %self.opened.version().record.name.display(), "can't read an object");
                 StdError::from(error)
             });
             let is_wrong = found.is_err();
@@ -120,7 +122,7 @@ impl Source {
         }
     }
 
-    /// Reads a record, or a frame where all memory for records is taken.
+    /// Reads a record, or a frame if no permit for a record is free.
     fn read_some(&self, reader: &mut ObjectReader<'_>, range: &mut Range<u64>) -> Result<VecDeque<Bytes>, ReadError> {
         let mut share = self.records.clone().try_acquire_owned().ok();
         let unit = if share.is_some() { RECORD } else { FRAME };

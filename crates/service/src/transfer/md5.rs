@@ -1,8 +1,9 @@
-//! MD5 of all content that is on its way in, in step.
+//! Batched MD5 of all content that arrives.
 //!
-//! An ETag is an MD5, and the MD5 of one content takes longer than all else that is done with it: 24 of some 45 ms of a put of 15 MB. So contents
-//! hand over what came of them in jobs, go on meanwhile, and whoever comes first sees to all jobs that wait: in step, sixteen at a time
-//! ([`fulgurite_digest`]). The more the server has to do, the more of them wait when it gets there.
+//! An ETag is an MD5, and hashing takes longer than everything else in a put: 24 of some 45 ms of a
+//! put of 15 MB. So each upload queues jobs and continues. The task that finds the queue unattended
+//! runs all queued jobs, sixteen at a time in SIMD lanes ([`fulgurite_digest`]). The busier the
+//! server, the more jobs run together.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,14 +11,16 @@ use bytes::Bytes;
 use fulgurite_digest::{Kernel, Md5, Update, update_all};
 use tokio::sync::oneshot;
 
-/// Content that makes a job. Below, handing it over costs more than it saves; beyond, it holds memory.
+/// Bytes in a job. With less, queueing costs more than it saves; with more, it holds too much
+/// memory.
 const JOB_BYTES: usize = 128 << 10;
-/// Pieces that make a job, however small they are: each may hold more memory than its bytes.
+/// Maximum number of pieces in a job, however small: each may hold more memory than its bytes.
 const JOB_PIECES: usize = 64;
-/// Jobs that are seen to at once, so that no worker is kept from requests for more than about a millisecond.
+/// Maximum number of jobs in one run, so that a worker is kept from requests for about a
+/// millisecond at most.
 const AT_ONCE: usize = 32;
 
-/// Pieces that come next in a content, and who waits for what it is then.
+/// The next pieces of an upload, and the channel for the result.
 struct Job {
     md5: Md5,
     pieces: Vec<Bytes>,
@@ -27,16 +30,16 @@ struct Job {
 #[derive(Default)]
 struct Waiting {
     jobs: Vec<Job>,
-    /// Somebody sees to them.
+    /// Whether a task is running the jobs.
     attended: bool,
 }
 
-/// All contents of a server that are being hashed.
+/// The MD5 queue of a server.
 #[derive(Clone, Default)]
 pub(crate) struct Md5s(Arc<Mutex<Waiting>>);
 
 impl Md5s {
-    /// Begins a content.
+    /// Begins the MD5 of an upload.
     pub(crate) fn begin(&self) -> ContentMd5 {
         ContentMd5 { all: self.clone(), state: State::Here(Md5::new()), pieces: Vec::new(), bytes: 0 }
     }
@@ -49,10 +52,10 @@ impl Md5s {
         }
     }
 
-    /// Sees to what waits until nothing does.
+    /// Runs queued jobs until none is left.
     async fn attend(self) {
         loop {
-            // Tasks that are ready come first: they may have more of the same.
+            // Runs ready tasks first: they may queue more jobs.
             tokio::task::yield_now().await;
             let mut jobs = {
                 let mut waiting = self.0.lock().expect("no panic holds this lock");
@@ -67,7 +70,7 @@ impl Md5s {
             let mut updates: Vec<_> = jobs.iter_mut().map(|job| Update { md5: &mut job.md5, pieces: &job.pieces }).collect();
             update_all(&mut updates);
             for job in jobs {
-                // Who waited may have gone away.
+                // The upload may have been dropped.
                 let _ = job.done.send(job.md5);
             }
         }
@@ -76,21 +79,21 @@ impl Md5s {
 
 enum State {
     Here(Md5),
-    /// A job is under way.
+    /// A job is running.
     Away(oneshot::Receiver<Md5>),
 }
 
-/// The MD5 of a content on its way in.
+/// The MD5 of content that is being uploaded.
 pub(crate) struct ContentMd5 {
     all: Md5s,
     state: State,
-    /// What no job has yet.
+    /// Pieces that are not in a job yet.
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
 impl ContentMd5 {
-    /// Takes the next piece. Waits if the job before the one that this makes isn't done yet.
+    /// Adds a piece. If it completes a job, waits for the previous job.
     pub(crate) async fn update(&mut self, piece: &Bytes) {
         if Kernel::best().lanes() == 1 {
             self.here().await.update(piece);
@@ -107,7 +110,7 @@ impl ContentMd5 {
         }
     }
 
-    /// The digest of all that came.
+    /// The digest of all pieces.
     pub(crate) async fn finish(mut self) -> [u8; 16] {
         let pieces = std::mem::take(&mut self.pieces);
         let md5 = self.here().await;
@@ -117,15 +120,15 @@ impl ContentMd5 {
         std::mem::take(md5).finish()
     }
 
-    /// What it is so far, once no job is under way.
+    /// The hash state, after the running job.
     async fn here(&mut self) -> &mut Md5 {
         if let State::Away(told) = &mut self.state {
-            let md5 = told.await.expect("jobs are seen to, and end");
+            let md5 = told.await.expect("every job is run and answered");
             self.state = State::Here(md5);
         }
         match &mut self.state {
             State::Here(md5) => md5,
-            State::Away(_) => unreachable!("it has just come back"),
+            State::Away(_) => unreachable!("the state was just set"),
         }
     }
 }
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn contents_that_come_together_have_the_digests_that_each_has_alone() {
+    async fn concurrent_uploads_have_the_same_digests_as_single_ones() {
         let all = Md5s::default();
         let tasks: Vec<_> = (0..40_usize)
             .map(|content| {
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_content_that_is_given_up_with_a_job_under_way_holds_nobody_up() {
+    async fn an_upload_dropped_during_its_job_blocks_no_other() {
         let all = Md5s::default();
         let piece = Bytes::from(vec![7; JOB_BYTES]);
         let mut gone = all.begin();
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_pieces_are_handed_over_before_they_are_many() {
+    async fn many_small_pieces_make_a_job() {
         let all = Md5s::default();
         let mut md5 = all.begin();
         let pieces = vec![Bytes::from_static(b"x"); 1_000];

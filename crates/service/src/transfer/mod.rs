@@ -1,4 +1,4 @@
-//! Content on its way in and out: uploads, parts, downloads, checksums, and the memory and staging
+//! Content of objects in transit: uploads, parts, downloads, checksums, and the memory and staging
 //! room they take.
 
 pub(crate) mod aws_chunked;

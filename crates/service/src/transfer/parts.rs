@@ -1,7 +1,8 @@
-//! Parts of uploads, each in a file of its own until the upload is complete: sealed as objects are, under a key of its own.
+//! Parts of multipart uploads. Each is in its own file until the upload is completed, encrypted
+//! like objects, under its own key.
 //!
-//! A part may come in any order and be replaced by another of its number, so it can't be appended to what it will be part of. When the upload is
-//! complete, its parts are read once more and put as one object.
+//! Parts arrive in any order and can be replaced, so a part can't be appended to its future object.
+//! When the upload is completed, its parts are read again and put as one object.
 
 use std::fs::File;
 use std::io;
@@ -16,21 +17,21 @@ use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_B
 use crate::memory::{Holder, Memory, Share};
 use crate::state::{Part, now_ms, random};
 
-/// Frames that are written, or read, at once.
+/// Number of frames that are written or read at once.
 const FRAMES_AT_ONCE: usize = 16;
 const FOLDER: &str = "uploads";
 
-/// The folder of the files.
+/// The folder of part files.
 #[derive(Clone)]
 pub(crate) struct Parts {
     archive: Arc<Archive>,
     folder: PathBuf,
-    /// Memory for content on its way in, over all requests.
+    /// Memory for incoming content, shared by all requests.
     incoming: Memory,
 }
 
 impl Parts {
-    /// The parts of an archive's uploads.
+    /// Opens the folder of part files of an archive; creates it if it is missing.
     pub(crate) fn open(archive: Arc<Archive>, incoming: Memory) -> io::Result<Self> {
         let folder = archive.home().join(FOLDER);
         if !folder.exists() {
@@ -44,7 +45,7 @@ impl Parts {
         self.folder.join(format!("{file}.part"))
     }
 
-    /// Begins a part of about `expected` bytes, which takes memory in this name.
+    /// Begins a part of about `expected` bytes, which takes memory in the name of `holder`.
     pub(crate) fn begin(&self, expected: u64, holder: &Holder) -> io::Result<PartWriter> {
         let id = VersionId::new(now_ms() as u64, random());
         let key = ObjectKey::new(random());
@@ -69,7 +70,7 @@ impl Parts {
         })
     }
 
-    /// Gives the content of a part, in pieces.
+    /// Reads the content of a part, in pieces.
     pub(crate) fn read(&self, part: &Part, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let wrapped = part.wrapped.as_ref().ok_or_else(|| io::Error::other("a part without a key"))?;
         let key = self.archive.master_key().unwrap(wrapped).map_err(io::Error::other)?;
@@ -90,14 +91,14 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes the files of parts that nobody needs any more. What is left of them if that fails goes with the next start.
+    /// Removes the files of parts. If that fails, the next start removes the rest.
     pub(crate) fn remove(&self, parts: &[Part]) {
         for part in parts {
             let _ = std::fs::remove_file(self.path(part.file));
         }
     }
 
-    /// Removes files that no upload knows, from a crash.
+    /// Removes files that belong to no upload, as a crash leaves them.
     pub(crate) fn sweep(&self, knows: impl Fn(VersionId) -> bool) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
@@ -110,23 +111,23 @@ impl Parts {
     }
 }
 
-/// A part on its way to its file. Dropped, it leaves nothing behind.
+/// A part being written to its file. Dropping it removes the file.
 pub(crate) struct PartWriter {
     id: VersionId,
     frames: Frames,
     wrapped: WrappedKey,
     file: Arc<File>,
-    /// None when it is to stay.
+    /// The file to remove on drop; `None` once the part is finished.
     path: Option<PathBuf>,
     folder: PathBuf,
     incoming: Memory,
     holder: Holder,
-    /// The payload's share of the memory, if it is more than a frame.
+    /// The payload's share of memory, if it is larger than a frame.
     share: Option<Share>,
-    /// How many frames the payload takes; none before it is begun.
+    /// Maximum number of frames in the payload; 0 before the first one.
     frames_at_once: usize,
     expected: u64,
-    /// Sealed frames, and one that is being filled.
+    /// Sealed frames, then one that is being filled.
     payload: Vec<u8>,
     frame: usize,
     written: u64,
@@ -134,13 +135,14 @@ pub(crate) struct PartWriter {
 }
 
 impl PartWriter {
-    /// Adds content: many frames at once if there is a share of the memory that all requests have, and else one after the other, which needs none.
+    /// Appends content: many frames at once if shared memory is available, and else frame by frame,
+    /// which needs none.
     pub(crate) async fn write(&mut self, mut content: &[u8]) -> io::Result<()> {
         while !content.is_empty() {
             if self.frames_at_once == 0 {
                 let left = self.expected.saturating_sub(self.size).max(content.len() as u64).min((FRAMES_AT_ONCE * FRAME_BYTES) as u64);
                 let stored = stored_bytes(left) as usize;
-                // A client that has sent nothing yet gets nothing.
+                // A client gets shared memory only after it has sent something.
                 self.share = if self.size > 0 && left > FRAME_BYTES as u64 { self.incoming.take(&self.holder, stored) } else { None };
                 self.frames_at_once = if self.share.is_some() { FRAMES_AT_ONCE } else { 1 };
                 self.payload.reserve_exact(if self.share.is_some() { stored } else { stored.min(STORED_FRAME_BYTES) });
@@ -175,7 +177,8 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Ends the part. It survives a crash when this returns; it still has to be recorded.
+    /// Seals the last frame and syncs the file. The part then survives a crash, but isn't recorded
+    /// yet.
     pub(crate) async fn finish(mut self, number: u32, md5: [u8; 16], checksum: Option<String>) -> io::Result<Stored> {
         if self.payload.len() > self.frame {
             self.seal_frame();
@@ -200,14 +203,14 @@ impl Drop for PartWriter {
     }
 }
 
-/// A part that is stored and not recorded yet. Dropped, it leaves nothing behind.
+/// A part that is stored and not recorded yet. Dropping it removes the file.
 pub(crate) struct Stored {
     pub(crate) part: Part,
     path: Option<PathBuf>,
 }
 
 impl Stored {
-    /// It is recorded, and stays.
+    /// Keeps the file, once the part is recorded.
     pub(crate) fn keep(mut self) -> Part {
         self.path = None;
         self.part.clone()

@@ -1,4 +1,4 @@
-//! Room in staging: which puts it can take, and when a set has to be written to make room.
+//! Room in staging: decides which puts fit, and when a set must be written to make room.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,17 +11,19 @@ use tokio::sync::Notify;
 use crate::gateway::Gateway;
 use crate::s3::errors::slow_down;
 
-/// Free space on the staging disk that puts leave alone: the databases' logs need it, and so do removals, which are the way out of a full disk.
+/// Free space on the staging disk that puts must not use: the databases' logs need it, and so do
+/// removals, the way out of a full disk.
 const RESERVE: u64 = 256 << 20;
-/// A set written only to make room holds at least this fraction of a full one. Smaller sets cost more redundancy than they free.
+/// A set written only to make room holds at least this fraction of a full one. Smaller sets cost
+/// more redundancy than they free.
 const SMALLEST_SHARE: u64 = 64;
 /// After this time an even smaller set may be written: better than refusing puts for a day.
 const SMALL_SETS_EVERY: Duration = Duration::from_secs(600);
 
-/// Limits of staging, and whether a put was refused for want of room.
+/// Limits of staging, and whether a put was refused for lack of room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// Most bytes that may be staged, where the settings say so.
+    /// Maximum bytes that may be staged, if the settings limit them.
     limit: Option<u64>,
     refused: AtomicBool,
     /// Wakes the writer of sets.
@@ -46,7 +48,7 @@ pub(crate) struct Staged {
     pub(crate) bytes: u64,
     /// Age of the oldest staged version.
     pub(crate) age: Duration,
-    /// Bytes that can still be staged, where that is known.
+    /// Bytes that can still be staged, if known.
     pub(crate) room: Option<u64>,
     /// Whether a put was refused since the last set.
     pub(crate) refused: bool,
@@ -54,7 +56,8 @@ pub(crate) struct Staged {
     pub(crate) full: u64,
     /// Time since the last set that was written to make room; `None` if there was none.
     pub(crate) since_pressed: Option<Duration>,
-    /// Time since the last set that was written because something was old; `None` if there was none.
+    /// Time since the last set that was written because something was old; `None` if there was
+    /// none.
     pub(crate) since_old: Option<Duration>,
 }
 
@@ -67,25 +70,28 @@ impl Staged {
         if self.bytes >= self.full {
             return Some(Due::Full);
         }
-        // Such a set takes everything along. What is still older than it can't be read, and must not make each new object a set of its own.
+        // A set written for age takes everything along. Versions that are still older after it are
+        // unreadable, and must not turn each new object into a set of its own.
         if self.age >= flush_after && self.since_old.is_none_or(|since| since >= flush_after) {
             return Some(Due::Old);
         }
-        // Three quarters of what staging can hold are taken. The rest takes puts while the set is written.
+        // Staging is three quarters full. The rest takes puts while the set is written.
         let is_short = self.refused || self.room.is_some_and(|room| room <= self.bytes / 3);
         let is_worthwhile = self.bytes >= self.full / SMALLEST_SHARE || self.since_pressed.is_none_or(|since| since >= SMALL_SETS_EVERY);
         (is_short && is_worthwhile).then_some(Due::Pressed)
     }
 }
 
-/// Bytes that can still be staged: within both limits, and on the disk beyond what is left free there. `None` if nothing bounds them.
+/// Bytes that can still be staged, within both limits and above the reserve on disk. `None` if
+/// nothing limits them.
 fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
     let below_limit = limit.map(|limit| limit.saturating_sub(staged));
     let on_disk = free.on_disk.map(|free| free.saturating_sub(RESERVE));
     [below_limit, free.within_limit, on_disk].into_iter().flatten().min()
 }
 
-/// Whether `bytes` more fit. With nothing staged the service's limit doesn't apply: an object larger than it would otherwise be refused for ever.
+/// Whether `bytes` more fit. The service's limit doesn't apply to empty staging: a larger object
+/// would be refused forever.
 fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Free) -> bool {
     let limit = limit.filter(|_| staged > 0);
     room(limit, staged, free).is_none_or(|room| bytes <= room)
@@ -96,7 +102,7 @@ impl Room {
         Self { limit, ..Self::default() }
     }
 
-    /// Takes note that the next set makes room for those who were refused until now.
+    /// Forgets refused puts, since the next set makes room for them.
     pub(crate) fn begin_set(&self) {
         self.refused.store(false, Ordering::Relaxed);
     }
@@ -107,16 +113,16 @@ impl Room {
 }
 
 impl Gateway {
-    /// Refuses content for which staging has no room, and has a set written then. Puts that are under way are not counted, so the limit is
-    /// exceeded by them at most.
+    /// Refuses content that doesn't fit in staging, and requests a set. Puts in progress aren't
+    /// counted, so they can exceed the limit by their size.
     pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
         let staging = self.archive.staging();
-        // Unlike the service's limit, this one holds for each object too.
+        // Unlike the service's limit, the archive's limit also applies to a single object.
         if let Some(limit) = staging.limit_bytes().filter(|limit| bytes > *limit) {
-            return Err(s3_error!(EntityTooLarge, "Staging takes up to {limit} bytes here, and so does an object."));
+            return Err(s3_error!(EntityTooLarge, "An object must not exceed {limit} bytes, the limit of staging."));
         }
         let free = staging.free();
-        // Without a limit the catalogue isn't asked: this is on the way of every put.
+        // Without a limit the catalogue isn't queried, since this runs in every put.
         let staged = match self.room.limit {
             Some(_) => self.archive.reading().staged_totals().map_err(crate::s3::errors::catalogue_failed)?.stored_bytes,
             None => 0,
@@ -124,13 +130,13 @@ impl Gateway {
         if fits(bytes, self.room.limit, staged, free) {
             return Ok(());
         }
-        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; what is staged is written to platters");
+        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; writing staged objects to platters");
         self.room.refused.store(true, Ordering::Relaxed);
         self.room.wanted.notify_one();
         Err(slow_down())
     }
 
-    /// Bytes that can still be staged, where that is known.
+    /// Bytes that can still be staged, if known.
     pub(crate) fn room_left(&self, staged: &StagedTotals) -> Option<u64> {
         room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
@@ -162,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_behind_unread_does_not_make_each_new_object_a_set() {
+    fn unreadable_old_versions_do_not_make_each_new_object_a_set() {
         let left = Staged { age: 5 * DAY, since_old: Some(DAY / 2), ..STAGED };
         assert_eq!(left.due(DAY), None);
         assert_eq!(Staged { since_old: Some(DAY), ..left }.due(DAY), Some(Due::Old));
@@ -190,10 +196,13 @@ mod tests {
         let disk = |bytes| Free { on_disk: Some(bytes), ..Free::default() };
         let within = |bytes| Free { within_limit: Some(bytes), ..Free::default() };
         assert!(fits(10, Some(100), 90, Free::default()) && !fits(11, Some(100), 90, Free::default()));
-        assert!(fits(1_000, Some(100), 0, Free::default()), "an object larger than the service's limit is taken alone");
+        assert!(fits(1_000, Some(100), 0, Free::default()), "empty staging takes an object larger than the service's limit");
         assert!(fits(10, None, 0, disk(RESERVE + 10)) && !fits(11, None, 0, disk(RESERVE + 10)));
-        assert!(!fits(1_000, Some(100), 0, disk(RESERVE + 10)), "whatever the limit, the disk bounds it");
-        assert!(fits(10, None, 0, within(10)) && !fits(11, None, 0, within(10)), "the reserve is of the disk, not of the archive's limit");
+        assert!(!fits(1_000, Some(100), 0, disk(RESERVE + 10)), "the disk limits it in any case");
+        assert!(
+            fits(10, None, 0, within(10)) && !fits(11, None, 0, within(10)),
+            "the reserve applies to the disk, not to the archive's limit"
+        );
         assert_eq!(room(Some(100), 60, disk(RESERVE + 30)), Some(30));
         assert_eq!(room(Some(100), 60, disk(RESERVE + 50)), Some(40));
         assert_eq!(room(Some(100), 60, Free { within_limit: Some(20), ..disk(RESERVE + 50) }), Some(20));

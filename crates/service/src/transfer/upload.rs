@@ -1,4 +1,5 @@
-//! Content on its way in: from the body of a request, in pieces, to staging or to the file of a part. Nothing is held whole.
+//! Uploads: content from the body of a request, in pieces, to staging or to the file of a part. It
+//! is never buffered whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,46 +18,49 @@ use crate::memory::Holder;
 use crate::s3::errors::custom;
 use crate::transfer::checksums::{Algorithm, Claims, Summing};
 
-/// The most content of one put or part, as with AWS.
+/// Maximum content of one put or part, the same as AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
-/// Content that a record of staging takes.
+/// Maximum content of a record in staging.
 const RECORD_CONTENT: usize = 1 << 20;
-/// How long a client may send nothing.
+/// Timeout for a client that sends nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a client may take to send what a record holds (35 KB a second) where others wait for the memory that it takes.
+/// Time in which a client must send a record's content (35 KB/s) if others wait for the memory that
+/// it occupies.
 const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(30);
-/// How often a client that sends nothing is thought of.
+/// Interval of the checks for idle clients.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// The length that a client says its content has: that of the body, or what is in it where it is sent in chunks of HTTP and of AWS.
+/// The announced length of content: `Content-Length`, or the decoded length if the content is in
+/// HTTP or AWS chunks.
 pub(crate) fn length_of(content_length: Option<i64>, headers: &http::HeaderMap) -> S3Result<u64> {
     let decoded = || headers.get("x-amz-decoded-content-length")?.to_str().ok()?.parse().ok();
     let length = content_length
         .or_else(decoded)
         .ok_or_else(|| s3_error!(MissingContentLength, "You must provide the Content-Length HTTP header."))?;
-    let length = u64::try_from(length).map_err(|_| s3_error!(InvalidArgument, "Content-Length can't be negative."))?;
+    let length = u64::try_from(length).map_err(|_| s3_error!(InvalidArgument, "Content-Length must not be negative."))?;
     if length > PUT_BYTES_MAX {
         return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size"));
     }
     Ok(length)
 }
 
-/// In a request: how long its content may be, where nobody says how long it is.
+/// The maximum length of content without an announced length, as a request extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UpTo(pub(crate) u64);
 
-/// Pieces of a body, up to the length that was announced.
+/// The pieces of a body, checked against its announced length.
 pub(crate) struct Body {
     stream: Option<StreamingBlob>,
     expected: u64,
-    /// It may end before.
+    /// Whether the body may end early.
     or_less: bool,
     received: u64,
-    /// KiB of memory that all requests of its kind share, and how few are too few for the next of them; none where nobody waits for memory.
+    /// Permits (KiB) of the memory that all requests of this kind share, and the number below which
+    /// memory counts as scarce. `None` if no other request waits for this memory.
     memory: Option<(Arc<Semaphore>, usize)>,
-    /// In whose name it takes memory.
+    /// The holder in whose name the body takes memory.
     holder: Holder,
-    /// How long the client was waited for since so many bytes had come.
+    /// Time spent waiting for the client since `since` bytes had arrived.
     waited: Duration,
     since: u64,
 }
@@ -66,22 +70,22 @@ impl Body {
         Self { stream, expected, or_less: false, received: 0, memory: None, holder, waited: Duration::ZERO, since: 0 }
     }
 
-    /// It takes of a memory of which fewer than `scarce_kib` are too few for the next.
+    /// Makes the body give way when fewer than `scarce_kib` permits of this memory are available.
     pub(crate) fn of_memory(self, memory: Arc<Semaphore>, scarce_kib: usize) -> Self {
         Self { memory: Some((memory, scarce_kib)), ..self }
     }
 
-    /// In whose name it takes memory.
+    /// The holder in whose name the body takes memory.
     pub(crate) fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// It ends by itself, before that many bytes.
+    /// Allows the body to end early.
     pub(crate) fn or_less(self) -> Self {
         Self { or_less: true, ..self }
     }
 
-    /// The next piece; none at the end, when all of it has come.
+    /// The next piece; `None` at the end. An incomplete body is an error.
     pub(crate) async fn next(&mut self) -> S3Result<Option<Bytes>> {
         let Some(stream) = &mut self.stream else { return self.end() };
         let begun = Instant::now();
@@ -89,7 +93,8 @@ impl Body {
         let piece = loop {
             let piece = tokio::time::timeout(LOOK, stream.next()).await;
             let waiting = begun.elapsed();
-            // One piece a minute is not enough where a hundred such clients have all of the memory.
+            // When memory is scarce, one piece a minute is not enough: a hundred such clients could
+            // hold all of it.
             if (piece.is_err() && waiting >= PATIENCE) || (self.waited + waiting >= PATIENCE_OF_OTHERS && is_scarce()) {
                 return Err(s3_error!(
                     RequestTimeout,
@@ -113,7 +118,8 @@ impl Body {
                 }
                 Ok(Some(bytes))
             }
-            // The framework checks signatures of chunks and digests of whole bodies on the way, and tells by errors of its own.
+            // The framework checks chunk signatures and body digests while the body is read, and
+            // reports them with its own error types.
             Some(Err(error)) => match error.downcast::<S3Error>() {
                 Ok(error) => Err(*error),
                 Err(error) => Err(unreadable(&*error)),
@@ -132,12 +138,12 @@ pub(crate) fn incomplete() -> S3Error {
 
 pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
     let text = error.to_string();
-    tracing::debug!(error = %text, "a body that can't be read");
+    tracing::debug!(error = %text, "can't read a request body");
     if text.contains("SignatureMismatch") {
         return s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.");
     }
     if text.contains("ChunkTooLarge") {
-        return custom("InvalidChunkSizeError", http::StatusCode::BAD_REQUEST, "A chunk with a signature may have 4 MiB at most.");
+        return custom("InvalidChunkSizeError", http::StatusCode::BAD_REQUEST, "A signed chunk must not be larger than 4 MiB.");
     }
     if text.contains("Sha256Mismatch") {
         return custom(
@@ -149,33 +155,34 @@ pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)
     incomplete()
 }
 
-/// An object on its way into staging, and in whose name it takes memory.
+/// An object on its way to staging, and the holder of its memory.
 pub(crate) struct Receiving {
     upload: Upload,
     holder: Holder,
-    /// For records of one frame, which need no share: there is one at a time.
+    /// Permit for records of a single frame, which need no shared memory: one at a time.
     alone: Arc<Semaphore>,
 }
 
 impl Receiving {
-    /// All of it has come.
+    /// The upload, when all content has been written.
     pub(crate) fn upload(self) -> Upload {
         self.upload
     }
 
-    /// When it was begun, milliseconds since 1970.
+    /// When the upload was begun, in milliseconds since 1970.
     pub(crate) fn created_ms(&self) -> u64 {
         self.upload.created_ms()
     }
 }
 
 impl Gateway {
-    /// Content of a request that is `expected` bytes long.
+    /// The body of a request with `expected` bytes of content.
     pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Body {
         Body::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))
     }
 
-    /// Sums up content as it comes, by `default` where the client has chosen no algorithm.
+    /// Computes the checksums that the client claims, with `default` as the algorithm if it names
+    /// none.
     pub(crate) fn summing(&self, claims: Claims, default: Algorithm) -> Summing {
         Summing::new(claims.begin(Some(default)), self.md5s.begin())
     }
@@ -185,7 +192,7 @@ impl Gateway {
         Receiving { upload: self.intake.upload(), holder, alone: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Takes content into staging.
+    /// Writes the content of a body to staging.
     pub(crate) async fn receive(&self, body: &mut Body, summing: &mut Summing) -> S3Result<Upload> {
         let mut receiving = self.receiving(body.holder.clone());
         while let Some(piece) = body.next().await? {
@@ -195,20 +202,21 @@ impl Gateway {
         Ok(receiving.upload())
     }
 
-    /// Writes content of an object of about `expected` bytes: in records of 1 MiB if there is a share of the memory that all clients have, and else frame by
-    /// frame, for which each has its own. So nobody waits for memory that another holds, however slow that one is.
+    /// Writes content of an object of about `expected` bytes. It uses records of 1 MiB if shared
+    /// memory is available, and else single frames, for which each connection has its own memory.
+    /// So no upload waits for memory that a slow client holds.
     pub(crate) async fn write(&self, receiving: &mut Receiving, content: &[u8], expected: u64) {
         let Receiving { upload, holder, alone } = receiving;
         let mut rest = content;
         while !rest.is_empty() {
             if upload.room() == 0 {
                 let left = expected.saturating_sub(upload.size()).max(rest.len() as u64).min(RECORD_CONTENT as u64) as usize;
-                // A client that has sent little gets no more than that takes.
+                // A client gets shared memory only after it has sent something.
                 let share = if upload.size() > 0 && left > FRAME_BYTES { self.incoming.take(holder, left) } else { None };
                 match share {
                     Some(share) => upload.begin_record(left, Box::new(share)),
                     None => {
-                        // The record before has been written then.
+                        // The permit becomes free when the previous record is written.
                         let turn = alone.clone().acquire_owned().await.expect("it is never closed");
                         upload.begin_frame(left, Box::new(turn));
                     }
@@ -226,7 +234,7 @@ mod tests {
     use super::*;
     use futures_util::stream;
 
-    /// A body of `pieces` bytes, one a `pause`.
+    /// A body of `pieces` bytes, one every `pause`.
     fn trickle(pieces: u64, pause: Duration, memory: &Arc<Semaphore>) -> Body {
         let bytes = stream::unfold((), move |()| async move {
             tokio::time::sleep(pause).await;
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_client_is_waited_for_while_there_is_memory_for_others() {
+    async fn a_slow_client_times_out_only_when_memory_is_scarce() {
         let memory = Arc::new(Semaphore::new(4 << 10));
         let body = trickle(40, Duration::from_secs(2), &memory);
         assert_eq!(receive(body).await.expect("all of it"), 40);
@@ -253,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whether_memory_is_scarce_is_asked_of_what_the_content_takes_from() {
+    async fn scarcity_is_that_of_the_memory_the_content_uses() {
         let (elsewhere, own) = (Arc::new(Semaphore::new(4 << 10)), Arc::new(Semaphore::new(99)));
         let body = || trickle(40, Duration::from_secs(2), &elsewhere);
         let error = receive(body().of_memory(own.clone(), 100)).await.expect_err("too slow");
@@ -262,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_sends_nothing_is_given_up_after_a_minute() {
+    async fn a_silent_client_times_out_after_a_minute() {
         let memory = Arc::new(Semaphore::new(4 << 10));
         let begun = Instant::now();
         let error = receive(trickle(1, Duration::from_secs(3_600), &memory)).await.expect_err("nothing came");
@@ -271,7 +279,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_keeps_up_its_rate_may_take_long() {
+    async fn a_client_at_the_minimum_rate_may_take_long() {
         let memory = Arc::new(Semaphore::new(0));
         let size = 40 * RECORD_CONTENT as u64;
         let records = stream::unfold((), |()| async {

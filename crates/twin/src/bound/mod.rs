@@ -1,34 +1,44 @@
-//! The bound that no policy can beat with the same hardware, from the arrivals themselves.
+//! A lower bound on completion times that no policy can beat on the same hardware, computed from
+//! the arrivals alone.
 //!
-//! Say that no request takes longer than T. What arrives between a and c is then done within (a, c + T], and that is only so long.
+//! Assume that no request takes longer than T. Then all work that arrives between a and c is done
+//! within (a, c + T], and the servers can do only so much work in that interval.
 //!
 //! ```text
 //!         a          c                c + T
-//!   ------|-|-||-|-|-|------------------|------>     work that arrives in [a, c]  <=  servers x (c - a + T)
-//!         arrivals                      latest end
+//!   ------|-|-||-|-|-|------------------|------>   work that arrives in [a, c]
+//!         arrivals                      latest end       <=  servers x (c - a + T)
 //! ```
 //!
 //! There are three kinds of servers:
-//! - *Shuttles.* Each visit of a platter to a drive costs one a pick, a carry to a drive, a place, and the same back home; no carry is shorter
-//!   than that to the nearest drive. Requests for one platter can share a visit only if one instant is in all of their (arrival, arrival + T],
-//!   so a platter takes as many visits as the least number of instants that hit all of these intervals: the greedy count, a new one whenever
-//!   a request arrives after the last one's instant, which is the end of the first interval it hits.
-//! - *Drives.* A visit costs one a mount and an unmount, and each request the reading of its tracks, with a seek unless some other request
-//!   of the run ends where it begins.
-//! - *The platter itself.* It is in one drive at a time, so its requests are read one after another.
+//! - *Shuttles.* Each visit of a platter to a drive costs a shuttle a pick, a carry to a drive and
+//!   a place, and the same again on the way home. No carry is shorter than the one to the nearest
+//!   drive. Requests for one platter can share a visit only if their intervals (arrival, arrival +
+//!   T] have a common instant, so a platter needs as many visits as the least number of instants
+//!   that hit all of these intervals. The greedy count gives it: an instant is the end of the first
+//!   interval that it hits, and a request that arrives after that instant starts a new one.
+//! - *Drives.* A visit costs a drive a mount and an unmount. Each request costs the reading of its
+//!   tracks, plus a seek unless some other request of the run ends where it begins.
+//! - *The platter itself.* It is in one drive at a time, so its requests are read one after
+//!   another.
 //!
-//! Whatever might make less of the work is taken off:
-//! - *Edges.* At a and at c + T, as many platters as drives and shuttles can hold may be on their way: a fetch before a, with the seek of
-//!   whoever is read next, or a return after c + T, is none of this window's.
-//! - *Holding on.* A platter that is kept in a drive, or on a shuttle, from one visit's last instant to the next one's first request saves a
-//!   visit, and holds a place meanwhile. There are so many places; the shortest gaps are saved first.
-//! - *The tail.* A percentile leaves some requests out. Each one left out saves at most a visit for each of its platters, and the reading of its
-//!   tracks; the ones that save most are left out first, and what is left out in one window isn't in another.
+//! Everything that could reduce the work is subtracted:
+//! - *Edges.* At a and at c + T, as many platters may be on their way as drives and shuttles can
+//!   hold. A fetch before a (with the seek for the next read), or a return after c + T, falls
+//!   outside the window.
+//! - *Holding on.* A platter kept in a drive or on a shuttle from the last instant of one visit to
+//!   the first request of the next saves a visit, but occupies a place meanwhile. The number of
+//!   places is limited; the shortest gaps are saved first.
+//! - *The tail.* A percentile excludes some requests. Each excluded request saves at most one visit
+//!   for each of its platters and the reading of its tracks. Those that save most are excluded
+//!   first, and a request excluded from one window is not excluded from another.
 //!
-//! A T for which some window has too much work is beaten by no policy; the largest one found is the bound. Which windows are looked at makes it
-//! no less true, only less sharp: they are the busy periods of the servers, as they would be if work could be shared out without loss, once with
-//! one visit of each platter in each period, and once with as many as T takes. Times that are drawn at random count with their means, which is
-//! good for as many visits as make a tail. All of the hardware works all of the time; requests for platters that can't be used are left away.
+//! If some window has too much work for a given T, no policy achieves that T; the bound is the
+//! largest such T found. The choice of windows affects only how sharp the bound is, not whether it
+//! holds. The windows are the busy periods of the servers if work could be shared out without loss:
+//! once with one visit per platter and period, and once with as many visits as T requires. Random
+//! times count with their means, which is accurate for the number of visits that make up a tail.
+//! All hardware is assumed to work all the time. Requests for unavailable platters are ignored.
 
 mod servers;
 mod unforeseen;
@@ -40,30 +50,32 @@ use fulgurite_library::{Library, RegionPlatter, Tracks};
 use crate::scenario::{PolicyName, Scenario, Stock};
 use servers::Servers;
 
-/// What no policy can beat.
+/// Lower bounds that no policy can beat.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bound {
     /// The 99.9th percentile of completion times is at least this.
     pub tail: Micros,
     /// The longest completion time is at least this.
     pub longest: Micros,
-    /// What the expected tail is at least under a policy that doesn't know what will be asked for, by shuttles alone. Only where requests fall on
-    /// platters evenly and independently.
+    /// Lower bound on the expected tail, from shuttles alone, for policies without knowledge of
+    /// future requests. Only set if requests fall on platters evenly and independently.
     pub unforeseen: Option<Micros>,
-    /// What the shuttles of a library take to fetch all platters that are asked for and take them home once, each with the way from its nearest
-    /// neighbour. If all platters are wanted again and again, whoever is last in turn waits that long. 0 without shuttles.
+    /// Time that a library's shuttles take to fetch every requested platter and return it once,
+    /// each with the way from its nearest neighbour. If all platters are wanted again and again,
+    /// the last one in turn waits this long. 0 without shuttles.
     pub sweep: Micros,
-    /// What each kind of server alone says of the tail.
+    /// The bound on the tail from each kind of server alone.
     pub tails: ByServer<Micros>,
-    /// Platters a second that each kind can do at most, in a long time: for shuttles with the mean way of all platters to their nearest
-    /// drives, for drives with one track read at each visit. Infinite for those that there is no bound on.
+    /// Most platters a second that each kind can handle in the long run: for shuttles with the mean
+    /// way of all platters to their nearest drives, for drives with one track read at each visit.
+    /// Infinite for a kind without a limit.
     pub platters_per_second: ByServer<f64>,
 }
 
 /// A figure for each kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ByServer<T> {
-    /// Shuttles; of no effect where a policy needs none.
+    /// Shuttles; without effect for policies that need none.
     pub shuttles: T,
     /// Drives.
     pub drives: T,
@@ -71,7 +83,7 @@ pub struct ByServer<T> {
     pub platter: T,
 }
 
-/// The part of requests that the tail is above.
+/// The bounded tail begins above this share of requests.
 pub const TAIL: f64 = 0.999;
 
 /// A read.
@@ -81,9 +93,9 @@ pub(crate) struct Arrival {
     pub(crate) request: u64,
     pub(crate) platter: RegionPlatter,
     pub(crate) tracks: Tracks,
-    /// Whether the request has other shards.
+    /// True if the request has other shards.
     pub(crate) has_more: bool,
-    /// Whether it arrived in the measured interval.
+    /// True if it arrived in the measured interval.
     pub(crate) counts: bool,
 }
 
@@ -93,18 +105,18 @@ struct Job {
     at_s: f64,
     request: u64,
     platter: u32,
-    /// Of a drive, with the seek that it needs.
+    /// Time of a drive, including the seek that the read needs.
     reading_s: f64,
     has_more: bool,
 }
 
-/// More reads than these are not kept, and there is no bound then: 80 MB.
+/// Above this many reads (80 MB) no arrivals are kept and no bound is computed.
 pub(crate) const ARRIVALS_MAX: usize = 2_000_000;
 
 impl Bound {
-    /// The bound for these reads, in order of time, of so many requests.
+    /// The bound for `arrivals`, in time order, of `requests` requests in total.
     pub(crate) fn of(scenario: &Scenario, stock: &Stock, arrivals: &[Arrival], requests: u64) -> Self {
-        // By nearest rank, as the percentile itself.
+        // By nearest rank, like the percentile itself.
         let left_out = requests - ((requests as f64 * TAIL).ceil() as u64).min(requests);
         let mut bound = Self::default();
         let mut ends: Vec<(RegionPlatter, u32)> = arrivals.iter().map(|arrival| (arrival.platter, arrival.tracks.end())).collect();
@@ -134,7 +146,7 @@ impl Bound {
             let platters = jobs.iter().map(|job| job.platter).collect();
             bound.sweep = bound.sweep.max(Micros::from_seconds(servers.sweep_s(&platters)));
             let work = windows::Work::new(&servers, &jobs);
-            // Requests left out may all be of one library.
+            // The excluded requests may all belong to one library.
             unforeseen = unforeseen.max(unforeseen::least(&servers, &jobs, left_out));
             let (tails, longest) = (work.least(left_out), work.least(0));
             let largest = |of: &ByServer<Micros>| of.shuttles.max(of.drives).max(of.platter);

@@ -1,4 +1,4 @@
-//! What the work of one library costs whom, at the least.
+//! The servers of one library, and the least time that each kind of work costs them.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -8,24 +8,25 @@ use fulgurite_mechanics::Service;
 
 use crate::scenario::{PolicyName, Scenario, Stock, mean_seek_s};
 
-/// The servers of a library and the least times of what they do, in seconds.
+/// The servers of a library and the least times of their work, in seconds.
 #[derive(Debug, Clone)]
 pub(super) struct Servers {
-    /// None where a policy needs none.
+    /// `None` if the policy needs no shuttles.
     pub(super) shuttles: Option<f64>,
     pub(super) drives: f64,
-    /// Where platters can be that are not in a slot: two in each drive, one on each shuttle.
+    /// Places for platters outside slots: two in each drive, one on each shuttle.
     pub(super) places: f64,
-    /// To fetch each platter and take it home.
+    /// Time to fetch each platter and return it.
     pub(super) handling_s: Vec<f64>,
     pub(super) handling_most_s: f64,
-    /// The same with the least empty way to each platter: a shuttle comes from the slot of another one, or from a drive.
+    /// `handling_s` plus the least empty way to each platter: a shuttle comes from another
+    /// platter's slot, or from a drive.
     pub(super) visiting_s: Vec<f64>,
     pub(super) visiting_most_s: f64,
-    /// What a visit costs a drive, but for seeking and reading: a mount and an unmount.
+    /// Drive time of a visit apart from seeking and reading: a mount and an unmount.
     pub(super) visit_s: f64,
     pub(super) seek_s: f64,
-    /// For each track of a read, and for each read.
+    /// Per track of a read, and (`read_s`) per read.
     track_s: f64,
     read_s: f64,
 }
@@ -64,12 +65,12 @@ impl Servers {
         }
     }
 
-    /// Reading for one request, without the seek.
+    /// Reading time of one request, without the seek.
     pub(super) fn reading_s(&self, tracks: u32) -> f64 {
         self.read_s + f64::from(tracks) * self.track_s
     }
 
-    /// Each of these platters fetched and taken home once; nothing without shuttles.
+    /// Time to fetch and return each of these platters once; 0 without shuttles.
     pub(super) fn sweep_s(&self, platters: &BTreeSet<u32>) -> f64 {
         self.shuttles.map_or(0.0, |shuttles| platters.iter().map(|platter| self.visiting_s[*platter as usize]).sum::<f64>() / shuttles)
     }
@@ -84,14 +85,14 @@ impl Servers {
     }
 }
 
-/// The least time to each of these slots from another one of them, or from a drive.
+/// The least time to each of these slots from another of them, or from a drive.
 fn approaches(layout: &Layout, pace: &Pace, homes: &[Slot], doors: &[Position]) -> Vec<f64> {
     let homes: Vec<Position> = homes.iter().map(|slot| layout.slot_position(*slot)).collect();
     let places: BTreeSet<Position> = homes.iter().chain(doors).copied().collect();
     let least = |place: &Position| {
         let (before, behind) = (places.range(..place).next_back(), places.range((Excluded(place), Unbounded)).next());
         let along = before.into_iter().chain(behind).map(|other| pace.travel(*other, *place)).min();
-        // Whatever is on another shelf is a crab away at least.
+        // A position on another shelf is at least one crab away.
         along.map_or(pace.crab, |way| way.min(pace.crab)).seconds()
     };
     homes.iter().map(least).collect()

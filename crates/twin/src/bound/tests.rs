@@ -1,4 +1,4 @@
-//! Loads whose bound is known by hand, and runs that are held against theirs.
+//! Loads whose bound can be computed by hand, and runs compared with their bounds.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Drive, RegionPlatter};
@@ -28,7 +28,7 @@ fn close(found: Micros, wanted_s: f64) {
 }
 
 #[test]
-fn a_burst_on_all_platters_takes_their_handling_over_the_shuttles() {
+fn a_burst_on_all_platters_takes_their_handling_divided_by_the_shuttles() {
     let scenario = Scenario::default();
     let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
     let servers = Servers::of(&scenario, &scenario.stock(1).unwrap(), Library(0));
@@ -36,34 +36,36 @@ fn a_burst_on_all_platters_takes_their_handling_over_the_shuttles() {
     let with_ways: f64 = servers.visiting_s.iter().sum();
     let edges = 60.0 * servers.handling_most_s;
     let bound = bound(&scenario, &arrivals);
-    // The longest waits for all of it; the tail leaves out the three that cost most.
+    // The longest request waits for all of it; the tail leaves out the three that cost most.
     close(bound.longest, (all - edges) / 20.0);
     close(bound.tails.shuttles, (all - edges - 3.0 * servers.handling_most_s) / 20.0);
-    // Nothing comes that could be foreseen; but the ways to platters count.
+    // No request could be foreseen, but the empty ways to platters count.
     close(bound.unforeseen.unwrap(), (with_ways - 63.0 * servers.visiting_most_s) / 20.0);
     close(bound.sweep, with_ways / 20.0);
     // Each visit: 1 s, a seek of 0.648 s in the mean, a third of a second for the track, 1 s.
     let visit = 2.0 + servers.seek_s;
     close(bound.tails.drives, (3_797.0 * (visit + 1.0 / 3.0) - 40.0 * visit) / 20.0);
-    assert_eq!(bound.tails.platter, Micros::ZERO, "one read of each platter makes no one wait");
+    assert_eq!(bound.tails.platter, Micros::ZERO, "with one read per platter, no request waits for its platter");
     assert_eq!(bound.tail, bound.tails.shuttles);
 }
 
 #[test]
-fn who_foresees_nothing_begins_anew_when_what_was_fetched_is_asked_for_again() {
+fn without_foresight_the_work_starts_anew_when_fetched_platters_are_requested_again() {
     let mut scenario = Scenario::default();
-    // Half of the platters; a thousand seconds later those of them that were fetched meanwhile, and the other half.
+    // Half of the platters; a thousand seconds later the other half, and those that were fetched
+    // meanwhile.
     let wanted = (0..1_900).map(|platter| (0.0, platter)).chain((0..1_100).chain(1_900..3_800).map(|platter| (1_000.0, platter)));
     let arrivals: Vec<Arrival> = wanted.zip(0..).map(|((at_s, platter), request)| arrival(at_s, request, platter, 1)).collect();
     let servers = Servers::of(&scenario, &scenario.stock(1).unwrap(), Library(0));
     let all: f64 = servers.visiting_s.iter().sum();
-    // All wait again then, as if nothing had been done. Four requests may be left out, and 60 platters may be under way.
+    // Now all wait again, as if no work had been done. Four requests may be left out, and 60
+    // platters may be under way.
     let expected = (all - 64.0 * servers.visiting_most_s) / 20.0;
     let found = bound(&scenario, &arrivals);
     close(found.unforeseen.unwrap(), expected);
-    assert!(found.tail.seconds() < expected - 500.0, "who knows of it fetches the others first: {found:?}");
+    assert!(found.tail.seconds() < expected - 500.0, "a policy with foresight fetches the others first: {found:?}");
     scenario.workload.zipf = 0.5;
-    assert_eq!(bound(&scenario, &arrivals).unforeseen, None, "who leaves unpopular platters for later may do better");
+    assert_eq!(bound(&scenario, &arrivals).unforeseen, None, "a policy that postpones unpopular platters may do better");
 }
 
 #[test]
@@ -71,21 +73,23 @@ fn one_platter_is_read_by_one_drive() {
     let scenario = Scenario::default();
     let arrivals: Vec<Arrival> = (0..10_000).map(|request| arrival(5.0, request, 7, 5)).collect();
     let bound = bound(&scenario, &arrivals);
-    // 10,000 reads of five thirds of a second with a seek, which takes 0.648 s in the mean; the tail leaves out ten.
+    // 10,000 reads of five thirds of a second with a seek, which takes 0.648 s in the mean; the
+    // tail leaves out ten.
     let read = 5.0 / 3.0 + mean_seek_s(&scenario.mechanics.drive);
     close(bound.longest, 10_000.0 * read);
     close(bound.tail, 9_990.0 * read);
     assert_eq!(bound.tails.shuttles, Micros::ZERO);
-    // Side by side they need no seeks, but for the first.
+    // Adjacent reads need no seeks, except the first.
     let beside = |request: u64| Tracks { first: request as u32 * 5, count: 5 };
     let arrivals: Vec<Arrival> = arrivals.iter().map(|arrival| Arrival { tracks: beside(arrival.request), ..*arrival }).collect();
     close(super::Bound::of(&scenario, &scenario.stock(1).unwrap(), &arrivals, 10_000).longest, 10_000.0 * 5.0 / 3.0);
 }
 
 #[test]
-fn requests_for_one_platter_share_a_visit_if_they_may_wait_for_each_other() {
+fn requests_for_one_platter_share_a_visit_if_they_can_wait_for_each_other() {
     let scenario = Scenario::default();
-    // Each platter is asked for again a thousand seconds later: what waits as long needs one visit.
+    // Each platter is requested again a thousand seconds later: requests that wait that long need
+    // one visit.
     let both = |again_s: f64| -> Vec<Arrival> {
         let first = (0..3_800).map(|platter| arrival(0.0, platter.into(), platter, 1));
         let second = (0..3_800).map(|platter| arrival(again_s, 3_800 + u64::from(platter), platter, 1));
@@ -94,13 +98,14 @@ fn requests_for_one_platter_share_a_visit_if_they_may_wait_for_each_other() {
     let once = bound(&scenario, &both(0.0)).tails.shuttles;
     assert!(once > Micros(1_000_000_000), "{once}");
     close(bound(&scenario, &both(1_000.0)).tails.shuttles, once.seconds());
-    // Far apart, they are two bursts that each are like one, but the tail may leave out twice as many.
+    // Far apart, they are two bursts, each like a single one, but the tail may leave out twice as
+    // many.
     let apart = bound(&scenario, &both(40_000.0)).tails.shuttles;
     close(apart, once.seconds());
 }
 
 #[test]
-fn platters_that_cant_be_used_and_shuttles_that_arent_needed_bound_nothing() {
+fn unavailable_platters_and_unneeded_shuttles_do_not_count_in_the_bound() {
     let arrivals: Vec<Arrival> = (0..3_800).map(|platter| arrival(100.0, platter.into(), platter, 1)).collect();
     let mut scenario = Scenario::default();
     let all = bound(&scenario, &arrivals);
@@ -114,7 +119,7 @@ fn platters_that_cant_be_used_and_shuttles_that_arent_needed_bound_nothing() {
 }
 
 #[test]
-fn no_policy_beats_the_bound_and_no_run_is_without_it() {
+fn no_policy_beats_the_bound_and_every_run_has_one() {
     let mut scenario = Scenario { platters: 380, ..Scenario::default() };
     scenario.run.warm_up = Micros(600_000_000);
     scenario.run.measured = Micros(7_200_000_000);
@@ -130,16 +135,16 @@ fn no_policy_beats_the_bound_and_no_run_is_without_it() {
             let bound = run.bound.unwrap();
             let (tail, longest) = (run.percentile_s(TAIL), run.longest_s());
             assert!(tail >= bound.tail.seconds() && longest >= bound.longest.seconds(), "{text}, seed {seed}: {tail} s, {bound:?}");
-            assert!(bound.tail > Micros(5_000_000), "{text}, seed {seed}: {bound:?} says nothing");
+            assert!(bound.tail > Micros(5_000_000), "{text}, seed {seed}: the bound is trivial: {bound:?}");
             tails_s += tail;
             unforeseen_s += bound.unforeseen.unwrap().seconds();
         }
-        assert!(tails_s >= unforeseen_s, "{text}: tails of {tails_s} s in sum, and {unforeseen_s} s are expected at the least");
+        assert!(tails_s >= unforeseen_s, "{text}: the tails add up to {tails_s} s, below the bound of {unforeseen_s} s");
     }
 }
 
 #[test]
-fn an_approach_is_from_the_nearest_neighbour() {
+fn an_approach_starts_at_the_nearest_neighbour() {
     let scenario = Scenario::default();
     let stock = scenario.stock(1).unwrap();
     let servers = Servers::of(&scenario, &stock, Library(0));
@@ -152,7 +157,7 @@ fn an_approach_is_from_the_nearest_neighbour() {
         let nearest = others.map(|(_, other)| pace.travel(*other, *home)).min().unwrap().seconds();
         let found = servers.visiting_s[index] - servers.handling_s[index];
         assert!(found <= nearest + 1e-9, "{home:?}: {found} s, and {nearest} s from its nearest neighbour");
-        // Only that of a shelf above or below can be missed, and then a crab is what counts.
+        // Only a neighbour on the shelf above or below can be missed; a crab then counts instead.
         assert!(nearest - found < 1e-9 || found == pace.crab.seconds(), "{home:?}: {found} s instead of {nearest} s");
     }
 }

@@ -1,20 +1,26 @@
-//! The bound for policies that don't know what will be asked for, where requests fall on platters evenly and independently.
+//! The bound for policies without knowledge of future requests, where requests fall on platters
+//! evenly and independently.
 //!
-//! Let W be the work of shuttles that waits: the least handling of each platter that is waited for, and the least empty way to it. Shuttles that
-//! never stop take `servers` seconds of it a second, whichever platters they choose. A platter of work h that isn't waited for adds h when it is
-//! asked for, and each is at the same rate r. So W grows by r times the work of all platters not waited for, which is r x (all work - W): how W
-//! goes on, in the mean, depends on W and on nothing that a policy chooses. What waits at its height takes W / servers from then on, and so does whoever
-//! is last. Only who knows which platters will be asked for again soon can leave those for later, and have fewer wait.
+//! Let W be the waiting work of the shuttles: for each platter that is waited for, its least
+//! handling and the least empty way to it. Shuttles that never stop complete `servers` seconds of
+//! it per second, whichever platters they choose. A platter of work h that isn't waited for adds h
+//! when it is requested, and each is requested at the same rate r. So W grows by r times the work
+//! of all platters not waited for, which is r x (all work - W): the mean course of W depends on W
+//! alone, and on no choice of the policy. The work that waits at its height takes W / servers from
+//! then on, and the last request waits that long. Only a policy that knows which platters will be
+//! requested again soon can postpone those, and so have fewer waiting.
 //!
 //! ```text
-//!   W |        .:.              height: what was asked for up to here
+//!   W |        .:.              height: what was requested up to here
 //!     |      .:   ':.           takes  W / servers  from here on
 //!     |    .:        ':.
 //!     +---:-------------':----> time
 //! ```
 //!
-//! W is followed along the arrivals of the run, with shuttles that lose no time, and the oldest platter first. A platter that is under way may be
-//! asked for again until it is done; that it could then be fetched without an empty way, by the shuttle that has just put it back, is left out. Another order gives a height that differs by chance alone, a few platters among thousands.
+//! W is followed along the arrivals of the run, with shuttles that lose no time and take the oldest
+//! platter first. A platter under way may be requested again until it is done; the shuttle that has
+//! just put it back could then fetch it without an empty way, but this is left out. Another order
+//! gives a height that differs only by chance, by a few platters among thousands.
 
 use std::collections::VecDeque;
 
@@ -23,10 +29,12 @@ use fulgurite_domain::Micros;
 use super::Job;
 use super::servers::Servers;
 
-/// The least that the expected longest completion time can be, apart from so many requests; 0 if shuttles are no limit.
+/// The least expected longest completion time after `left_out` requests are excluded; 0 if shuttles
+/// are no limit.
 pub(super) fn least(servers: &Servers, jobs: &[Job], left_out: u64) -> Micros {
     let Some(shuttles) = servers.shuttles else { return Micros::ZERO };
-    // Those left out were the only ones for platters that take longest; and what is under way at the height may be half done or need no return.
+    // The excluded requests may be the only ones for the platters that take longest, and what is
+    // under way at the height may be half done or need no return.
     let saved_s = (left_out as f64 + servers.places) * servers.visiting_most_s;
     Micros::from_seconds(((highest(servers, shuttles, jobs) - saved_s) / shuttles).max(0.0))
 }

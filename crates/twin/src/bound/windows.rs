@@ -1,4 +1,4 @@
-//! The search for the longest time that is too short, window by window.
+//! The search for the longest infeasible time, window by window.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use fulgurite_domain::Micros;
 use super::servers::Servers;
 use super::{ByServer, Job};
 
-/// The work of one library, and the windows that don't depend on the time asked about.
+/// The work of one library, and the windows that don't depend on the tested time.
 pub(super) struct Work<'a> {
     shuttles: Option<Shared<'a>>,
     drives: Shared<'a>,
@@ -16,13 +16,13 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Of these jobs, in order of time.
+    /// `jobs` are in time order.
     pub(super) fn new(servers: &'a Servers, jobs: &'a [Job]) -> Self {
         let shuttles = servers.shuttles.map(|shuttles| Shared::new(servers, jobs, shuttles, Kind::Shuttles));
         Self { shuttles, drives: Shared::new(servers, jobs, servers.drives, Kind::Drives), rows: rows(jobs) }
     }
 
-    /// The bound of each kind of server, if so many requests may be left out.
+    /// The bound of each kind of server if `left_out` requests are excluded.
     pub(super) fn least(&self, left_out: u64) -> ByServer<Micros> {
         let shared = |work: &Shared<'_>| longest_infeasible(work.most_s, |time_s| work.is_infeasible(time_s, left_out));
         let waits_most_s = self.rows.iter().map(|row| row.waiting_s).fold(0.0, f64::max);
@@ -36,11 +36,13 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The largest time found to be infeasible, to a thousandth; 0 if none is. All above `most_s` are feasible.
+/// The largest time found to be infeasible, to a thousandth; 0 if there is none. All times above
+/// `most_s` are feasible.
 fn longest_infeasible(most_s: f64, is_infeasible: impl Fn(f64) -> bool) -> Micros {
     /// 2^27 s are four years.
     const DOUBLINGS: i32 = 27;
-    // Windows depend on the time, so that a longer one may be seen to be infeasible where a shorter one is not.
+    // Windows depend on the time, so a longer time may be found infeasible where a shorter one is
+    // not.
     let mut powers = (0..DOUBLINGS).rev().map(|exponent| f64::from(1_u32 << exponent)).filter(|power| *power <= most_s);
     let Some(mut low) = powers.find(|time_s| is_infeasible(*time_s)) else { return Micros::ZERO };
     let mut high = 2.0 * low;
@@ -61,28 +63,29 @@ enum Kind {
 struct Shared<'a> {
     servers: &'a Servers,
     jobs: &'a [Job],
-    /// Servers: seconds of work in a second.
+    /// Number of servers: seconds of work completed per second.
     rate: f64,
     kind: Kind,
-    /// Busy periods in which each platter is visited once.
+    /// Busy periods with one visit per platter.
     once: Vec<Window>,
-    /// The longest that anybody waits if each request has a visit of its own.
+    /// The longest wait if each request has a visit of its own.
     most_s: f64,
-    /// By platter, until when a job needs no visit of its own: kept for its memory.
+    /// By platter, the instant until which a job needs no visit of its own. Kept to reuse its
+    /// memory.
     hit_until: RefCell<Vec<f64>>,
 }
 
-/// Jobs that follow one another, from the beginning of a busy period to when most work waits.
+/// Consecutive jobs, from the beginning of a busy period to the instant when most work waits.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     first: usize,
-    /// The one behind the last.
+    /// One past the last job.
     end: usize,
     /// The work that waits at the end, in seconds of a server.
     waiting_s: f64,
 }
 
-/// Finds busy periods: those of servers that share out the work without loss.
+/// Finds the busy periods of servers that share out the work without loss.
 struct Busy {
     rate: f64,
     waiting_s: f64,
@@ -95,7 +98,7 @@ impl Busy {
         Self { rate, waiting_s: 0.0, before_s: 0.0, open: Window { first: 0, end: 0, waiting_s: 0.0 } }
     }
 
-    /// Time goes on to a job. Gives the busy period that has ended, if one has.
+    /// Advances to the arrival of a job. Returns the busy period that this ends, if any.
     fn go_on(&mut self, index: usize, at_s: f64) -> Option<Window> {
         self.waiting_s -= self.rate * (at_s - self.before_s);
         self.before_s = at_s;
@@ -145,7 +148,8 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Busy periods with more work waiting than fits into the time; without one, those of one visit a platter, and all of them.
+    /// Busy periods with more waiting work than fits into `time_s`. Without a time: all busy
+    /// periods, with one visit per platter.
     fn windows(&self, time_s: Option<f64>) -> Vec<Window> {
         let mut hit_until = self.hit_until.borrow_mut();
         hit_until.fill(f64::NEG_INFINITY);
@@ -159,7 +163,7 @@ impl<'a> Shared<'a> {
                 period += 1.0;
             }
             let hit_until = &mut hit_until[job.platter as usize];
-            // Within a period of the one kind a platter is hit for good, within one of the other kind for so long.
+            // With no time given, a hit lasts for the rest of the period; otherwise for `time_s`.
             let (now, until) = time_s.map_or((period, period + 1.0), |time_s| (job.at_s, job.at_s + time_s));
             let is_visit = now >= *hit_until;
             if is_visit {
@@ -172,7 +176,7 @@ impl<'a> Shared<'a> {
         windows
     }
 
-    /// Whether more requests than may be left out have to take longer than this.
+    /// True if more than `left_out` requests must take longer than `time_s`.
     fn is_infeasible(&self, time_s: f64, left_out: u64) -> bool {
         self.is_too_much(&self.once, time_s, left_out) || self.is_too_much(&self.windows(Some(time_s)), time_s, left_out)
     }
@@ -186,7 +190,7 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// How many requests of a window have to take longer than this, at least.
+    /// The least number of requests of a window that must take longer than `time_s`.
     fn left_out_of(&self, window: &Window, time_s: f64) -> u64 {
         let jobs = &self.jobs[window.first..window.end];
         let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return 0 };
@@ -214,7 +218,7 @@ impl<'a> Shared<'a> {
         if excess_s > 0.0 { self.left_out_for(excess_s, jobs) } else { 0 }
     }
 
-    /// What may be done before a window or behind it.
+    /// Work that may be done before or after a window.
     fn edges_s(&self) -> f64 {
         match self.kind {
             Kind::Shuttles => self.servers.places * self.servers.handling_most_s,
@@ -222,7 +226,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// What is saved by platters that are kept from one visit to the next.
+    /// Work saved by platters that are held from one visit to the next.
     fn held_s(&self, mut gaps_s: Vec<f64>, length_s: f64) -> f64 {
         gaps_s.sort_unstable_by(f64::total_cmp);
         let room_s = self.servers.places * length_s;
@@ -234,7 +238,7 @@ impl<'a> Shared<'a> {
         saved.count() as f64 * self.visit_most_s()
     }
 
-    /// How many requests have to be left out to save so much work: those that save most.
+    /// The number of requests to exclude to save `excess_s` of work, those that save most first.
     fn left_out_for(&self, excess_s: f64, jobs: &[Job]) -> u64 {
         let mut savings: Vec<(u64, f64)> = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -255,12 +259,12 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The reads of one platter in a busy period of its own: while it is in one drive, it is read for one request at a time.
+/// The reads of one platter in a busy period of its own: its drive reads for one request at a time.
 #[derive(Debug)]
 struct Row {
     /// The most reading that waits at once, in seconds.
     waiting_s: f64,
-    /// The reads up to then, the longest first, added up.
+    /// Cumulative sums of the reads up to then, longest first.
     sums_s: Vec<f64>,
 }
 
@@ -271,7 +275,8 @@ impl Row {
     }
 }
 
-/// The busy periods of all platters. Requests with several shards are left away: each is then in one row alone.
+/// The busy periods of all platters. Requests with several shards are ignored, so that each request
+/// is in one row only.
 fn rows(jobs: &[Job]) -> Vec<Row> {
     let mut by_platter: BTreeMap<u32, Vec<&Job>> = BTreeMap::new();
     for job in jobs.iter().filter(|job| !job.has_more) {
@@ -281,7 +286,8 @@ fn rows(jobs: &[Job]) -> Vec<Row> {
     for jobs in by_platter.values() {
         let mut busy = Busy::new(1.0);
         let mut close = |window: Window| {
-            // A single read makes no one wait, but for the head, which may be there already.
+            // A single read makes no other wait; its seek may cost nothing if the head is already
+            // there.
             if window.end - window.first > 1 {
                 let mut sums_s: Vec<f64> = jobs[window.first..window.end].iter().map(|job| job.reading_s).collect();
                 sums_s.sort_unstable_by(|a, b| b.total_cmp(a));

@@ -1,5 +1,6 @@
-//! Every command is answered exactly once, and an actor has one at a time. Only a verification makes room for the next command of its drive,
-//! and is answered for that at the same instant.
+//! Checks that every command is answered exactly once, and that an actor has one command at a time.
+//! The only exception is a verification, which makes room for the next command of its drive and is
+//! answered at the same instant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,66 +12,66 @@ use crate::journal::Fact;
 /// A command under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Open {
-    /// Which.
+    /// The command.
     pub id: CommandId,
-    /// What for.
+    /// Its action.
     pub action: Action,
-    /// Since when.
+    /// When it began.
     pub begun: Micros,
 }
 
-/// A command's end.
+/// The answer to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered {
-    /// In which library.
+    /// The library.
     pub library: Library,
     /// The command.
     pub open: Open,
-    /// How it ended: done, interrupted or failed.
+    /// The answer: done, interrupted or failed.
     pub how: Event,
 }
 
-/// A command that was answered in any other way.
+/// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WrongAnswer {
     /// An answer to a command that isn't open.
     #[error("at {now}, command {} to {:?} of library {} is answered, but it is not open", .id.number, .id.actor, .library.0)]
     NotOpen {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
         /// The command.
         id: CommandId,
     },
-    /// A command to an actor that has one.
+    /// A command to an actor that already has one.
     #[error("at {now}, {:?} of library {} is given command {}, but command {} is open", .id.actor, .library.0, .id.number, .open.number)]
     Busy {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
         /// The new command.
         id: CommandId,
         /// The old one.
         open: CommandId,
     },
-    /// A command to an actor that is out of order, as its controller knows.
+    /// A command to an actor that its controller knows to be out of order.
     #[error("at {now}, {:?} of library {} is given command {}, but it is out of order", .id.actor, .library.0, .id.number)]
     Down {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
         /// The command.
         id: CommandId,
     },
-    /// A verification made room and nobody said how far it was.
+    /// A verification made room, but no answer reported its progress.
     #[error("command {} to {:?} of library {} made room at {since}, but is not answered at {now}", .id.number, .id.actor, .library.0)]
     NotInterrupted {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
         /// The verification.
         id: CommandId,
@@ -79,21 +80,21 @@ pub enum WrongAnswer {
     },
 }
 
-/// What each actor is at, as commands and answers have it.
+/// The current command of each actor, from commands and answers.
 #[derive(Debug, Clone, Default)]
 pub struct EveryCommandIsAnsweredOnce {
     open: BTreeMap<(Library, Actor), Open>,
-    /// Verifications that made room, and when.
+    /// Verifications that made room, with the instant.
     making_room: BTreeMap<(Library, Actor), (Open, Micros)>,
     down: BTreeSet<(Library, Actor)>,
     answered: u64,
 }
 
 impl EveryCommandIsAnsweredOnce {
-    /// Looks at one fact. Returns the command that it answers, if it does.
+    /// Checks one fact. Returns the command that it answers, if any.
     ///
     /// # Errors
-    /// [`WrongAnswer`] says what is wrong with it.
+    /// [`WrongAnswer`] if the fact breaks the rule.
     pub fn see(&mut self, now: Micros, fact: &Fact) -> Result<Option<Answered>, WrongAnswer> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => self.commanded(now, library, id, action).map(|()| None),
@@ -127,7 +128,8 @@ impl EveryCommandIsAnsweredOnce {
             Event::Lost { actor, .. } => {
                 self.down.insert((library, actor));
                 return match self.open.get(&(library, actor)) {
-                    // It had something to do, which fails; that would have been the news.
+                    // Its command fails with it; `Failed` should have reported that instead of
+                    // `Lost`.
                     Some(open) => Err(WrongAnswer::Busy { now, library, id: open.id, open: open.id }),
                     None => Ok(None),
                 };
@@ -150,18 +152,18 @@ impl EveryCommandIsAnsweredOnce {
         }
     }
 
-    /// What an actor is at; the verification that makes room is not it.
+    /// The current command of an actor, not counting a verification that makes room.
     #[must_use]
     pub fn open(&self, library: Library, actor: Actor) -> Option<&Open> {
         self.open.get(&(library, actor))
     }
 
-    /// All that is under way, of all actors.
+    /// The current commands of all actors.
     pub fn all_open(&self) -> impl Iterator<Item = (Library, &Open)> + '_ {
         self.open.iter().map(|((library, _), open)| (*library, open))
     }
 
-    /// Whether an actor is out of order, and its controller knows.
+    /// True if an actor is out of order and its controller knows it.
     #[must_use]
     pub fn is_down(&self, library: Library, actor: Actor) -> bool {
         self.down.contains(&(library, actor))

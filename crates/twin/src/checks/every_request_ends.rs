@@ -1,5 +1,6 @@
-//! Every accepted request ends once, with an outcome that is true (I6): what was read had been read by a drive since the request came, what
-//! was recovered from as many others of the set as carry information, and nothing is unavailable where nothing has failed.
+//! Checks that every accepted request ends once, with a true outcome (I6): shards reported as read
+//! were read by a drive after the request arrived; recovered ones from as many others of the set as
+//! carry information; and no platter is unavailable unless something has failed.
 
 use std::collections::BTreeMap;
 
@@ -9,52 +10,52 @@ use fulgurite_library::{Action, Event, Platter, Region, RegionOutcome, RequestId
 use super::Answered;
 use crate::journal::Fact;
 
-/// A request that ended in any other way.
+/// A violation of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WrongEnd {
-    /// It came twice.
-    #[error("at {now}, request {} comes again while it is open", .request.0)]
+    /// It arrived twice.
+    #[error("at {now}, request {} arrives again while it is open", .request.0)]
     Again {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// Which.
+        /// The request.
         request: RequestId,
     },
-    /// It ended twice, or never came.
+    /// It ended twice, or never arrived.
     #[error("at {now}, request {} ends as {outcome:?}, but it is not open", .request.0)]
     NotOpen {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// How.
+        /// The outcome.
         outcome: RegionOutcome,
     },
-    /// It ended in a way that isn't true.
+    /// Its outcome is not true.
     #[error("at {now}, request {} ends as {outcome:?}, but for its shard {shard} {truth}", .request.0)]
     Untrue {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// How.
+        /// The outcome.
         outcome: RegionOutcome,
         /// Which of its shards.
         shard: usize,
-        /// What is true.
+        /// What is true instead.
         truth: &'static str,
     },
     /// It never ended.
-    #[error("request {} came at {arrived} and has not ended at {now}", .request.0)]
+    #[error("request {} arrived at {arrived} and has not ended at {now}", .request.0)]
     Never {
         /// When the run ended.
         now: Micros,
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// When it came.
+        /// When it arrived.
         arrived: Micros,
     },
-    /// Nobody asked for it.
+    /// The region's count of open requests is wrong.
     #[error("the region has {found} open requests, but {expected} are expected")]
     Count {
         /// In the region.
@@ -68,31 +69,31 @@ pub enum WrongEnd {
 struct Open {
     arrived: Micros,
     shards: Vec<Shard>,
-    /// For each shard, which of its set were read since it arrived.
+    /// For each shard, a bit for each platter of its set that was read since the request arrived.
     read: Vec<u64>,
-    /// A shard that is not there.
+    /// True if a shard names tracks that don't exist.
     refusable: bool,
 }
 
-/// Requests that are open, and what was read for them.
+/// Open requests and what was read for them.
 #[derive(Debug, Clone, Default)]
 pub struct EveryRequestEnds {
     open: BTreeMap<RequestId, Open>,
-    /// Who waits for these tracks of a set.
+    /// The shards that wait for these tracks of a set.
     wanted: BTreeMap<(u32, Tracks), Vec<(RequestId, usize)>>,
     members: u32,
     information: u32,
     tracks: u32,
-    /// The platter of the region that each platter of a library is.
+    /// The region-wide number of each platter, by library.
     names: Vec<Vec<Option<u32>>>,
     unwritten: Vec<bool>,
-    /// Whether anything ever failed or was declared to.
+    /// True once anything failed or was declared unavailable.
     has_failed: bool,
     ended: u64,
 }
 
 impl EveryRequestEnds {
-    /// For a region that was told nothing yet, with so many tracks on a platter.
+    /// For a region without input so far, with `tracks` tracks on a platter.
     #[must_use]
     pub fn new(region: &Region, tracks: u32) -> Self {
         let sets = region.sets();
@@ -108,10 +109,10 @@ impl EveryRequestEnds {
         Self { members, information, tracks, names, unwritten, ..Self::default() }
     }
 
-    /// Looks at one fact, and the command that it answers.
+    /// Checks one fact, and the command that it answers.
     ///
     /// # Errors
-    /// [`WrongEnd`] says which request doesn't end as it should.
+    /// [`WrongEnd`] names the request that breaks the rule.
     pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), WrongEnd> {
         match fact {
             Fact::Requested { request, shards, .. } => self.requested(now, *request, shards),
@@ -177,7 +178,7 @@ impl EveryRequestEnds {
         }
         let untrue = |shard, truth| Err(WrongEnd::Untrue { now, request, outcome, shard, truth });
         match outcome {
-            RegionOutcome::Refused if !open.refusable => untrue(0, "there is such a platter, with such tracks"),
+            RegionOutcome::Refused if !open.refusable => untrue(0, "the platter and its tracks exist"),
             RegionOutcome::Recovered | RegionOutcome::Unavailable if !self.has_failed => untrue(0, "nothing has failed"),
             RegionOutcome::Read | RegionOutcome::Recovered => {
                 for (index, (shard, read)) in open.shards.iter().zip(&open.read).enumerate() {
@@ -195,11 +196,11 @@ impl EveryRequestEnds {
         }
     }
 
-    /// Looks at what is left.
+    /// Checks the requests that are left.
     ///
     /// # Errors
-    /// [`WrongEnd::Never`] if a request should have ended, because the run went on until all had; [`WrongEnd::Count`] if the region thinks
-    /// otherwise.
+    /// [`WrongEnd::Never`] if a request is open though the run continued until all had ended;
+    /// [`WrongEnd::Count`] if the region has another number of open requests.
     pub fn finish(&self, now: Micros, region: &Region, is_drained: bool) -> Result<(), WrongEnd> {
         if let Some((request, open)) = self.open.first_key_value().filter(|_| is_drained) {
             return Err(WrongEnd::Never { now, request: *request, arrived: open.arrived });

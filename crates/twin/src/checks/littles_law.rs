@@ -1,17 +1,22 @@
-//! Little's law at every station: the number present, over time, is the time that each spent there. Both sides are whole microseconds and
-//! have to be the same, since what is still there at the end counts with the time it has been there.
+//! Checks Little's law at every station: the number present, integrated over time, equals the sum
+//! of the times spent there. Both sides are whole microseconds and must be equal; customers still
+//! present at the end count with the time since their arrival.
 //!
 //! ```text
-//!   present                                    integral of the number present, as the controller counts it after each event
-//!   3 |      ____                                = sum of the times from arrival to departure, by name, from commands and answers
-//!   2 |   __|    |__                           L = integral / time,  lambda = arrivals / time,  W = mean time of those who left
-//!   1 |__|          |____                      L = lambda W up to those who are still there
+//!   present                        integral of the number present, as the controller counts it
+//!   3 |      ____                    after each event
+//!   2 |   __|    |__               = sum of the times from arrival to departure, by name, from
+//!   1 |__|          |____            commands and answers
 //!     +-------------------- time
+//!                                  L = integral / time, lambda = arrivals / time,
+//!                                  W = mean time of those that left
+//!                                  L = lambda W apart from those still present
 //! ```
 //!
-//! The sides don't know of each other. The left one is read off the controllers: how many they say are waiting, in a drive, on a shuttle. The
-//! right one is kept by name from what goes in and out of them; for waiting platters, which enter and leave their lines inside the
-//! controller, from the lists of the lines, while the left side takes their counters.
+//! The two sides are independent. The left one comes from the counters of the controllers: platters
+//! waiting, in a drive, on a shuttle. The right one is kept by name from the inputs and outputs.
+//! Waiting platters enter and leave their lines inside the controller, so for them the right side
+//! reads the lists of the lines, while the left side reads the counters.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +26,14 @@ use fulgurite_library::{Action, Actor, Bay, Berth, Drive, Event, Library, Platte
 use super::{Answered, PlattersAreConserved};
 use crate::journal::Fact;
 
-/// Where somebody is for a time.
+/// A place where customers spend time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Station {
     /// Requests in the region, from arrival to end.
     Region,
-    /// Platters that stand in a line of a library.
+    /// Platters that wait in a line of a library.
     Waiting(Library),
-    /// Platters that lie in a drive.
+    /// Platters in a drive.
     InDrive(Library, Drive),
     /// Platters that are mounted in a drive.
     Mounted(Library, Drive),
@@ -36,30 +41,30 @@ pub enum Station {
     OnShuttles(Library),
 }
 
-/// What was seen at a station.
+/// What was measured at a station.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Law {
-    /// Which.
+    /// The station.
     pub station: Station,
-    /// Integral of the number present over time, in microseconds; the left side.
+    /// Integral of the number present over time, in microseconds: the left side.
     pub present_us: u128,
-    /// The times spent, in microseconds; the right side.
+    /// Sum of the times spent, in microseconds: the right side.
     pub spent_us: u128,
-    /// Who came, those who were there at the beginning included.
+    /// Arrivals, including the customers present at the beginning.
     pub arrivals: u64,
-    /// Who left.
+    /// Departures.
     pub departures: u64,
-    /// The mean number present: L.
+    /// Mean number present: L.
     pub l: f64,
-    /// Arrivals a second: lambda.
+    /// Arrivals per second: lambda.
     pub lambda: f64,
-    /// Mean seconds of those who left: W.
+    /// Mean seconds spent by those that left: W.
     pub w: f64,
 }
 
-/// The law is broken: somebody was counted and not there, or there and not counted.
+/// The law is broken: a customer was counted but not present, or present but not counted.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("{:?}: {} µs by counting who is there, but {} µs by adding up how long each was", .0.station, .0.present_us, .0.spent_us)]
+#[error("{:?}: counting those present gives {} µs, adding up the time of each gives {} µs", .0.station, .0.present_us, .0.spent_us)]
 pub struct Unequal(pub Law);
 
 #[derive(Debug, Clone, Default)]
@@ -113,14 +118,15 @@ impl Record {
 #[derive(Debug, Clone, Default)]
 pub struct LittlesLaw {
     stations: BTreeMap<Station, Record>,
-    /// Who stood in the lines of each library.
+    /// The platters in the lines of each library.
     lines: Vec<Vec<Platter>>,
-    /// Without shuttles, a platter is in a drive when its controller thinks so, and no command says when.
+    /// True if platters need no shuttles: a platter then counts as in a drive when its controller
+    /// says so, and no command gives the instant.
     needs_no_shuttles: bool,
 }
 
 impl LittlesLaw {
-    /// For a region that was told nothing yet.
+    /// For a region without input so far.
     #[must_use]
     pub fn new(region: &Region, platters: &PlattersAreConserved, needs_no_shuttles: bool) -> Self {
         let mut law = Self { lines: vec![Vec::new(); region.controllers().len()], needs_no_shuttles, ..Self::default() };
@@ -139,13 +145,13 @@ impl LittlesLaw {
         self.stations.entry(station).or_default()
     }
 
-    /// Right sides: looks at one fact, and the command that it answers.
+    /// Updates the right sides with one fact, and the command that it answers.
     pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) {
         match *fact {
             Fact::Requested { request, .. } => self.at(Station::Region).arrive(now, request.0),
             Fact::Ended { request, .. } => self.at(Station::Region).leave(now, request.0),
             Fact::Happened { library, event: Event::Repaired { actor: Actor::Drive(drive) }, .. } => {
-                // A drive that was repaired has let go of what was mounted.
+                // A repair releases whatever was mounted in the drive.
                 let mounted = self.at(Station::Mounted(library, drive));
                 for who in mounted.inside.keys().copied().collect::<Vec<_>>() {
                     mounted.leave(now, who);
@@ -178,7 +184,7 @@ impl LittlesLaw {
         }
     }
 
-    /// Left sides: looks at the controllers behind each event or request.
+    /// Updates the left sides from the controllers after each event or request.
     pub fn settled(&mut self, now: Micros, region: &Region) {
         self.at(Station::Region).count(now, region.open_requests() as u64);
         for (index, controller) in region.controllers().iter().enumerate() {

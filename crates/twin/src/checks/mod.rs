@@ -1,19 +1,20 @@
-//! Checks from outside: what has to be true of every run, whatever the policy, found out from what goes into controllers and machines and
-//! what comes out.
+//! Checks from outside: properties that every run must have, whatever the policy, verified from the
+//! inputs and outputs of controllers and machines alone.
 //!
 //! ```text
 //!              requests, events          commands, ends
-//!   run ---------------+------------------------+---------------> Checks (an Observer)
-//!                      |                        |                   every_command_is_answered_once
-//!                      v                        v                   every_request_ends
-//!               facts, as in a journal                              platters_are_conserved
-//!                                                                   sets_stay_out_of_one_blast_zone
-//!   controllers, looked at after each event ------------------->    work_is_conserved
-//!   machines, looked at when the run has ended ---------------->    littles_law, utilization_law
-//!   ways of shuttles ------------------------------------------>    no_two_shuttles_meet
+//!   run ---------------+------------------------+-------------> Checks (an Observer)
+//!                      |                        |                 every_command_is_answered_once
+//!                      v                        v                 every_request_ends
+//!               facts, as in a journal                            platters_are_conserved
+//!                                                                 sets_stay_out_of_one_blast_zone
+//!   controllers, inspected after each event -------------->    work_is_conserved
+//!   machines, inspected at the end of the run ------------>    littles_law, utilization_law
+//!   paths of shuttles ------------------------------------>    no_two_shuttles_meet
 //! ```
 //!
-//! [`Checks`] holds all but the last one, which is a motion log. The first violation is kept, and [`Checks::finish`] tells it.
+//! [`Checks`] contains all but the last, which is a motion log. It keeps the first violation, which
+//! [`Checks::finish`] returns.
 
 mod every_command_is_answered_once;
 mod every_request_ends;
@@ -42,7 +43,7 @@ use crate::journal::Fact;
 use crate::scenario::{PolicyName, Scenario};
 use crate::simulation::{Ended, Finished, Observer, Request};
 
-/// Something that must not be.
+/// A violated property.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Violation {
     /// Of [`EveryCommandIsAnsweredOnce`].
@@ -68,12 +69,12 @@ pub enum Violation {
     Utilization(#[from] OtherTime),
 }
 
-/// What the machines of a library say about themselves at the end.
+/// The machines' own account of a library at the end of a run.
 #[derive(Debug, Clone)]
 pub struct Machines {
-    /// What each shuttle did.
+    /// Statistics of each shuttle.
     pub shuttles: Vec<ShuttleStatistics>,
-    /// What each drive did.
+    /// Statistics of each drive.
     pub drives: Vec<DriveStatistics>,
     /// Platters in the library.
     pub platters: usize,
@@ -81,7 +82,7 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// As they are at `now`, with so many platters to ask for.
+    /// Their state at `now`, with the whereabouts of platters 0 to `platters`.
     #[must_use]
     pub fn of<L: MotionLog>(machines: &Mechanics<L>, platters: u32, now: Micros) -> Self {
         let layout = machines.layout();
@@ -100,14 +101,14 @@ impl Machines {
     }
 }
 
-/// What was looked at in a run in which nothing was found.
+/// What the checks covered in a run without violations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// Commands that were answered.
     pub commands: u64,
     /// Requests that ended.
     pub requests: u64,
-    /// Platters that were put into other slots than before.
+    /// How often a platter was placed in another slot than before.
     pub guests: u64,
     /// Little's law, by station.
     pub stations: Vec<Law>,
@@ -136,7 +137,7 @@ struct State {
 }
 
 impl Checks {
-    /// The checks that a run of this scenario has to pass.
+    /// The checks that a run of this scenario must pass.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
         let promise = match scenario.policy.name {
@@ -148,7 +149,7 @@ impl Checks {
         Self { zones, tracks, promise, now: Micros::ZERO, state: None, violation: None }
     }
 
-    /// The run begins: nothing was told to the region yet.
+    /// Begins the run; the region must not have had any input yet.
     pub fn begin(&mut self, region: &Region) {
         match State::new(region, &self.zones, self.tracks, self.promise) {
             Ok(state) => self.state = Some(state),
@@ -156,14 +157,14 @@ impl Checks {
         }
     }
 
-    /// Looks at one fact of the run.
+    /// Checks one fact of the run.
     pub fn see(&mut self, fact: &Fact) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             self.violation = state.see(&mut self.now, fact).err();
         }
     }
 
-    /// Looks at the region, when what followed a request or an event has been seen.
+    /// Checks the region after all consequences of a request or event were seen.
     pub fn settled(&mut self, region: &Region) {
         if let (None, Some(state)) = (&self.violation, &mut self.state) {
             state.little.settled(self.now, region);
@@ -177,7 +178,7 @@ impl Checks {
         self.violation.as_ref()
     }
 
-    /// The run has ended at `now`. It is `drained` if it went on until all requests had ended.
+    /// Ends the run at `now`. `drained` is true if the run continued until all requests had ended.
     ///
     /// # Errors
     /// The first [`Violation`].

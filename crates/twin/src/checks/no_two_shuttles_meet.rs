@@ -1,5 +1,6 @@
-//! No two shuttles come nearer to each other than their spacing, at any instant, on any shelf. The legs of all shuttles are compared as
-//! functions of time by [`fulgurite_mechanics::NoTwoShuttlesMeet`], which each library's machines are given as their motion log.
+//! Checks that no two shuttles on a shelf come closer than their spacing at any instant.
+//! [`fulgurite_mechanics::NoTwoShuttlesMeet`], the motion log of each library's machines, compares
+//! the legs of all shuttles as functions of time.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::Library;
@@ -9,15 +10,15 @@ use fulgurite_mechanics::{Meeting, NoTwoShuttlesMeet};
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("in library {}, {meeting}; {count} times in all", .library.0)]
 pub struct Met {
-    /// In which library.
+    /// The library.
     pub library: Library,
-    /// The first time.
+    /// The first meeting.
     pub meeting: Meeting,
-    /// How often.
+    /// Number of meetings.
     pub count: u64,
 }
 
-/// Looks at what the log of a library saw, up to `now`.
+/// Reports the meetings that a library's log recorded up to `now`.
 ///
 /// # Errors
 /// [`Met`] with the first meeting.

@@ -1,5 +1,5 @@
-//! A platter is in exactly one place (I3), and three accounts of where that is agree: what commands and answers tell, what the controller
-//! believes, and what the machines have.
+//! Checks that a platter is in exactly one place (I3), and that three accounts of its place agree:
+//! commands and answers, the controller's state, and the machines.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Berth, Command, Drive, Event, Library, Platter, Region, Slot, Whereabouts};
@@ -10,55 +10,55 @@ use crate::journal::Fact;
 /// A platter that is not where it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Misplaced {
-    /// It is moved from somewhere else than it is.
+    /// It is taken from a place where it isn't.
     #[error("at {now}, platter {} of library {} is taken from {expected:?}, but it is {found:?}", .platter.0, .library.0)]
     Elsewhere {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Which.
+        /// The platter.
         platter: Platter,
         /// Where it is.
         found: Whereabouts,
-        /// Where it should be.
+        /// Where it is taken from.
         expected: Whereabouts,
     },
-    /// It is put where another one is.
+    /// It is placed where another platter is.
     #[error("at {now}, platter {} of library {} is put into {berth:?}, but platter {} is there", .platter.0, .library.0, .found.0)]
     Taken {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Which.
+        /// The platter.
         platter: Platter,
-        /// Where to.
+        /// The destination.
         berth: Berth,
-        /// The one there.
+        /// The platter already there.
         found: Platter,
     },
-    /// It is taken out of a drive that holds it.
+    /// It is taken out of a drive in which it is mounted.
     #[error("at {now}, platter {} of library {} is taken from {berth:?}, but it is mounted there", .platter.0, .library.0)]
     Mounted {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Which.
+        /// The platter.
         platter: Platter,
-        /// Where.
+        /// The bay.
         berth: Berth,
     },
-    /// At the end, accounts differ.
+    /// The accounts differ at the end of the run.
     #[error(
         "platter {} of library {} is {told:?} by commands and answers, {believed:?} by the controller, and {actual:?} in truth",
         .platter.0, .library.0
     )]
     Disputed {
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Which.
+        /// The platter.
         platter: Platter,
         /// By commands and answers.
         told: Whereabouts,
@@ -67,23 +67,23 @@ pub enum Misplaced {
         /// By the machines.
         actual: fulgurite_mechanics::Whereabouts,
     },
-    /// At the end, there are more or fewer.
+    /// The number of platters is wrong at the end of the run.
     #[error("library {} holds {found} platters, but {expected} are expected", .library.0)]
     Count {
-        /// Which library.
+        /// The library.
         library: Library,
-        /// In the machines' account.
+        /// By the machines' account.
         found: usize,
-        /// Written at the beginning or since.
+        /// Platters written before or during the run.
         expected: usize,
     },
 }
 
-/// Where all platters are, by commands and answers alone.
+/// The place of every platter, from commands and answers alone.
 #[derive(Debug, Clone, Default)]
 pub struct PlattersAreConserved {
     libraries: Vec<Berths>,
-    /// Mounts take platters out of their slots, and unmounts put them back.
+    /// True if mounts take platters out of their slots, and unmounts return them.
     needs_no_shuttles: bool,
 }
 
@@ -93,12 +93,12 @@ struct Berths {
     slots: Vec<Option<Platter>>,
     bays: Vec<[Option<Platter>; 2]>,
     mounted: Vec<[Option<Platter>; 2]>,
-    /// Where platters go back to that came without a shuttle.
+    /// The slots to which platters that came without a shuttle return.
     homes: Vec<[Option<Slot>; 2]>,
 }
 
 impl PlattersAreConserved {
-    /// Begins with where platters are in a region that was told nothing yet.
+    /// Starts from the places of platters in a region without input so far.
     #[must_use]
     pub fn new(region: &Region, needs_no_shuttles: bool) -> Self {
         let libraries = region.controllers().iter().map(|controller| {
@@ -123,10 +123,10 @@ impl PlattersAreConserved {
         Self { libraries: libraries.collect(), needs_no_shuttles }
     }
 
-    /// Looks at one fact, and the command that it answers.
+    /// Checks one fact, and the command that it answers.
     ///
     /// # Errors
-    /// [`Misplaced`] says which platter is not where it should be.
+    /// [`Misplaced`] names the platter that is not where it should be.
     pub fn see(&mut self, now: Micros, fact: &Fact, answered: Option<&Answered>) -> Result<(), Misplaced> {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action } } => match (action, id.actor) {
@@ -158,28 +158,28 @@ impl PlattersAreConserved {
         }
     }
 
-    /// Where a platter is, by commands and answers.
+    /// The place of a platter, from commands and answers.
     #[must_use]
     pub fn whereabouts(&self, library: Library, platter: Platter) -> Whereabouts {
         self.libraries[usize::from(library.0)].whereabouts[platter.0 as usize]
     }
 
-    /// What is in a bay.
+    /// The platter in a bay.
     #[must_use]
     pub fn in_bay(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].bays[usize::from(drive.0)][usize::from(bay.0)]
     }
 
-    /// What is mounted in a bay.
+    /// The platter mounted in a bay.
     #[must_use]
     pub fn mounted(&self, library: Library, drive: Drive, bay: Bay) -> Option<Platter> {
         self.libraries[usize::from(library.0)].mounted[usize::from(drive.0)][usize::from(bay.0)]
     }
 
-    /// Holds the three accounts against each other.
+    /// Compares the three accounts.
     ///
     /// # Errors
-    /// [`Misplaced`] names the first platter on which they differ.
+    /// [`Misplaced`] for the first platter on which they differ.
     pub fn finish(&self, region: &Region, machines: &[Machines]) -> Result<(), Misplaced> {
         for (index, (berths, machines)) in self.libraries.iter().zip(machines).enumerate() {
             let library = Library(index as u16);
@@ -192,7 +192,8 @@ impl PlattersAreConserved {
                     Whereabouts::Shuttle(shuttle) => actual == fulgurite_mechanics::Whereabouts::On(shuttle),
                     Whereabouts::Unwritten => actual == fulgurite_mechanics::Whereabouts::Absent,
                 };
-                // Without shuttles, the controller thinks of a platter as in a drive while the drive still has to turn to that bay.
+                // Without shuttles, the controller counts a platter as in the drive while the drive
+                // still has to switch to that bay.
                 let is_on_its_way = self.needs_no_shuttles && matches!(believed, Whereabouts::Berth(Berth::Bay(..)));
                 if !is_so || believed != *told && !is_on_its_way {
                     return Err(Misplaced::Disputed { library, platter, told: *told, believed, actual });
@@ -208,7 +209,7 @@ impl PlattersAreConserved {
 }
 
 impl Berths {
-    /// What is in a berth; the port holds any number.
+    /// The platter in a berth. `None` for the port, which holds any number.
     fn place(&mut self, berth: Berth) -> Option<&mut Option<Platter>> {
         match berth {
             Berth::Slot(slot) => self.slots.get_mut(slot.0 as usize),
@@ -243,7 +244,7 @@ impl Berths {
         }
     }
 
-    /// What is in a bay is no longer mounted, and goes home if it came by itself.
+    /// Unmounts the platter in a bay, and returns it to its slot if it came without a shuttle.
     fn release(&mut self, now: Micros, library: Library, drive: Drive, bay: Bay) -> Result<(), Misplaced> {
         let (drive_index, bay_index) = (usize::from(drive.0), usize::from(bay.0));
         self.mounted[drive_index][bay_index] = None;

@@ -1,5 +1,6 @@
-//! Platters of one set never share a blast zone (I3): neither their homes, nor the slots that they wait in when a failure keeps them from
-//! home. What lies in a drive or on a shuttle is in use, and counts with its home.
+//! Checks that platters of one set never share a blast zone (I3), neither in their homes nor in the
+//! slots where they wait when a failure keeps them from home. A platter in a drive or on a shuttle
+//! is in use and counts with its home.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::placement::Zones;
@@ -7,26 +8,26 @@ use fulgurite_library::{Action, Berth, Cell, Event, Layout, Library, Platter, Re
 
 use super::Answered;
 
-/// Two platters of one set that one failure can take.
+/// Two platters of one set that a single failure can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "at {now}, platters {} and {} of library {} are of set {set}, but rest in one blast zone, in slots {} and {}",
     .platters[0].0, .platters[1].0, .library.0, .slots[0].0, .slots[1].0
 )]
 pub struct SharedZone {
-    /// Since when.
+    /// When the conflict was found.
     pub now: Micros,
-    /// In which library.
+    /// The library.
     pub library: Library,
     /// Which set.
     pub set: u32,
-    /// The two.
+    /// The two platters.
     pub platters: [Platter; 2],
-    /// Where they rest.
+    /// Their slots.
     pub slots: [Slot; 2],
 }
 
-/// Where the platters of each set rest.
+/// The slots of the platters of each set.
 #[derive(Debug, Clone)]
 pub struct SetsStayOutOfOneBlastZone {
     zones: Zones,
@@ -41,10 +42,10 @@ pub struct SetsStayOutOfOneBlastZone {
 }
 
 impl SetsStayOutOfOneBlastZone {
-    /// Looks at all homes in a region that was told nothing yet.
+    /// Checks all homes in a region without input so far.
     ///
     /// # Errors
-    /// [`SharedZone`] names the first two that lie wrong.
+    /// [`SharedZone`] names the first two platters that share a zone.
     pub fn new(region: &Region, zones: Zones) -> Result<Self, SharedZone> {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
         let rests: Vec<Vec<Option<Slot>>> =
@@ -65,10 +66,10 @@ impl SetsStayOutOfOneBlastZone {
         Ok(all)
     }
 
-    /// Looks at a command that was carried out.
+    /// Checks a command that was carried out.
     ///
     /// # Errors
-    /// [`SharedZone`], if it put a platter where it may not rest.
+    /// [`SharedZone`] if it placed a platter in a zone of its set.
     pub fn see(&mut self, now: Micros, answered: Option<&Answered>) -> Result<(), SharedZone> {
         if let Some(Answered { library, open, how: Event::Done { .. } }) = answered
             && let Action::Place { to: Berth::Slot(slot), platter } = open.action
@@ -83,7 +84,7 @@ impl SetsStayOutOfOneBlastZone {
         Ok(())
     }
 
-    /// How often a platter was put into another slot than the last time.
+    /// How often a platter was placed in another slot than before.
     #[must_use]
     pub fn guests(&self) -> u64 {
         self.guests

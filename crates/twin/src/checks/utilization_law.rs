@@ -1,13 +1,14 @@
-//! The utilization law: what an actor was busy with is the sum of its service times. The machines account for their time by state; commands
-//! and answers tell when each service began and ended. Both are whole microseconds and have to be the same.
+//! Checks the utilization law: the time that an actor was busy equals the sum of its service times.
+//! The machines account for their time by state; commands and answers give the begin and end of
+//! each service. Both are whole microseconds and must be equal.
 //!
 //! ```text
-//!   machines:   | idle | mounting | seeking | reading | idle |    time in each state
-//!   commands:          ^mount     ^read               ^           sum of (answer - command), by kind
+//!   machines:   | idle | mounting | seeking | reading | idle |  time in each state
+//!   commands:          ^mount     ^read               ^         sum of (answer - command), by kind
 //! ```
 //!
-//! When an actor fails, nobody knows at first, and it stands still between the fault and the news of it: for those services there are bounds
-//! instead, nothing and all of their time.
+//! A fault goes unnoticed at first, and the actor stops between the fault and its report. The times
+//! of such services are therefore only bounded, by 0 and their full length.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +18,31 @@ use fulgurite_mechanics::{DriveState, ShuttleState};
 
 use super::{Answered, EveryCommandIsAnsweredOnce, Machines};
 
-/// What an actor can be busy with.
+/// What keeps an actor busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
-    /// A shuttle on its way, along a shelf or from one to the next.
+    /// A shuttle moves along a shelf or to the next one.
     Moving,
-    /// A shuttle that takes a platter.
+    /// A shuttle picks a platter.
     Picking,
-    /// A shuttle that leaves one.
+    /// A shuttle places a platter.
     Placing,
-    /// A shuttle at a dock.
+    /// A shuttle charges at a dock.
     Charging,
-    /// A drive that clamps a platter.
+    /// A drive mounts a platter.
     Mounting,
-    /// A drive that releases one.
+    /// A drive unmounts a platter.
     Unmounting,
-    /// A drive that turns to its other bay.
+    /// A drive switches to its other bay.
     Switching,
-    /// A drive that seeks and reads for a customer.
+    /// A drive seeks and reads for a customer.
     Reading,
-    /// A drive that verifies.
+    /// A drive verifies.
     Verifying,
 }
 
 impl Busy {
-    /// With what.
+    /// The kind of this action.
     #[must_use]
     pub fn of(action: &Action) -> Self {
         match action {
@@ -67,24 +68,24 @@ impl Busy {
     "{actor:?} of library {} was {busy:?} for {accounted} by its own account, but for {least} to {most} by commands and answers", .library.0
 )]
 pub struct OtherTime {
-    /// In which library.
+    /// The library.
     pub library: Library,
-    /// Who.
+    /// The actor.
     pub actor: Actor,
-    /// With what.
+    /// What it was busy with.
     pub busy: Busy,
     /// By the machines' account.
     pub accounted: Micros,
-    /// At least, by commands and answers.
+    /// Least time, by commands and answers.
     pub least: Micros,
-    /// At most.
+    /// Most time, by commands and answers.
     pub most: Micros,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
     sure: Micros,
-    /// Of services that failed: some of it.
+    /// Length of services that failed; the part really spent is unknown.
     unsure: Micros,
 }
 
@@ -92,12 +93,13 @@ struct Spent {
 #[derive(Debug, Clone, Default)]
 pub struct UtilizationLaw {
     spent: BTreeMap<(Library, Actor, Busy), Spent>,
-    /// How long the last verification of a drive took that was interrupted. If the next thing is a failure, it may have come before.
+    /// How long a drive's last interrupted verification took. If a failure follows, the fault may
+    /// have come before the interruption.
     interrupted: BTreeMap<(Library, Actor), Micros>,
 }
 
 impl UtilizationLaw {
-    /// Looks at a command that was answered.
+    /// Records an answered command.
     pub fn see(&mut self, now: Micros, answered: Option<&Answered>) {
         let Some(Answered { library, open, how }) = answered else { return };
         let (actor, busy) = (open.id.actor, Busy::of(&open.action));
@@ -123,10 +125,10 @@ impl UtilizationLaw {
         }
     }
 
-    /// Compares with the machines' own account, up to `now`.
+    /// Compares with the machines' own account up to `now`.
     ///
     /// # Errors
-    /// [`OtherTime`] names the first actor with another.
+    /// [`OtherTime`] names the first actor whose times differ.
     pub fn finish(&self, now: Micros, commands: &EveryCommandIsAnsweredOnce, machines: &[Machines]) -> Result<(), OtherTime> {
         for (index, machines) in machines.iter().enumerate() {
             let library = Library(index as u16);
@@ -174,11 +176,11 @@ impl UtilizationLaw {
         let open = commands.open(library, actor).filter(|open| Busy::of(&open.action) == busy);
         let open = open.map_or(Micros::ZERO, |open| now.since(open.begun));
         if never_failed {
-            // What is under way is going on.
+            // The current service continues.
             spent.sure += open;
         } else {
             spent.unsure += open;
-            // A fault that nobody knows of yet may have come before the last interruption.
+            // A fault not yet reported may have come before the last interruption.
             if busy == Busy::Verifying
                 && let Some(before) = self.interrupted.get(&(library, actor))
             {

@@ -1,14 +1,16 @@
-//! Nobody idles who has something to do. Of drives that holds under every policy: while a drive works and has a customer's platter in it that
-//! is not done with, it carries out something for customers. Of what is waited for, each policy promises something else:
+//! Checks that no actor idles while it has work. For drives this holds under every policy: a
+//! working drive with an unfinished customer's platter in it executes a command for customers. For
+//! waiting platters each policy promises something else:
 //!
 //! | policy | promise, at every instant |
 //! | --- | --- |
-//! | `no-shuttles` | no drive that works is without a customer while a platter waits |
+//! | `no-shuttles` | no working drive is without a customer while a platter waits |
 //! | `shortest-paths` | no shuttle is free while a platter waits and some drive has room, or while a platter is to be taken from a drive |
-//! | `partitioned`, `fulgurite` | the same, within the shuttle's rectangle, for those that are in work there |
+//! | `partitioned`, `fulgurite` | the same, within the shuttle's rectangle, for the shuttles working there |
 //!
-//! A shuttle is free if it works, has nothing to do and need not charge. A drive has room if it can be reached, holds no customer's platter,
-//! is promised none, and has an empty bay. Several things may happen at one instant, so it is looked at when time goes on.
+//! A shuttle is free if it works, has no task and need not charge. A drive has room if it is
+//! reachable, holds no customer's platter, is promised none, and has an empty bay. Several events
+//! may share an instant, so the check happens when time advances.
 
 use std::collections::BTreeSet;
 
@@ -20,44 +22,44 @@ use fulgurite_library::{
 use super::{Answered, EveryCommandIsAnsweredOnce};
 use crate::journal::Fact;
 
-/// What a policy promises beyond what all controllers do.
+/// A policy's promise beyond what all controllers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// Drives are never without a customer while a platter waits.
     DrivesFetch,
-    /// Shuttles never stand by anywhere.
+    /// No shuttle idles anywhere.
     ShuttlesServeAll,
-    /// Shuttles never stand by in their rectangles.
+    /// No shuttle idles in its rectangle.
     ShuttlesServeTheirOwn,
 }
 
-/// Somebody idled.
+/// An actor idled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Idled {
-    /// A drive, with a customer's platter in it.
+    /// A drive with a customer's platter in it.
     #[error("from {since} to {now}, drive {} of library {} did nothing for platter {} in it", .drive.0, .library.0, .platter.0)]
     WithPlatter {
-        /// Since when.
+        /// Start of the interval.
         since: Micros,
-        /// Until when.
+        /// End of the interval.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Who.
+        /// The drive.
         drive: Drive,
         /// The platter.
         platter: Platter,
     },
-    /// A drive that could have fetched a platter by itself.
+    /// A drive that could have fetched a platter without a shuttle.
     #[error("from {since} to {now}, drive {} of library {} had no customer while platter {} waited", .drive.0, .library.0, .platter.0)]
     WhileWaited {
-        /// Since when.
+        /// Start of the interval.
         since: Micros,
-        /// Until when.
+        /// End of the interval.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Who.
+        /// The drive.
         drive: Drive,
         /// The platter.
         platter: Platter,
@@ -68,56 +70,57 @@ pub enum Idled {
         .shuttle.0, .library.0, .platter.0, .drive.0
     )]
     WhileRoom {
-        /// Since when.
+        /// Start of the interval.
         since: Micros,
-        /// Until when.
+        /// End of the interval.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Who.
+        /// The shuttle.
         shuttle: Shuttle,
         /// The platter.
         platter: Platter,
         /// The drive.
         drive: Drive,
     },
-    /// A shuttle that could have taken a platter away.
+    /// A shuttle that could have removed a platter.
     #[error("from {since} to {now}, shuttle {} of library {} was free while drive {} was done with a platter", .shuttle.0, .library.0, .drive.0)]
     WhileReleased {
-        /// Since when.
+        /// Start of the interval.
         since: Micros,
-        /// Until when.
+        /// End of the interval.
         now: Micros,
-        /// In which library.
+        /// The library.
         library: Library,
-        /// Who.
+        /// The shuttle.
         shuttle: Shuttle,
         /// The drive.
         drive: Drive,
     },
 }
 
-/// Looks for idlers.
+/// Looks for idle actors.
 #[derive(Debug, Clone)]
 pub struct WorkIsConserved {
     promise: Promise,
     needs_no_shuttles: bool,
-    /// For each library, the shuttles that may serve each group of lanes, and the drives they may bring platters to.
+    /// For each library, the shuttles that may serve each group of lanes, and the drives to which
+    /// they may bring platters.
     groups: Vec<Vec<Rectangle>>,
-    /// Platters that are to be verified, by library; others in drives are customers'.
+    /// Platters still to be verified, by library; all others in drives are customers'.
     unverified: Vec<BTreeSet<Platter>>,
-    /// Customers' platters in drives that were not released since they came.
+    /// Customers' platters that have not been unmounted since they came into a drive.
     unserved: BTreeSet<(Library, Drive, Platter)>,
-    /// Found after the last event; true if time goes on.
+    /// Found after the last event; becomes a violation when time advances.
     suspect: Option<Idled>,
 }
 
 impl WorkIsConserved {
-    /// For a region that was told nothing yet.
+    /// For a region without input so far.
     #[must_use]
     pub fn new(region: &Region, promise: Promise) -> Self {
         let panels = || region.controllers().iter().map(fulgurite_library::Controller::panel);
-        // What has no home is there to be verified and never ends.
+        // Platters without a home are in the library only to be verified, which never ends.
         let endless = |panel: &Panel| (0..panel.platter_count()).map(Platter).filter(|platter| panel.home(*platter).is_none()).collect();
         let groups = |panel: &Panel| match promise {
             Promise::ShuttlesServeTheirOwn => rectangles(panel.layout()),
@@ -137,10 +140,10 @@ impl WorkIsConserved {
         }
     }
 
-    /// Time goes on: whoever idles now did so until `now`.
+    /// Time advances to `now`: whatever idles now has done so since `since`.
     ///
     /// # Errors
-    /// [`Idled`], if somebody did.
+    /// [`Idled`] if an actor idled.
     pub fn time_passes(&mut self, since: Micros, now: Micros, commands: &EveryCommandIsAnsweredOnce) -> Result<(), Idled> {
         for (library, drive, platter) in &self.unserved {
             let (library, drive, platter) = (*library, *drive, *platter);
@@ -163,7 +166,7 @@ impl WorkIsConserved {
         }
     }
 
-    /// Looks at one fact, and the command that it answers.
+    /// Checks one fact, and the command that it answers.
     pub fn see(&mut self, fact: &Fact, answered: Option<&Answered>) {
         match *fact {
             Fact::Commanded { library, command: Command::Do { id, action: Action::Mount { platter, .. } } } => {
@@ -175,7 +178,7 @@ impl WorkIsConserved {
                 Event::PlatterWritten { platter } => {
                     self.unverified[usize::from(library.0)].insert(platter);
                 }
-                // What was mounted in it was let go of, and may have lost those who waited for it.
+                // A repair releases the mounted platter, which may have lost its waiting requests.
                 Event::Repaired { actor: Actor::Drive(drive) } => {
                     self.unserved.retain(|(where_, who, _)| (*where_, *who) != (library, drive))
                 }
@@ -202,7 +205,8 @@ impl WorkIsConserved {
         }
     }
 
-    /// Looks at the controllers behind an event or request. Who idles there is told by [`WorkIsConserved::time_passes`], if it does.
+    /// Looks for idle actors in the controllers after an event or request.
+    /// [`WorkIsConserved::time_passes`] reports the one found, if time advances.
     pub fn settled(&mut self, now: Micros, region: &Region) {
         let mut libraries = region.controllers().iter().enumerate();
         self.suspect = libraries.find_map(|(index, controller)| {

@@ -1,72 +1,72 @@
-//! What can be wrong with a journal.
+//! Errors of a journal.
 
 use std::io;
 
 use fulgurite_domain::Micros;
 
-/// A journal can't be read. Lines count from 1.
+/// A journal can't be read. Line numbers start at 1.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file itself can't be read.
-    #[error("the journal can't be read behind line {line}: {source}")]
+    /// The file can't be read.
+    #[error("the journal can't be read after line {line}: {source}")]
     Io {
-        /// The last line that could.
+        /// The last line that was read.
         line: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It is something else, or of another version.
-    #[error("line 1: found `{found}`, but `fulgurite journal 1` is expected: no journal, or one of another version")]
+    /// Not a journal, or one of another version.
+    #[error("line 1: found `{found}`, but `fulgurite journal 1` is expected: not a journal, or one of another version")]
     NoJournal {
         /// The first line.
         found: String,
     },
-    /// A line says something that no journal says.
+    /// A line contains an unexpected word.
     #[error("line {line}: found {found}, but {expected} is expected")]
     Line {
-        /// Which.
+        /// The line.
         line: u64,
-        /// The word that is wrong.
+        /// The unexpected word.
         found: String,
-        /// What should have been there.
+        /// What was expected instead.
         expected: &'static str,
     },
-    /// A line, or one above it that nothing else checks, is not what was written.
+    /// This line, or an earlier one without a check of its own, was changed.
     #[error("line {line}: found check {found:08x}, but {expected:08x} is expected: the line was changed, or lines before it are missing")]
     Damaged {
-        /// Which.
+        /// The line.
         line: u64,
-        /// The check behind it.
+        /// The check at the end of the line.
         found: u32,
-        /// The check of what is there.
+        /// The check of the line's content.
         expected: u32,
     },
-    /// Time goes back.
+    /// Time goes backwards.
     #[error("line {line}: found an instant of {found}, but {expected} or later is expected")]
     Backwards {
-        /// Which.
+        /// The line.
         line: u64,
         /// Its instant.
         found: Micros,
-        /// That of the input before it.
+        /// Instant of the input before it.
         expected: Micros,
     },
-    /// It ends too soon.
-    #[error("the journal ends behind line {line}, but {expected} is expected: it was cut off, or the run that wrote it was")]
+    /// The journal is truncated.
+    #[error("the journal ends after line {line}, but {expected} is expected: the file was truncated, or the run was cut off")]
     Truncated {
         /// The last line.
         line: u64,
         /// What should follow.
         expected: &'static str,
     },
-    /// The last line counts otherwise.
-    #[error("line {line}: found an end behind {found} inputs, but {expected} came before it")]
+    /// The last line has a wrong count of inputs.
+    #[error("line {line}: found an end after {found} inputs, but {expected} came before it")]
     Count {
         /// The last line.
         line: u64,
-        /// What it says.
+        /// The count in the line.
         found: u64,
-        /// How many inputs there are.
+        /// The number of inputs before it.
         expected: u64,
     },
 }

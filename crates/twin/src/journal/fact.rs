@@ -1,4 +1,4 @@
-//! What stands in a journal, and how it is written: one fact a line.
+//! The lines of a journal: one fact per line, in this notation.
 //!
 //! | token | meaning |
 //! | --- | --- |
@@ -6,10 +6,10 @@
 //! | `L0` `S3` `D4` `D4.1` `slot17` `port` | a library, a shuttle, a drive, a bay of a drive, a slot, the port |
 //! | `S3#89` | command 89, to shuttle 3 |
 //! | `P45` `R17` | a platter, a request |
-//! | `0+3` `P45:0+3` | three tracks from track 0 on; of platter 45 |
+//! | `0+3` `P45:0+3` | three tracks, beginning with track 0; the same on platter 45 |
 //! | `4@1200000` | a position: shelf 4, 1.2 m from the left, in micrometres |
 //!
-//! Inputs begin with their instant. What followed begins with `>` and belongs to the input above.
+//! Inputs begin with their instant. Lines that begin with `>` are outputs of the input above them.
 
 use std::fmt;
 
@@ -18,53 +18,53 @@ use fulgurite_library::{
     Action, Actor, Bay, Berth, Command, CommandId, Event, Fault, Library, Outcome, Position, RegionOutcome, RequestId, Shard, Tracks,
 };
 
-/// One line of a journal behind its header.
+/// One line of a journal after its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
-    /// Input: shards were asked of the region.
+    /// Input: a request for shards arrived at the region.
     Requested {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// By whom.
+        /// The request.
         request: RequestId,
-        /// When the last byte is wanted.
+        /// Deadline for the last byte.
         deadline: Micros,
-        /// Which.
+        /// The shards.
         shards: Vec<Shard>,
     },
-    /// Input: the controller of a library was told of an event.
+    /// Input: the controller of a library received an event.
     Happened {
-        /// When.
+        /// The instant.
         now: Micros,
-        /// Which library.
+        /// The library.
         library: Library,
         /// The event.
         event: Event,
     },
-    /// What followed: a command to a library.
+    /// Output: a command to a library.
     Commanded {
-        /// Which library.
+        /// The library.
         library: Library,
         /// The command.
         command: Command,
     },
-    /// What followed: a request to the region ended.
+    /// Output: a request to the region ended.
     Ended {
-        /// Which.
+        /// The request.
         request: RequestId,
-        /// How.
+        /// The outcome.
         outcome: RegionOutcome,
     },
-    /// A digest of what followed up to here, instead of it.
+    /// A digest that replaces the outputs up to here.
     Digest {
-        /// How many facts followed.
+        /// Number of outputs.
         count: u64,
-        /// Over their lines.
+        /// Digest of their lines.
         digest: u64,
     },
     /// The journal is complete.
     End {
-        /// How many inputs there were.
+        /// Number of inputs.
         inputs: u64,
         /// When it ended.
         now: Micros,

@@ -1,4 +1,4 @@
-//! The lines above the first fact.
+//! The header of a journal: the lines before the first fact.
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
@@ -10,24 +10,25 @@ use super::{Detail, JournalError};
 use crate::scenario::Scenario;
 
 const FIRST: &str = "fulgurite journal 1";
-/// More lines than any scenario has; memory is not reserved for what a damaged number says.
+/// More lines than any scenario has. The limit keeps a damaged number from causing a huge
+/// allocation.
 const MOST_LINES: u64 = 100_000;
 
-/// What a journal is of.
+/// Identifies the run of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Version of the program that wrote it, on one line.
     pub program: String,
-    /// How much of what followed it holds.
+    /// How the journal records outputs.
     pub detail: Detail,
     /// The seed of the run.
     pub seed: u64,
-    /// The complete scenario as TOML, each line ended by `\n`.
+    /// The complete scenario as TOML; each line ends with `\n`.
     pub scenario: String,
 }
 
 impl Header {
-    /// For a run of a scenario by this program.
+    /// The header for a run of a scenario by this program.
     #[must_use]
     pub fn of(scenario: &Scenario, seed: u64, detail: Detail) -> Self {
         Self { program: env!("CARGO_PKG_VERSION").to_owned(), detail, seed, scenario: scenario.canonical() }

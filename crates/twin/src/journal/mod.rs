@@ -1,14 +1,14 @@
-//! Journals: what went into the controllers of a region during a run, and what came out, to be run again.
+//! Journals: the inputs and outputs of a region's controllers during a run, for replay.
 //!
 //! ```text
 //!   simulation or service                                        replay
-//!     requests, events ---+---> Region ---> commands   journal ---> Region, made from scenario and seed
+//!     requests, events ---+---> Region ---> commands   journal ---> Region, from scenario and seed
 //!                         |                    |          |            | commands, ends
 //!                         +---> Writer <-------+          +-----> compared, line by line
 //! ```
 //!
-//! A journal is text, one fact a line (see [`Fact`]), whole numbers throughout. A header says which program wrote it, of which scenario and
-//! seed:
+//! A journal is text with one fact per line (see [`Fact`]) and whole numbers only. The header names
+//! the program version, the scenario and the seed:
 //!
 //! ```text
 //! fulgurite journal 1
@@ -18,16 +18,18 @@
 //! | [library]
 //! | shuttles = 2
 //! begin ~6b1c40d2
-//! 0 L0 woken ~51c2bd2e             an input: the controller of library 0 was told
-//! > L0 D0#1 switch 1 ~0a4e9bd1     what followed
-//! 1500000 R0 by never P17:40+2 ~…  an input: request 0 asked the region for a shard
+//! 0 L0 woken ~51c2bd2e             an input: an event for the controller of library 0
+//! > L0 D0#1 switch 1 ~0a4e9bd1     an output: a command
+//! 1500000 R0 by never P17:40+2 ~…  an input: request 0 to the region, for a shard
 //! > L0 S0#2 move 0@3006000 ~…
-//! > R0 read ~…                     the request ended
-//! . 2 7340033 ~…                   complete: two inputs, until then
+//! > R0 read ~…                     an output: the request ended
+//! . 2 7340033 ~…                   the end: two inputs, and the last instant
 //! ```
 //!
-//! Behind each line stands a check over it and all lines above it, so damage is found at the line where it is. Instead of what followed,
-//! a journal may hold digests of it ([`Detail::Digests`]): half the length, and a difference is found within as many facts.
+//! Each line ends with a check over it and all lines before it, so damage is found at the line
+//! where it is. A journal may contain digests of the outputs instead of the outputs
+//! ([`Detail::Digests`]): it is half as long, and a difference is located to within one digest's
+//! number of facts.
 
 mod error;
 mod fact;

@@ -1,4 +1,4 @@
-//! Reading a journal, one line after the other.
+//! The reader of journals, line by line.
 
 use std::io::{BufRead, Read};
 
@@ -8,12 +8,13 @@ use super::seal::Seal;
 use super::words::{hexadecimal, parse};
 use super::{Detail, Fact, Header, JournalError};
 
-/// A request for a million shards has a line of 20 MB; anything longer is not a line.
+/// A request for a million shards has a line of 20 MB; longer lines are rejected.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Reads the facts of a journal. Holds one line at a time.
+/// Reads the facts of a journal, with one line in memory at a time.
 ///
-/// It is an iterator over line numbers and facts, the last of which is [`Fact::End`]. After an error it ends.
+/// An iterator over line numbers and facts, the last of which is [`Fact::End`]. It ends after an
+/// error.
 #[derive(Debug)]
 pub struct JournalReader<R> {
     lines: Lines<R>,
@@ -27,14 +28,14 @@ impl<R: BufRead> JournalReader<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// [`JournalError`], if that is damaged or it is no journal.
+    /// [`JournalError`] if the header is damaged, or the input is not a journal.
     pub fn new(from: R) -> Result<Self, JournalError> {
         let mut lines = Lines { from, buffer: Vec::new(), end: 0, line: 0, seal: Seal::NEW };
         let header = Header::read(&mut lines)?;
         Ok(Self { lines, header, inputs: 0, now: Micros::ZERO, is_over: false })
     }
 
-    /// What the journal is of.
+    /// The header of the journal.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
@@ -90,19 +91,19 @@ impl<R: BufRead> Iterator for JournalReader<R> {
     }
 }
 
-/// The lines of a text of any length.
+/// The lines of a journal of any length.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     from: R,
     buffer: Vec<u8>,
-    /// Where the text ends in the buffer, without its check and the end of the line.
+    /// End of the text in the buffer, without the check and the newline.
     end: usize,
     line: u64,
     seal: Seal,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The next line, which `expected` would be on.
+    /// The next line. `expected` describes it in errors.
     pub(super) fn next(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let Self { seal, .. } = self;
@@ -111,7 +112,7 @@ impl<R: BufRead> Lines<R> {
         Ok(text)
     }
 
-    /// The next line, of which the check is compared and taken off.
+    /// The next line, after its check was verified and removed.
     pub(super) fn next_sealed(&mut self, expected: &'static str) -> Result<&str, JournalError> {
         self.fill(expected)?;
         let line = self.line;
@@ -135,7 +136,7 @@ impl<R: BufRead> Lines<R> {
             if self.buffer.len() + 1 >= MOST_BYTES {
                 return Err(JournalError::Line { line: line + 1, found: "more than 32 MiB".into(), expected: "the end of the line" });
             }
-            // What is cut off within a line is not looked at.
+            // A partial last line is not parsed.
             return Err(JournalError::Truncated { line, expected });
         }
         self.line += 1;
@@ -157,7 +158,7 @@ impl<R: BufRead> Lines<R> {
         std::str::from_utf8(&self.buffer[..self.end]).expect("it was checked")
     }
 
-    /// What stands behind `word` on the next line.
+    /// The rest of the next line, which must begin with `word`.
     pub(super) fn after(&mut self, word: &str, expected: &'static str) -> Result<&str, JournalError> {
         self.next(expected)?;
         if !self.text().starts_with(word) {
@@ -166,13 +167,13 @@ impl<R: BufRead> Lines<R> {
         Ok(&self.text()[word.len()..])
     }
 
-    /// The line read last is wrong.
+    /// The error for an unexpected last line.
     pub(super) fn unexpected(&self, expected: &'static str) -> JournalError {
         JournalError::Line { line: self.line, found: format!("`{}`", excerpt(self.text())), expected }
     }
 }
 
-/// As much of a text as a message bears.
+/// The first 80 characters of a text, for a message.
 fn excerpt(text: &str) -> String {
     let mut short: String = text.chars().take(80).collect();
     if short.len() < text.len() {

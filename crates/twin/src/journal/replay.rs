@@ -1,4 +1,4 @@
-//! Running a journal again: the same inputs to new controllers, and the commands compared.
+//! Replays a journal: gives its inputs to new controllers and compares the outputs.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,60 +12,60 @@ use super::{Detail, Fact, JournalError, JournalReader};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::settings::SettingErrors;
 
-/// A journal that gave the same commands again.
+/// The result of a replay without differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Replayed {
     /// Requests to the region.
     pub requests: u64,
-    /// Events that controllers were told of.
+    /// Events to controllers.
     pub events: u64,
-    /// Commands, all as in the journal.
+    /// Commands, all equal to the journal's.
     pub commands: u64,
     /// Requests that ended, all as in the journal.
     pub ended: u64,
-    /// The instant at which the journal ends.
+    /// The last instant of the journal.
     pub until: Micros,
 }
 
-/// A journal that can't be run again, or gave other commands.
+/// The journal can't be replayed, or the outputs differ.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It can't be read.
+    /// The journal can't be read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Its scenario is none of this program's.
+    /// Its scenario doesn't parse.
     #[error("the scenario in the journal's header can't be read: {0}")]
     Settings(#[from] SettingErrors),
     /// Its scenario can't be run.
     #[error("the scenario in the journal's header can't be run: {0}")]
     Scenario(#[from] ScenarioError),
-    /// An input is about something that this region doesn't have.
+    /// An input names a component that this region doesn't have.
     #[error("line {line}: found {found}, but the region has {expected}")]
     Nothing {
-        /// Which.
+        /// The line.
         line: u64,
-        /// What it names.
+        /// The component.
         found: String,
-        /// What there is.
+        /// What the region has.
         expected: String,
     },
-    /// Something else followed.
+    /// The outputs differ.
     #[error(transparent)]
     Differs(#[from] Box<Difference>),
 }
 
-/// The first thing that is not as in the journal.
+/// The first difference from the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// The line at which it shows.
+    /// The line where it shows.
     pub line: u64,
-    /// What the journal says there.
+    /// The fact in the journal.
     pub journal: Fact,
-    /// What followed now; none if nothing more did.
+    /// The fact of the replay; `None` if it has no more outputs.
     pub replay: Option<Fact>,
-    /// The input that it followed, with its line; none before the first.
+    /// The input that caused it, with its line; `None` before the first input.
     pub input: Option<(u64, Fact)>,
-    /// With digests, the line of the last one that was the same, or of the beginning.
+    /// With digests: the line of the last equal one, or of the beginning.
     pub same_until: u64,
 }
 
@@ -75,14 +75,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, journal, replay, input, same_until } = self;
         if let Fact::Digest { .. } = journal {
-            write!(f, "line {line}: what followed the inputs behind line {same_until} is not the same: ")?;
+            write!(f, "line {line}: outputs of the inputs after line {same_until} differ: ")?;
         } else {
             write!(f, "line {line}: ")?;
         }
         write!(f, "the journal has `{journal}`, ")?;
         match replay {
             Some(fact) => write!(f, "and the replay `{fact}`")?,
-            None => write!(f, "and in the replay nothing more follows")?,
+            None => write!(f, "and the replay has no more outputs")?,
         }
         match input {
             Some((line, input)) => write!(f, " (after the input of line {line}, `{input}`)"),
@@ -91,10 +91,12 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs a journal again: makes the region of its scenario and seed as a simulation does, gives it the inputs, and compares what follows.
+/// Replays a journal: builds the region of its scenario and seed as a simulation does, gives it the
+/// inputs, and compares the outputs.
 ///
 /// # Errors
-/// [`ReplayError::Differs`] with the first difference; else what is wrong with the journal.
+/// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
+/// replayed.
 pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayError> {
     let header = journal.header();
     let scenario = Scenario::parse("the journal's scenario", &header.scenario, &[])?;
@@ -102,10 +104,11 @@ pub fn replay<R: BufRead>(journal: JournalReader<R>) -> Result<Replayed, ReplayE
     replay_onto(journal, &mut scenario.region(&stock))
 }
 
-/// Gives the inputs of a journal to a region in its first state, and compares what follows.
+/// Gives the inputs of a journal to a region in its initial state, and compares the outputs.
 ///
 /// # Errors
-/// [`ReplayError::Differs`] with the first difference; else what is wrong with the journal.
+/// [`ReplayError::Differs`] with the first difference; other variants if the journal can't be
+/// replayed.
 pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -> Result<Replayed, ReplayError> {
     let detail = journal.header().detail;
     let mut replay = Replay {
@@ -126,13 +129,13 @@ pub fn replay_onto<R: BufRead>(journal: JournalReader<R>, region: &mut Region) -
     Ok(replay.report)
 }
 
-/// The commands and ends that follow from one input.
+/// Commands and ended requests caused by one input.
 type Follows = (Vec<(Library, Command)>, Vec<(RequestId, RegionOutcome)>);
 
 struct Replay<'a> {
     region: &'a mut Region,
     detail: Detail,
-    /// What followed the last input and was not in the journal yet; unused with digests.
+    /// Outputs of the last input not yet seen in the journal; unused with digests.
     commands: VecDeque<(Library, Command)>,
     ended: VecDeque<(RequestId, RegionOutcome)>,
     scratch: Follows,
@@ -194,7 +197,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Keeps what followed an input to be compared.
+    /// Keeps the outputs of an input for comparison.
     fn followed(&mut self, line: u64, input: Fact) {
         let (commands, ended) = &mut self.scratch;
         self.report.commands += commands.len() as u64;
@@ -213,7 +216,8 @@ impl Replay<'_> {
         self.input = Some((line, input));
     }
 
-    /// The next input may come, or the end, because everything that followed the last one was in the journal.
+    /// Before the next input or the end, all outputs of the last input must have been in the
+    /// journal.
     fn nothing_more(&mut self, line: u64, fact: &Fact) -> Result<(), ReplayError> {
         match self.next_followed() {
             None => Ok(()),
@@ -231,7 +235,7 @@ impl Replay<'_> {
         Box::new(Difference { line, journal, replay, input, same_until }).into()
     }
 
-    /// Controllers are told of their own machines alone, and stop at others.
+    /// Rejects events that name machines outside the library: a controller panics on those.
     fn check(&self, line: u64, library: Library, event: &Event) -> Result<(), ReplayError> {
         let nothing = |found: String, expected: String| Err(ReplayError::Nothing { line, found, expected });
         let Some(controller) = self.region.controllers().get(usize::from(library.0)) else {
@@ -251,7 +255,7 @@ impl Replay<'_> {
     }
 }
 
-/// Whom an event names.
+/// The actors that an event names.
 fn actors(event: &Event) -> [Option<Actor>; 2] {
     let other = |fault: Fault| match fault {
         Fault::Collided { with, .. } => Some(Actor::Shuttle(with)),

@@ -1,28 +1,30 @@
-//! Checks that find what was changed by accident. They protect nobody from those who change a journal on purpose.
+//! Checks that detect accidental changes. They don't protect against deliberate ones.
 
 use std::fmt::Write as _;
 
 use super::Fact;
 
-/// A digest that goes on from line to line: Fowler, Noll and Vo's hash 1a of 64 bits.
+/// A running digest over lines: the 64-bit Fowler-Noll-Vo hash 1a.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seal(u64);
 
 impl Seal {
     pub(super) const NEW: Self = Self(0xcbf2_9ce4_8422_2325);
 
-    /// Adds a line without its end.
+    /// Adds a line without its newline.
     pub(super) fn add(&mut self, line: &str) {
         self.0 = line.bytes().chain([b'\n']).fold(self.0, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     }
 
-    /// What stands behind a line. The halves are folded, because a changed byte at the end of a line reaches only some bits of each.
+    /// The check at the end of a line. The halves are folded because a changed byte at the end of a
+    /// line affects only some bits of each.
     pub(super) fn check(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
 }
 
-/// A digest of what followed the inputs. Commands and ends are digested apart, so that it doesn't matter which of them come first.
+/// A digest of the outputs. Commands and ends are digested separately, so their relative order
+/// doesn't matter.
 #[derive(Debug, Clone)]
 pub(super) struct FollowedDigest {
     commands: Seal,

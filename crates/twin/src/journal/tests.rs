@@ -1,4 +1,4 @@
-//! Journals of facts that mean nothing: what is written is read, and what is damaged is refused.
+//! Journals of arbitrary facts: what is written can be read, and damage is detected.
 
 use std::num::NonZeroU64;
 
@@ -155,7 +155,7 @@ fn is_input(fact: &Fact) -> bool {
 
 proptest! {
     #[test]
-    fn every_fact_is_read_as_it_was_written(fact in prop_oneof![input(), followed()], digest in any::<(u64, u64)>()) {
+    fn every_fact_round_trips(fact in prop_oneof![input(), followed()], digest in any::<(u64, u64)>()) {
         let others = [Fact::Digest { count: digest.0, digest: digest.1 }, Fact::End { inputs: digest.0, now: Micros(digest.1) }];
         for fact in [fact].into_iter().chain(others) {
             let line = fact.to_string();
@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn a_journal_is_read_as_it_was_written_in_both_details(facts in facts(), every in 1_u64..10) {
+    fn a_journal_round_trips_in_both_details(facts in facts(), every in 1_u64..10) {
         let text = write(&facts, Detail::Commands);
         let journal = JournalReader::new(text.as_slice()).expect("it is whole");
         prop_assert_eq!(journal.header(), &header(Detail::Commands));
@@ -183,17 +183,17 @@ proptest! {
     }
 
     #[test]
-    fn any_byte_that_was_changed_is_found_at_its_line(facts in facts(), place in any::<prop::sample::Index>(), change in 1_u8..=255) {
+    fn any_changed_byte_is_detected_at_its_line(facts in facts(), place in any::<prop::sample::Index>(), change in 1_u8..=255) {
         let mut text = write(&facts, Detail::Commands);
         let place = place.index(text.len());
         let line = 1 + text[..place].iter().filter(|byte| **byte == b'\n').count() as u64;
         let was_end = text[place] == b'\n';
-        // The first check is that of the header. The change may make a `~` before it.
+        // The first check is the header's. The change may put a `~` before it.
         let begin = 1 + text.iter().take_while(|byte| **byte != b'~').filter(|byte| **byte == b'\n').count() as u64;
         text[place] ^= change;
         let begin = begin + u64::from(text[place] == b'\n');
         match read(&text) {
-            Ok(again) => prop_assert!(false, "nothing was found in {} lines, though line {} was changed", again.len(), line),
+            Ok(again) => prop_assert!(false, "no damage found in {} lines, though line {} was changed", again.len(), line),
             Err(JournalError::Line { line: found, .. } | JournalError::Damaged { line: found, .. } | JournalError::Truncated { line: found, .. }) => {
                 // The header has one check, at its end.
                 prop_assert!(found == line || line < begin && (1..=begin).contains(&found) || was_end, "{} instead of {}", found, line);
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn a_journal_that_was_cut_off_anywhere_is_refused(facts in facts(), place in any::<prop::sample::Index>()) {
+    fn a_journal_truncated_anywhere_is_rejected(facts in facts(), place in any::<prop::sample::Index>()) {
         let text = write(&facts, Detail::Commands);
         let text = &text[..place.index(text.len())];
         let lines = text.iter().filter(|byte| **byte == b'\n').count() as u64;
@@ -214,14 +214,14 @@ proptest! {
     }
 
     #[test]
-    fn a_line_that_is_missing_or_in_another_place_is_noticed_there(facts in facts(), which in any::<prop::sample::Index>()) {
+    fn a_missing_or_moved_line_is_detected_there(facts in facts(), which in any::<prop::sample::Index>()) {
         prop_assume!(facts.len() > 1);
         let text = String::from_utf8(write(&facts, Detail::Commands)).expect("it is text");
         let mut lines: Vec<&str> = text.lines().collect();
         let first = lines.iter().position(|line| line.starts_with("begin")).expect("there is a header") + 1;
         let which = first + which.index(facts.len() - 1);
         lines.swap(which, which + 1);
-        let error = read((lines.join("\n") + "\n").as_bytes()).expect_err("two lines are in each other's place");
+        let error = read((lines.join("\n") + "\n").as_bytes()).expect_err("two lines are swapped");
         let JournalError::Damaged { line, .. } = error else { panic!("{error}") };
         prop_assert_eq!(line, which as u64 + 1);
         lines.remove(which + 1);
@@ -232,7 +232,7 @@ proptest! {
 }
 
 #[test]
-fn what_could_be_written_in_two_ways_is_refused_in_one_of_them() {
+fn only_one_spelling_of_each_fact_is_accepted() {
     for (line, found, expected) in [
         ("1 L0  woken", "", "an event, such as `done`"),
         ("1 L0 woken ", "", "nothing more on this line"),
@@ -252,21 +252,21 @@ fn what_could_be_written_in_two_ways_is_refused_in_one_of_them() {
 }
 
 #[test]
-fn errors_say_where_what_was_found_and_what_was_expected() {
+fn errors_name_the_line_what_was_found_and_what_was_expected() {
     let whole = String::from_utf8(write(&[], Detail::Commands)).expect("it is text");
     let text = |from: &str, to: &str| {
         let changed = whole.replacen(from, to, 1);
         assert_ne!(changed, whole);
         read(changed.as_bytes()).expect_err(to).to_string()
     };
-    let first = "line 1: found `fulgurite journal 2`, but `fulgurite journal 1` is expected: no journal, or one of another version";
+    let first = "line 1: found `fulgurite journal 2`, but `fulgurite journal 1` is expected: not a journal, or one of another version";
     assert_eq!(text("journal 1", "journal 2"), first);
     assert_eq!(text("seed 1", "sead 1"), "line 4: found `sead 18446744073709551615`, but `seed` and a number is expected");
     assert!(text("scenario 3", "scenario 2").starts_with("line 8: found `| shuttles = 2"));
     assert!(text("shuttles = 2", "shuttles = 3").starts_with("line 9: found check "));
     assert_eq!(
         read(&whole.as_bytes()[..whole.find(".").unwrap_or(0)]).expect_err("cut off").to_string(),
-        "the journal ends behind line 1, but `program` and a version is expected: it was cut off, or the run that wrote it was"
+        "the journal ends after line 1, but `program` and a version is expected: the file was truncated, or the run was cut off"
     );
     assert!(read(b"PK\x03\x04\n").expect_err("no text").to_string().starts_with("line 1: found `PK"));
     assert_eq!(read(b"\xff\n").expect_err("no text").to_string(), "line 1: found byte ff in column 1, but text in UTF-8 is expected");
@@ -276,7 +276,7 @@ fn errors_say_where_what_was_found_and_what_was_expected() {
     );
 }
 
-/// A writer that takes so many bytes.
+/// A writer that accepts only this many bytes.
 struct Full(usize);
 
 impl std::io::Write for Full {
@@ -295,7 +295,7 @@ impl std::io::Write for Full {
 }
 
 #[test]
-fn a_full_disk_is_reported_at_the_end() {
+fn a_full_disk_is_reported_by_finish() {
     let mut journal = JournalWriter::new(Full(10_000), &header(Detail::Commands)).expect("the header fits");
     for now in 0..10_000 {
         journal.add(&Fact::Happened { now: Micros(now), library: Library(0), event: Event::Woken });

@@ -1,4 +1,5 @@
-//! Reads the lines that [`Fact`]'s `Display` writes, and no others: what could be written in two ways is refused in all but one.
+//! Parses exactly the lines that [`Fact`]'s `Display` writes: of several spellings of a fact, only
+//! that one is accepted.
 
 use std::str::Split;
 
@@ -11,7 +12,7 @@ use fulgurite_library::{
 use super::Fact;
 use super::fact::{outcome_word, region_word};
 
-/// A word that should have been another.
+/// An unexpected word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unexpected<'a> {
     /// The word; empty at the end of the line.
@@ -42,7 +43,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word, if `read` can make something of it.
+    /// The next word, parsed by `read`.
     fn word<T>(&mut self, expected: &'static str, read: impl FnOnce(&'a str) -> Option<T>) -> Result<T, Unexpected<'a>> {
         let found = self.next();
         read(found).ok_or(Unexpected { found, expected })
@@ -83,7 +84,7 @@ impl<'a> Words<'a> {
 
     fn deadline(&mut self) -> Result<Micros, Unexpected<'a>> {
         self.word("`by`", |word| (word == "by").then_some(()))?;
-        // The greatest number has a word of its own.
+        // The greatest number is written as `never`.
         let instant = |word| if word == "never" { Some(Micros::NEVER) } else { number(word).map(Micros).filter(|at| *at != Micros::NEVER) };
         self.word("an instant or `never`", instant)
     }
@@ -203,13 +204,13 @@ const SHUTTLE: &str = "a shuttle, such as S3";
 const BERTH: &str = "a berth, such as slot17, D4.1 or port";
 const MICROMETRES: &str = "a place in micrometres";
 
-/// Digits alone, without zeros before them.
+/// A decimal number without leading zeros.
 pub(super) fn number<T: std::str::FromStr>(word: &str) -> Option<T> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     is_plain.then(|| word.parse().ok()).flatten()
 }
 
-/// So many digits, in lower case.
+/// A hexadecimal number of exactly this many digits, in lower case.
 pub(super) fn hexadecimal(word: &str, digits: usize) -> Option<u64> {
     let is_plain = word.len() == digits && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     is_plain.then(|| u64::from_str_radix(word, 16).ok()).flatten()

@@ -1,4 +1,4 @@
-//! Writing a journal while a run goes on.
+//! The writer of journals, which records a run while it goes on.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -11,21 +11,21 @@ use super::seal::{FollowedDigest, Seal};
 use super::{Fact, Header};
 use crate::simulation::{Ended, Observer, Request};
 
-/// How much of what followed a journal holds. Inputs are always complete.
+/// How a journal records outputs. Inputs are always complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Detail {
-    /// Every command and every end, so that a replay can show the first that differs.
+    /// Every command and every end, so that a replay can show the first difference.
     #[default]
     Commands,
-    /// A digest of commands and ends each time that so many more of them followed, so that a replay can show between which lines something
-    /// differs.
+    /// A digest of commands and ends after at least so many more of them, so that a replay can show
+    /// between which lines a difference is.
     Digests(NonZeroU64),
 }
 
-/// Writes facts as they come. Memory is bounded by the longest line.
+/// Writes facts as they occur. Memory is bounded by the longest line.
 ///
-/// Once writing has failed, what follows is dropped, and [`JournalWriter::finish`] says why. A journal that wasn't finished is refused as
-/// truncated.
+/// After a failed write the writer drops all further facts, and [`JournalWriter::finish`] returns
+/// the error. Readers reject an unfinished journal as truncated.
 #[derive(Debug)]
 pub struct JournalWriter<W: Write> {
     out: BufWriter<W>,
@@ -33,7 +33,7 @@ pub struct JournalWriter<W: Write> {
     line: String,
     seal: Seal,
     digest: FollowedDigest,
-    /// How much followed when the digest was last written.
+    /// Number of outputs when the last digest was written.
     digested: u64,
     inputs: u64,
     now: Micros,
@@ -41,7 +41,7 @@ pub struct JournalWriter<W: Write> {
 }
 
 impl<W: Write> JournalWriter<W> {
-    /// Begins a journal.
+    /// Starts a journal.
     ///
     /// # Errors
     /// If the header can't be written.
@@ -61,8 +61,8 @@ impl<W: Write> JournalWriter<W> {
         })
     }
 
-    /// Adds a fact. What followed an input comes behind it: commands in their order, and ends in theirs. Digests and the end are the
-    /// writer's own.
+    /// Adds a fact. Outputs follow their input: commands in their order, and ends in theirs. The
+    /// writer ignores digests and ends of the journal; it adds its own.
     pub fn add(&mut self, fact: &Fact) {
         match (fact, self.detail) {
             (Fact::Requested { now, .. } | Fact::Happened { now, .. }, detail) => {
@@ -81,10 +81,10 @@ impl<W: Write> JournalWriter<W> {
         }
     }
 
-    /// Ends the journal of a run that ended at `now`.
+    /// Finishes the journal of a run that ended at `now`.
     ///
     /// # Errors
-    /// The first that came up since the beginning.
+    /// The first write error since the beginning.
     pub fn finish(mut self, now: Micros) -> io::Result<W> {
         if self.detail != Detail::Commands {
             self.print_digest();

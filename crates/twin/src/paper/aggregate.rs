@@ -1,9 +1,9 @@
-//! What is kept of runs, and what several of them say together.
+//! Measurements kept of each run, and their aggregates over several runs.
 
 use crate::simulation::{DriveFigures, Outcomes, Run, ShuttleFigures, SystemFigures};
 use crate::statistics::{Interval, confidence};
 
-/// What is kept of a run. Times are in seconds.
+/// Measurements of a run. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
     /// Its seed.
@@ -22,15 +22,15 @@ pub struct Measured {
     pub mean_s: f64,
     /// Longest.
     pub longest_s: f64,
-    /// Tail that no policy can beat with the same hardware; none where it isn't known.
+    /// Tail that no policy can beat on the same hardware; `None` if unknown.
     pub bound_s: Option<f64>,
-    /// The same for policies that don't know what will be asked for.
+    /// The same for policies without knowledge of future requests.
     pub unforeseen_s: Option<f64>,
-    /// All platters that are asked for, visited once by all shuttles.
+    /// Time for all shuttles to visit every requested platter once.
     pub sweep_s: Option<f64>,
     /// How requests ended.
     pub outcomes: Outcomes,
-    /// Shards that were read from others of their set.
+    /// Shards read from other platters of their set.
     pub recoveries: u64,
     /// Events.
     pub events: u64,
@@ -38,7 +38,7 @@ pub struct Measured {
     pub drives: DriveFigures,
     /// Shuttles.
     pub shuttles: ShuttleFigures,
-    /// Who waited.
+    /// Queues of the whole system.
     pub system: SystemFigures,
 }
 
@@ -65,40 +65,40 @@ impl Measured {
         }
     }
 
-    /// Platter operations of shuttles for a request: what bringing and taking back costs.
+    /// Platter operations of shuttles per request: the cost of bringing and returning platters.
     #[must_use]
     pub fn operations_per_request(&self) -> f64 {
         self.shuttles.operations as f64 / self.requests.max(1) as f64
     }
 }
 
-/// A mean over seeds, with its 95 % confidence interval where there are enough of them.
+/// A mean over seeds, with its 95 % confidence interval if there are enough of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// From two seeds on.
+    /// With two seeds or more.
     pub interval: Option<Interval>,
 }
 
-/// With fewer seeds an interval says more of chance than of the mean.
+/// With fewer seeds an interval reflects chance more than the mean.
 const SEEDS_FOR_AN_INTERVAL: u64 = 5;
 
 impl Estimate {
-    /// Of these values, one or more.
+    /// The mean of one or more values.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         Self { mean, interval: confidence(values, 0.95) }
     }
 
-    /// The interval, if there are seeds enough for one that is worth being shown.
+    /// The interval, if enough seeds make it worth showing.
     #[must_use]
     pub fn shown(&self) -> Option<Interval> {
         self.interval.filter(|interval| interval.count >= SEEDS_FOR_AN_INTERVAL)
     }
 
-    /// Half its width.
+    /// Half the width of the shown interval.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         self.shown().map(|interval| interval.half_width)
@@ -120,13 +120,13 @@ impl Sample {
         &self.0
     }
 
-    /// The mean of something.
+    /// The mean of a measurement, with its interval.
     #[must_use]
     pub fn estimate(&self, of: impl Fn(&Measured) -> f64) -> Estimate {
         Estimate::of(&self.0.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// The same, without an interval.
+    /// The mean of a measurement.
     #[must_use]
     pub fn mean(&self, of: impl Fn(&Measured) -> f64) -> f64 {
         self.estimate(of).mean
@@ -138,13 +138,13 @@ impl Sample {
         self.estimate(|run| run.tail_s)
     }
 
-    /// The mean tail that no policy can beat; none unless all runs know it.
+    /// Mean of the tail that no policy can beat; `None` unless it is known for all runs.
     #[must_use]
     pub fn bound(&self) -> Option<f64> {
         self.mean_if_known(|run| run.bound_s)
     }
 
-    /// The same for policies that don't know what will be asked for.
+    /// The same for policies without knowledge of future requests.
     #[must_use]
     pub fn unforeseen(&self) -> Option<f64> {
         self.mean_if_known(|run| run.unforeseen_s)
@@ -155,15 +155,16 @@ impl Sample {
         values.map(|values| Estimate::of(&values).mean)
     }
 
-    /// The mean ratio of something to the same of another scenario, seed by seed: both had the same requests, so that it is surer than the
-    /// ratio of means. Seeds that only one of them has don't count.
+    /// Mean ratio of a measurement to that of another scenario, seed by seed. Both scenarios had
+    /// the same requests, so this is more accurate than the ratio of means. Seeds that only one of
+    /// them has are ignored.
     #[must_use]
     pub fn ratio_to(&self, other: &Self, of: impl Fn(&Measured) -> f64) -> Estimate {
         let ratios: Vec<f64> = self.0.iter().zip(&other.0).filter(|(a, b)| a.seed == b.seed).map(|(a, b)| of(a) / of(b)).collect();
         Estimate::of(&ratios)
     }
 
-    /// The mean ratio of the tail to a bound, where it is known and not 0.
+    /// Mean ratio of the tail to a bound; `None` unless the bound is known and not 0 in all runs.
     #[must_use]
     pub fn over(&self, bound: impl Fn(&Measured) -> Option<f64>) -> Option<Estimate> {
         let ratios: Option<Vec<f64>> = self.0.iter().map(|run| Some(run.tail_s / bound(run).filter(|bound_s| *bound_s > 0.0)?)).collect();

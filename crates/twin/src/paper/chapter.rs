@@ -1,4 +1,4 @@
-//! A chapter: what is said, shown and listed about one experiment.
+//! A chapter: the text, figures and tables of one experiment.
 
 use crate::plot::Figure;
 use crate::table::{Column, Kind, Table, TableError, Value};
@@ -8,37 +8,37 @@ use super::aggregate::{Estimate, Measured, Sample};
 /// A figure of a chapter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drawing {
-    /// What its files are called.
+    /// Base name of its files.
     pub name: String,
     /// The figure.
     pub figure: Figure,
-    /// What is to be seen on it.
+    /// The caption.
     pub caption: String,
 }
 
 /// A table of a chapter, as data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// What its files are called.
+    /// Base name of its files.
     pub name: String,
     /// The table.
     pub table: Table,
 }
 
-/// A part of a chapter, as it comes on the page.
+/// A part of a chapter, in page order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Block {
     Paragraph(String),
-    /// The heading and the rows of a table to be read.
+    /// The heading and rows of a table on the page.
     Listing(Vec<String>, Vec<Vec<String>>),
-    /// A figure, by its place.
+    /// A figure, by its index.
     Drawing(usize),
 }
 
-/// One experiment, with all that is said, shown and listed about it.
+/// One experiment, with its text, figures and tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chapter {
-    /// Its name, of [`super::NAMES`].
+    /// Its name, one of [`super::NAMES`].
     pub name: &'static str,
     /// Its heading.
     pub title: &'static str,
@@ -72,12 +72,13 @@ impl Chapter {
     }
 }
 
-/// The table of an experiment that is made of runs: what was varied, and all that was measured, as means over seeds.
+/// The table of an experiment made of runs: the varied settings and all measurements, as means over
+/// seeds.
 pub(super) struct Runs(Table);
 
 type Figure64 = (&'static str, &'static str, &'static str, fn(&Measured) -> f64);
 
-/// Beside the tail, which has its interval.
+/// All measurements except the tail, which has its interval.
 const MEASURED: [Figure64; 28] = [
     ("requests", "", "Requests that arrived in the measured interval.", |run| run.requests as f64),
     ("bytes", "B", "Bytes of their files.", |run| run.bytes as f64),
@@ -85,14 +86,14 @@ const MEASURED: [Figure64; 28] = [
     ("median", "s", "Median of completion times.", |run| run.median_s),
     ("mean", "s", "Mean of completion times.", |run| run.mean_s),
     ("longest", "s", "Longest completion time.", |run| run.longest_s),
-    ("recovered", "", "Share of the requests of which something was read from others of its set.", |run| {
+    ("recovered", "", "Share of the requests with a read from other platters of the set.", |run| {
         run.outcomes.recovered as f64 / run.outcomes.total().max(1) as f64
     }),
     ("lost", "", "Share of the requests that ended without their bytes.", |run| run.outcomes.lost()),
-    ("recoveries", "", "Reads that became reads of others of the set, over the whole run.", |run| run.recoveries as f64),
-    ("reading", "", "Share of the drives' time spent on reads, with mounting, seeking and unmounting.", |run| run.drives.reading),
+    ("recoveries", "", "Reads replaced by reads of other platters of the set, over the whole run.", |run| run.recoveries as f64),
+    ("reading", "", "Share of the drives' time spent on reads, including mounting, seeking and unmounting.", |run| run.drives.reading),
     ("verifying", "", "Share of the drives' time spent on verification.", |run| run.drives.verifying),
-    ("switching", "", "Share of the drives' time spent turning from one bay to the other.", |run| run.drives.switching),
+    ("switching", "", "Share of the drives' time spent switching between bays.", |run| run.drives.switching),
     ("drives_idle", "", "Share of the drives' time without work.", |run| run.drives.idle),
     ("utilization", "", "Share of the drives' time spent reading or verifying.", |run| run.drives.utilization),
     ("visits", "", "Platters mounted.", |run| run.drives.visits as f64),
@@ -100,34 +101,29 @@ const MEASURED: [Figure64; 28] = [
     ("verified", "B", "Bytes read for verification.", |run| run.drives.bytes_verified as f64),
     ("operations", "", "Platter operations: platters placed by shuttles.", |run| run.shuttles.operations as f64),
     ("operations_per_request", "", "Platter operations for each request.", Measured::operations_per_request),
-    ("moving", "", "Share of the shuttles' time spent going along shelves.", |run| run.shuttles.moving),
+    ("moving", "", "Share of the shuttles' time spent moving along shelves.", |run| run.shuttles.moving),
     ("crabbing", "", "Share of the shuttles' time spent changing shelves.", |run| run.shuttles.crabbing),
     ("handling", "", "Share of the shuttles' time spent picking and placing.", |run| run.shuttles.handling),
     ("shuttles_idle", "", "Share of the shuttles' time without work.", |run| run.shuttles.idle),
-    ("congestion", "", "What trips took longer because of other shuttles, over what they would have taken alone.", |run| {
+    ("congestion", "", "Extra time of trips because of other shuttles, relative to their time without others.", |run| {
         run.shuttles.congestion_overhead()
     }),
     ("energy", "J", "Energy of motion for each platter operation.", |run| run.shuttles.joules_per_operation()),
     ("way", "m", "Metres along shelves for each platter operation.", |run| run.shuttles.metres_per_operation()),
-    ("platters_waiting", "", "Platters in line to be fetched, averaged over the interval.", |run| run.system.platters_waiting),
+    ("platters_waiting", "", "Platters waiting to be fetched, averaged over the interval.", |run| run.system.platters_waiting),
     ("events", "", "Events of the run.", |run| run.events as f64),
 ];
 
 impl Runs {
-    /// A table whose first columns say what was varied.
+    /// A table whose first columns are the varied settings.
     pub(super) fn new(varied: impl IntoIterator<Item = Column>) -> Self {
         let tail = [
             Column::new("seeds", Kind::I64, "", "Runs with different seeds, over which everything is averaged."),
             Column::new("tail", Kind::F64, "s", "99.9th percentile of completion times."),
             Column::new("tail_low", Kind::F64, "s", "Lower end of the 95 % confidence interval of the tail."),
             Column::new("tail_high", Kind::F64, "s", "Upper end of the 95 % confidence interval of the tail."),
-            Column::new("bound", Kind::F64, "s", "Tail that no policy can beat with the same hardware."),
-            Column::new(
-                "bound_unforeseen",
-                Kind::F64,
-                "s",
-                "Tail that no policy can expect to beat that doesn't know what will be asked for.",
-            ),
+            Column::new("bound", Kind::F64, "s", "Tail that no policy can beat on the same hardware."),
+            Column::new("bound_unforeseen", Kind::F64, "s", "Tail that no policy without knowledge of future requests can expect to beat."),
         ];
         let measured = MEASURED.iter().map(|(name, unit, description, _)| Column::new(name, Kind::F64, unit, description));
         Self(Table::new(varied.into_iter().chain(tail).chain(measured)))
@@ -153,13 +149,13 @@ impl Runs {
     }
 }
 
-/// A length of time as people say it, with three digits.
+/// A duration in a suitable unit, with three digits.
 pub(super) fn time(seconds: f64) -> String {
     let (value, unit) = scaled(seconds);
     format!("{} {unit}", digits(value))
 }
 
-/// The same with half the width of its interval.
+/// Like [`time`], with half the width of its interval.
 pub(super) fn time_within(estimate: &Estimate) -> String {
     let (value, unit) = scaled(estimate.mean);
     let scale = if value > 0.0 { estimate.mean / value } else { 1.0 };
@@ -177,12 +173,12 @@ fn scaled(seconds: f64) -> (f64, &'static str) {
     }
 }
 
-/// Three digits, or all of those before the point.
+/// Three digits, or all those before the decimal point.
 pub(super) fn digits(value: f64) -> String {
     digits_like(value, value)
 }
 
-/// With as many decimals as `like` has with three digits.
+/// With as many decimals as `like` has at three digits.
 fn digits_like(value: f64, like: f64) -> String {
     let decimals = match like.abs() {
         size if size >= 99.95 => 0,
@@ -198,11 +194,11 @@ pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     let decimals = if value.abs() >= 9.995 || value == 0.0 { 0 } else { 1 };
     let text = format!("{value:.decimals$} %");
-    // What is less than nothing by less than can be seen is nothing.
+    // A negative value that rounds to 0 is shown as 0.
     if text == "-0.0 %" { "0.0 %".to_owned() } else { text }
 }
 
-/// How much less one thing is than another, in words: "31 % below", "4 % above".
+/// A ratio in words: "31 % below", "4 % above".
 pub(super) fn compared(ratio: f64) -> String {
     match ratio {
         r if (r - 1.0).abs() < 0.005 => "equal to".to_owned(),
@@ -217,16 +213,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_said_in_the_unit_that_suits_them() {
+    fn times_are_formatted_in_a_suitable_unit() {
         let said: Vec<String> = [0.5, 59.0, 100.0, 1_332.0, 5_399.0, 16_560.0].iter().map(|&seconds| time(seconds)).collect();
         assert_eq!(said, ["0.500 s", "59.0 s", "1.67 min", "22.2 min", "90.0 min", "4.60 h"]);
-        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 min", "two seeds make no interval");
+        assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_320.0])), "21.0 min", "two seeds are too few for an interval");
         assert_eq!(time_within(&Estimate::of(&[1_200.0, 1_260.0, 1_260.0, 1_260.0, 1_320.0])), "21.0 ± 0.9 min");
         assert_eq!(time_within(&Estimate::of(&[7_200.0])), "2.00 h");
     }
 
     #[test]
-    fn comparisons_are_said_in_words() {
+    fn comparisons_are_formatted_in_words() {
         assert_eq!(
             [compared(0.69), compared(1.04), compared(1.001), compared(4.0)],
             ["31 % below", "4.0 % above", "equal to", "4.00 times"]

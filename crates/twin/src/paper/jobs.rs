@@ -1,17 +1,18 @@
-//! Work of many pieces on a few threads.
+//! A pool of a few threads for many jobs.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// A piece of work, with a guess at what it takes; only the order of the guesses counts.
+/// A job with its estimated cost; only the order of the estimates matters.
 pub(super) struct Job<'a, T> {
     pub(super) cost: f64,
     pub(super) work: Box<dyn Fn() -> T + Send + Sync + 'a>,
 }
 
-/// Does all of it, the longest first, so that no thread is left with a long one at the end. The answers are in the order of the jobs,
-/// whatever the number of threads; 0 is as many as there are cores. `progress` gets the share that is done.
+/// Runs all jobs, the most expensive first, so that no long one is left at the end. The results are
+/// in the order of the jobs, whatever the number of threads; 0 means one per core. `progress` gets
+/// the completed share.
 pub(super) fn carry_out<T: Send>(jobs: &[Job<'_, T>], threads: usize, progress: &(dyn Fn(f64) + Sync)) -> Vec<T> {
     let threads = if threads == 0 { thread::available_parallelism().map_or(1, usize::from) } else { threads };
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_in_the_order_of_the_jobs_for_any_number_of_threads() {
+    fn results_are_in_job_order_for_any_number_of_threads() {
         for threads in [1, 2, 7] {
             let jobs: Vec<Job<'_, usize>> =
                 (0..50).map(|index| Job { cost: ((index * 7) % 13) as f64, work: Box::new(move || index * index) }).collect();
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_begins_first() {
+    fn the_most_expensive_job_starts_first() {
         let begun = Mutex::new(Vec::new());
         let job = |cost: f64| Job { cost, work: Box::new(|| ()) };
         let mut jobs = vec![job(1.0), job(3.0), job(2.0)];

@@ -1,16 +1,17 @@
-//! The evaluation of Project Silica (Anderson et al., SOSP '23, section 7), run again by one call: every figure and table that is about the
-//! system, as data, as plots, and as one page of text with the numbers filled in.
+//! Repeats the evaluation of Project Silica (Anderson et al., SOSP '23, section 7) with one call:
+//! every figure and table about the system, as data, as plots, and as one page of text with the
+//! numbers filled in.
 //!
 //! ```text
-//! chapters:  plan -----> jobs: one for each scenario and seed, each once, however many figures show it
-//!                          |
-//!                          v   one pool of threads, the longest first; what comes out doesn't depend on their number
+//! chapters:  plan -----> jobs: one for each scenario and seed, run once even if several figures
+//!                          |   show it
+//!                          v   one thread pool, longest first; results don't depend on the threads
 //! chapters:  report <--- samples: one for each scenario
 //!              |
 //!              '-------> Chapter: text, figures, tables ---> Paper: files in a folder, page
 //! ```
 //!
-//! Nothing is kept between calls: the same settings give the same bytes.
+//! Nothing is cached between calls: the same settings give the same bytes.
 
 mod aggregate;
 mod chapter;
@@ -29,61 +30,62 @@ use crate::plot::PlotError;
 use crate::simulation::RunError;
 use crate::table::TableError;
 
-/// What to run, and how.
+/// Which chapters to run, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Seeds of the points that conclusions are drawn from: the default library under each policy, and the ablation. They are given with
-    /// confidence intervals.
+    /// Seeds of the points that support conclusions: the default library under each policy, and the
+    /// ablation. These points have confidence intervals.
     pub seeds: u32,
-    /// Seeds of all other points, which are there to show how something goes on along an axis; with 5 or more they are given with intervals too.
+    /// Seeds of all other points, which show a trend along an axis. With 5 or more they have
+    /// intervals too.
     pub sweep_seeds: u32,
     /// The first seed.
     pub first_seed: u64,
-    /// Names of chapters, of [`NAMES`]; all of them if empty.
+    /// Names of chapters, out of [`NAMES`]; empty for all.
     pub only: Vec<String>,
-    /// A short interval, and only the ends of each axis: to see that all of it works.
+    /// Measures a short interval and only the ends of each axis, to test that everything works.
     pub quick: bool,
-    /// Threads; 0 for as many as there are cores.
+    /// Number of threads; 0 for one per core.
     pub threads: usize,
 }
 
 impl Default for Settings {
-    /// All of it, with 10 seeds where it counts and one elsewhere: what two cores do in two minutes.
+    /// Everything, with 10 seeds where it counts and one elsewhere: two minutes on two cores.
     fn default() -> Self {
         Self { seeds: 10, sweep_seeds: 1, first_seed: 1, only: Vec::new(), quick: false, threads: 0 }
     }
 }
 
 impl Settings {
-    /// The quick version: half an hour of one or two seeds.
+    /// The quick version: half an hour with one or two seeds.
     #[must_use]
     pub fn quick() -> Self {
         Self { seeds: 2, sweep_seeds: 1, quick: true, ..Self::default() }
     }
 }
 
-/// Why there is no paper.
+/// The evaluation could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum PaperError {
     /// No chapter has this name.
-    #[error("no figure or table is named {found}; there are {}", NAMES.join(", "))]
+    #[error("no figure or table is named {found}; choose from {}", NAMES.join(", "))]
     UnknownChapter {
         /// The name.
         found: String,
     },
-    /// There are to be no seeds.
-    #[error("0 seeds, but 1 or more are expected")]
+    /// The number of seeds is 0.
+    #[error("the number of seeds is 0, but 1 or more are expected")]
     NoSeeds,
     /// A run failed.
     #[error("the run of {chapter}, {scenario} with seed {seed} failed")]
     Run {
-        /// The chapter that asked for it first.
+        /// The chapter that first asked for the run.
         chapter: &'static str,
         /// Policy and workload.
         scenario: String,
         /// The seed.
         seed: u64,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<RunError>,
     },
@@ -95,7 +97,7 @@ pub enum PaperError {
     Plot {
         /// Its name.
         figure: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: PlotError,
     },
@@ -107,18 +109,18 @@ pub enum PaperError {
     Write {
         /// The file.
         path: std::path::PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// What came out.
+/// The result of the evaluation.
 #[derive(Debug, Clone)]
 pub struct Paper {
-    /// What it was made with.
+    /// The settings it was made with.
     pub settings: Settings,
-    /// In the order of [`NAMES`].
+    /// The chapters, in the order of [`NAMES`].
     pub chapters: Vec<Chapter>,
     /// Runs of the simulation.
     pub runs: u64,
@@ -126,10 +128,10 @@ pub struct Paper {
     pub events: u64,
 }
 
-/// Runs the evaluation. `progress` is told how much of the work is done, as a share, from whatever thread.
+/// Runs the evaluation. `progress` gets the completed share of the work, from any thread.
 ///
 /// # Errors
-/// [`PaperError`], if the settings are wrong or a run fails.
+/// [`PaperError`] if the settings are wrong or a run fails.
 pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper, PaperError> {
     if settings.seeds == 0 || settings.sweep_seeds == 0 {
         return Err(PaperError::NoSeeds);
@@ -144,7 +146,7 @@ pub fn run(settings: &Settings, progress: &(dyn Fn(f64) + Sync)) -> Result<Paper
     Ok(Paper { settings: settings.clone(), chapters, runs: results.runs(), events: results.events() })
 }
 
-/// A point of a figure, with its interval if there are seeds enough for one.
+/// A point of a figure, with its interval if there are enough seeds.
 fn plot_point(x: f64, estimate: &Estimate) -> crate::plot::Point {
     crate::plot::Point { x, y: estimate.mean, within: estimate.shown().map(|interval| (interval.low(), interval.high())) }
 }

@@ -1,4 +1,4 @@
-//! The page: text with the numbers filled in.
+//! The page: the text of the evaluation, with its numbers.
 
 use std::fmt::Write;
 
@@ -8,33 +8,33 @@ use super::{Paper, Settings};
 use crate::scenario::Scenario;
 
 const INTRODUCTION: &str = "\
-# The evaluation, run again
+# The evaluation, repeated
 
-Every figure and table of the evaluation of Project Silica (Anderson et al., SOSP '23, [doi:10.1145/3600006.3613208](https://doi.org/10.1145/3600006.3613208)) that is about the system, and some of ours. \
-This page is made by `{command}`; numbers, tables and figures come from the run, and the text around them from the program. The data are written as CSV and Parquet, the figures as SVG and PNG.
+Every figure and table of the evaluation of Project Silica (Anderson et al., SOSP '23, [doi:10.1145/3600006.3613208](https://doi.org/10.1145/3600006.3613208)) that concerns the system, and some of our own. \
+`{command}` generates this page: numbers, tables and figures come from the run, the text around them from the program. The data are written as CSV and Parquet, the figures as SVG and PNG.
 
 ## What is calibrated, and what is predicted
 
-The paper's traces, its library and its controller are not public. Made from published figures are:
+The paper's traces, its library and its controller are not public. The following are derived from published figures:
 
 - the workload: sizes, ratios between the intervals, burstiness ([workload](workload.md));
 - the mechanics: crabbing, the difference of picks and places, fine positioning, mounting, switching, seeking;
-- the three policies `no-shuttles`, `shortest-paths` and `partitioned`, after its description.
+- the three policies `no-shuttles`, `shortest-paths` and `partitioned`, following its description.
 
-*Calibrated* are the levels of the three intervals, with six numbers: with 20 drives of 60 MB/s and no shuttles, tails of 2.6 minutes (Typical), 15 to 22 minutes (IOPS) and 4.6 hours (Volume), and reads for 6 %, 31 % and 26 % of the drives' time. Blast zones are chosen so that Table 1 comes out.
+The levels of the three intervals are *calibrated* to six numbers: with 20 drives of 60 MB/s and no shuttles, tails of 2.6 minutes (Typical), 15 to 22 minutes (IOPS) and 4.6 hours (Volume), and reads for 6 %, 31 % and 26 % of the drives' time. Blast zones are chosen to reproduce Table 1.
 Everything else on this page is a *prediction* of the model: no policy and no machine was fitted to any other number.
 
-*Proposed*, without a source, are: slots, widths and shelf pitch of racks (100 slots, 1.2 m), speed and acceleration of shuttles (1 m/s, 0.5 m/s²), the level of pick and place (2.17 and 2.0 s), energies, the work-stealing threshold (1 GB), sizes of bursts, prices of computing. \
-Ways and handling decide what a shuttle can carry, so that absolute tails of policies with shuttles hang on these proposals. Comparisons of policies on the same hardware hang on them less.
+The following are *proposed*, without a source: slots, widths and shelf pitch of racks (100 slots, 1.2 m), speed and acceleration of shuttles (1 m/s, 0.5 m/s²), the level of pick and place (2.17 and 2.0 s), energies, the work-stealing threshold (1 GB), sizes of bursts, prices of computing. \
+Paths and handling times determine how much a shuttle can carry, so the absolute tails of policies with shuttles depend on these proposals. Comparisons of policies on the same hardware depend on them less.
 
-## How it is run
+## Method
 
-Completion time is from a request's arrival to its last byte leaving the library, decoding not counted; the *tail* is its 99.9th percentile. Requests count that arrive in 12 hours after 6 of warm-up; unless said otherwise. \
-All policies get the same requests for each seed. What follows ± is half of the 95 % confidence interval of the mean over seeds (Student's t), where there are five of them or more; so are the whiskers of figures. Comparisons of policies are means of ratios seed by seed.
+Completion time runs from a request's arrival until its last byte leaves the library, without decoding; the *tail* is its 99.9th percentile. Unless noted, the requests that count arrive in 12 hours, after 6 hours of warm-up. \
+All policies get the same requests for each seed. The number after ± is half the width of the 95 % confidence interval of the mean over seeds (Student's t), given for five seeds or more; the whiskers in figures show the same interval. Comparisons of policies are means of the ratios of each seed.
 ";
 
 impl Paper {
-    /// The page, as Markdown. Its figures are in a folder beside it.
+    /// The page, as Markdown. It links figures in a sibling folder.
     #[must_use]
     pub fn page(&self) -> String {
         let Settings { seeds, sweep_seeds, .. } = self.settings;
@@ -61,7 +61,7 @@ impl Paper {
             write_chapter(&mut page, index + 1, chapter);
         }
         let canonical = Scenario { name: "paper".to_owned(), ..Scenario::default() }.canonical();
-        line(&mut page, "\n## Settings\n\nThe scenario that all runs begin with; each chapter says what it changes.\n\n```toml");
+        line(&mut page, "\n## Settings\n\nThe base scenario of all runs; each chapter names its changes.\n\n```toml");
         line(&mut page, canonical.trim_end());
         line(&mut page, "```");
         page
@@ -70,7 +70,7 @@ impl Paper {
 
 fn write_chapter(page: &mut String, number: usize, chapter: &Chapter) {
     let mut line = |text: std::fmt::Arguments<'_>| {
-        page.write_fmt(text).expect("a string takes all");
+        page.write_fmt(text).expect("writing to a string never fails");
         page.push('\n');
     };
     line(format_args!("\n## {number}. {}", chapter.title));

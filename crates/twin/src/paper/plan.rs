@@ -1,4 +1,4 @@
-//! What is to be run for all chapters together, and what came out.
+//! The runs that all chapters plan together, and their results.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -9,11 +9,11 @@ use super::{PaperError, Settings};
 use crate::scenario::{PolicyName, Scenario};
 use crate::simulation::{Repeated, RunError};
 
-/// A scenario that is run with several seeds.
+/// Handle of a scenario that runs with several seeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Point(usize);
 
-/// Some other piece of work, by what it gives.
+/// Handle of any other job, by the type of its result.
 #[derive(Debug)]
 pub(super) struct Task<T>(usize, PhantomData<fn() -> T>);
 
@@ -35,7 +35,7 @@ struct Planned {
 
 pub(super) struct Plan {
     settings: Settings,
-    /// The chapter that plans now.
+    /// The chapter that is planning.
     pub(super) chapter: &'static str,
     points: Vec<Planned>,
     tasks: Vec<Job<'static, Answer>>,
@@ -50,7 +50,7 @@ impl Plan {
         &self.settings
     }
 
-    /// The places on an axis that are looked at: all, or its ends for a quick look.
+    /// The places to run along an axis: all of them, or the ends for a quick look.
     pub(super) fn along<T: Copy>(&self, places: &[T]) -> Vec<T> {
         match places {
             [first, .., last] if self.settings.quick => vec![*first, *last],
@@ -58,17 +58,18 @@ impl Plan {
         }
     }
 
-    /// A scenario to be run with the seeds of a sweep; one that is there already isn't run again.
+    /// Plans a scenario with the seeds of a sweep. A scenario that is already planned is not
+    /// repeated.
     pub(super) fn point(&mut self, scenario: &Scenario) -> Point {
         self.point_with(scenario, self.settings.sweep_seeds)
     }
 
-    /// A scenario that conclusions are drawn from, with all seeds.
+    /// Plans a scenario that supports conclusions, with all seeds.
     pub(super) fn headline(&mut self, scenario: &Scenario) -> Point {
         self.point_with(scenario, self.settings.seeds)
     }
 
-    /// The same with so many seeds.
+    /// Plans a scenario with `seeds` seeds.
     pub(super) fn point_with(&mut self, scenario: &Scenario, seeds: u32) -> Point {
         if let Some(index) = self.points.iter().position(|point| *point.scenario.scenario() == *scenario) {
             self.points[index].seeds = self.points[index].seeds.max(seeds);
@@ -78,7 +79,7 @@ impl Plan {
         Point(self.points.len() - 1)
     }
 
-    /// Work of another kind; `cost` is in units of a million events.
+    /// Plans a job of another kind; `cost` is in millions of events.
     pub(super) fn task<T: Send + 'static>(
         &mut self,
         cost: f64,
@@ -122,7 +123,8 @@ impl Plan {
     }
 }
 
-/// What a run takes, in millions of events, roughly: arrivals and what follows, and the ways that are looked for.
+/// Estimated cost of a run, in millions of events: arrivals and what follows, and the search for
+/// paths.
 fn cost(scenario: &Scenario) -> f64 {
     let hours = (scenario.run.measured_until().seconds() / 3600.0).max(0.01);
     let requests = scenario.workload.rate * hours * 3600.0;
@@ -136,7 +138,7 @@ fn cost(scenario: &Scenario) -> f64 {
     (requests * (1.0 + 15.0 * scenario.sets.unavailable) * 8.0 + drives * 100.0) * ways / 1e6
 }
 
-/// What came out of a plan.
+/// The results of a plan.
 pub(super) struct Results {
     tasks: Vec<Option<Box<dyn Any + Send>>>,
     samples: Vec<Sample>,

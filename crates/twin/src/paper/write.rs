@@ -1,8 +1,8 @@
-//! A paper as files.
+//! Writes a paper to files.
 //!
 //! ```text
 //! paper-results/            docs/
-//!   paper.md                  paper.md         the same page, which links the figures beside it
+//!   paper.md                  paper.md         the same page, with links to the figures
 //!   paper/<figure>.svg        paper/<figure>.svg
 //!   paper/<figure>.png
 //!   <table>.csv, <table>.columns.csv, <table>.parquet
@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use super::{Paper, PaperError};
 use crate::table::Table;
 
-/// The folder of the figures, beside the page.
+/// The folder of the figures, next to the page.
 pub(super) const FIGURES: &str = "paper";
 
 impl Paper {
-    /// Writes everything into a folder, which is made if it isn't there, and says what was written. Files that are there are replaced.
+    /// Writes all files into a folder, creating it if needed, and returns their paths. Existing
+    /// files are replaced.
     ///
     /// # Errors
     /// [`PaperError::Write`] or [`PaperError::Plot`].
@@ -43,8 +44,8 @@ impl Paper {
         Ok(written)
     }
 
-    /// Writes the page and its figures as SVG into the folder of a source tree's documents. Figures that the page doesn't have any longer
-    /// are removed.
+    /// Writes the page and its figures as SVG into the docs folder of a source tree. Removes
+    /// figures that the page no longer has.
     ///
     /// # Errors
     /// As [`Paper::write`].
@@ -67,7 +68,7 @@ impl Paper {
         Ok(written)
     }
 
-    /// Seeds as they are noted: "1 to 10".
+    /// The seeds as text: "1 to 10".
     pub(super) fn seeds_text(&self) -> String {
         let first = self.settings.first_seed;
         match u64::from(self.settings.seeds) {

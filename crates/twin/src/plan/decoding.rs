@@ -1,7 +1,9 @@
-//! Decode workers for a year: what is read is decoded before it is due, what is verified at leisure.
+//! The decode workers that a year needs: reads are decoded by their deadline, verified data when
+//! computing is cheap.
 //!
-//! The reads of the first seed's run are handed to the decode service as they left the library, gathered by five minutes, and again each interval until
-//! two days are over. The workers that must be had are the fewest with which nothing is late and no more comes in than they can do.
+//! The reads of the first seed's run go to the decode service as they left the library, grouped
+//! into slots of five minutes, and are repeated each interval until two days are over. The workers
+//! needed are the fewest with which no job is late and the work doesn't pile up.
 
 use fulgurite_domain::Micros;
 
@@ -14,14 +16,15 @@ use crate::simulation::{Ended, Observer};
 const SLOT: Micros = Micros(300 * Micros::SECOND.0);
 const TWO_DAYS: Micros = Micros(48 * Micros::HOUR.0);
 
-/// What left the library in a slot: bytes of whole tracks, and when the first of them is due, from when it left.
+/// Reads that left the library in a slot: bytes of whole tracks, and the least time from departure
+/// to deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Left {
     bytes: f64,
     due_within: Option<Micros>,
 }
 
-/// Gathers what leaves in the measured interval.
+/// Collects the departures of the measured interval.
 pub(super) struct Leaving {
     begin: Micros,
     track_bytes: u64,
@@ -53,7 +56,7 @@ pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
     let read_bytes: f64 = trial.left.iter().map(|slot| slot.bytes * scale).sum();
     let mean = verification + read_bytes / (trial.left.len().max(1) as f64 * SLOT.seconds()) / plan.decode_bytes_s;
     let day = |workers| day(plan, &trial.left, scale, year.written_bytes_s, workers);
-    // With what is kept in reserve, the mean itself must fit.
+    // The mean itself must fit into what the reserve leaves.
     let reserve = Settings::default().reserve;
     let mut low = ((mean / (1.0 - reserve)).ceil() as u32).max(1);
     let mut high = low;
@@ -70,7 +73,7 @@ pub(super) fn need(plan: &Plan, year: &Year, trial: &Trial) -> DecodeNeed {
     DecodeNeed { mean, verification, must_have: high, by_hour }
 }
 
-/// Two days of decoding with so many workers at every hour.
+/// Simulates two days of decoding with `workers` workers at every hour.
 fn day(plan: &Plan, slots: &[Left], scale: f64, verified_bytes_s: f64, workers: u32) -> Totals {
     let mut service = DecodeService::new(Settings { workers: [workers; 24], jobs_max: usize::MAX, ..Settings::default() });
     let work = |bytes: f64| Micros::from_seconds(bytes / plan.decode_bytes_s);
@@ -82,7 +85,7 @@ fn day(plan: &Plan, slots: &[Left], scale: f64, verified_bytes_s: f64, workers: 
         let verified = (work(verified_bytes_s * SLOT.seconds()), Micros::NEVER);
         for (id, (work, deadline)) in [(work(left.bytes * scale), due), verified].into_iter().enumerate() {
             if work > Micros::ZERO {
-                // Sectors don't depend on each other: as many workers as there are can share them.
+                // Sectors are independent: any number of workers can share them.
                 let job = Job { id: id as u64, ready: at, work, width: u32::MAX, deadline };
                 service.submit(job).expect("any number of jobs may wait");
             }

@@ -1,30 +1,31 @@
-//! What keeps a plan from being made at all. That no size meets the level is no error, but an answer.
+//! Errors that prevent planning. If no size meets the service level, that is a result, not an
+//! error.
 
 use fulgurite_library::placement::PlacementError;
 
 use crate::scenario::ScenarioError;
 use crate::simulation::RunError;
 
-/// Why nothing could be planned.
+/// Planning failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A library like this can't be.
+    /// The library is impossible.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// Sets find no place.
+    /// The sets don't fit.
     #[error("placement: {0}")]
     Placement(#[from] PlacementError),
-    /// A run failed, and not for being too slow.
+    /// A run failed for another reason than being too slow.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// No number of racks that was tried holds a set.
-    #[error("a set of {members} platters has no place in {racks} storage racks or fewer, whose blast zones allow {most}")]
+    /// None of the tried numbers of racks holds a set.
+    #[error("a set of {members} platters doesn't fit into {racks} storage racks or fewer: their blast zones allow at most {most}")]
     NoRacks {
         /// Platters of a set.
         members: usize,
-        /// The most racks tried.
+        /// Most racks tried.
         racks: u8,
-        /// What they hold.
+        /// Largest set that they hold.
         most: usize,
     },
 }

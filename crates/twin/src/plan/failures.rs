@@ -1,10 +1,11 @@
-//! What failures do to a size that was chosen: each case is simulated, except where there is nothing to be simulated.
+//! The effect of failures on a chosen size. Each case is simulated unless its result is known
+//! without.
 
 use super::search::YEAR_H;
 use super::trial::{SIMULATED_MOST, Trials};
 use super::{Case, FailureEffect, Plan, PlanError, Trial, YearPlan};
 
-/// What failures do to a year.
+/// The effects of failures on a year.
 pub(super) fn effects(plan: &Plan, trials: &mut Trials<'_>, last: &YearPlan) -> Result<Vec<FailureEffect>, PlanError> {
     let mut effects = Vec::new();
     for case in [Case::ByChance, Case::Machines, Case::Library] {
@@ -20,12 +21,13 @@ pub(super) fn effects(plan: &Plan, trials: &mut Trials<'_>, last: &YearPlan) -> 
     Ok(effects)
 }
 
-/// Platters of a set that are in one library, at the most.
+/// Most platters of a set in one library.
 fn together(plan: &Plan, libraries: u16) -> u16 {
     plan.like.sets.shape.platters().div_ceil(libraries)
 }
 
-/// Libraries over which sets have to be spread so that one of them can be away; none if sets have no redundancy.
+/// Libraries over which sets must be spread to survive the loss of one; `None` if sets have no
+/// redundancy.
 fn enough_libraries(plan: &Plan) -> Option<u16> {
     let shape = plan.like.sets.shape;
     (shape.redundancy > 0).then(|| shape.platters().div_ceil(shape.redundancy))
@@ -33,12 +35,12 @@ fn enough_libraries(plan: &Plan) -> Option<u16> {
 
 fn advice(plan: &Plan) -> String {
     match enough_libraries(plan) {
-        Some(needed) => format!("with {needed} libraries all reads would go on"),
+        Some(needed) => format!("with {needed} libraries all reads would continue"),
         None => "sets have no redundancy".to_owned(),
     }
 }
 
-/// What happens, where that is known without a simulation.
+/// The effect, if it is known without a simulation.
 fn without_simulation(plan: &Plan, case: Case, last: &YearPlan) -> Option<String> {
     let size = last.size;
     match case {
@@ -46,16 +48,19 @@ fn without_simulation(plan: &Plan, case: Case, last: &YearPlan) -> Option<String
             Some("with one drive or shuttle, nothing is read while it is down".to_owned())
         }
         Case::Library if size.libraries == 1 => {
-            Some(format!("it is the only one, so nothing at all can be read until it is back; {}", advice(plan)))
+            Some(format!("it is the only one, so nothing can be read until it is back; {}", advice(plan)))
         }
         Case::Library if size.libraries > SIMULATED_MOST && together(plan, size.libraries) > plan.like.sets.shape.redundancy => {
-            Some(format!("sets can't do without it: what it holds can't be read until it is back; {}", advice(plan)))
+            Some(format!(
+                "it holds more platters of a set than the redundancy covers: its content can't be read until it is back; {}",
+                advice(plan)
+            ))
         }
         _ => None,
     }
 }
 
-/// What a failure does, in a sentence.
+/// The effect of a failure, in a sentence.
 fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level: bool) -> String {
     let (before, after) = (last.trial.worst_tail_s(), trial.worst_tail_s());
     let verdict = if keeps_level { "the level is kept" } else { "the level is not kept" };
@@ -69,18 +74,18 @@ fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level:
         Case::Library if trial.lost > 0.0 => {
             let (together, redundancy) = (together(plan, last.size.libraries), plan.like.sets.shape.redundancy);
             format!(
-                "{:.1} % of the reads can't be done until it is back, the level is not kept{verified}: up to {together} platters of a set are in \
-                 it, and {redundancy} may be missing; {}",
+                "{:.1} % of the reads fail until it is back, the level is not kept{verified}: it holds up to {together} platters of a \
+                 set, and {redundancy} may be missing; {}",
                 100.0 * trial.lost,
                 advice(plan)
             )
         }
         Case::Library => format!(
-            "each read of what it holds becomes {} reads in the others; {ended}{verified}; simulated with {}",
+            "each read of its content becomes {} reads in the others; {ended}{verified}; simulated with {}",
             plan.like.sets.shape.information,
             match trial.simulated == last.size.libraries {
                 true => "all libraries".to_owned(),
-                false => format!("{} of those that are left", trial.simulated),
+                false => format!("{} of the remaining ones", trial.simulated),
             }
         ),
         Case::ByChance => {
@@ -93,8 +98,8 @@ fn account(plan: &Plan, case: Case, last: &YearPlan, trial: &Trial, keeps_level:
             let run = &plan.like.run;
             let years = f64::from(trial.simulated) / libraries * f64::from(plan.seeds) * run.measured_until().seconds() / 3600.0 / YEAR_H;
             format!(
-                "{ended}{verified}{lost}; {drives:.1} drives and {shuttles:.1} shuttles fail in a year, of which {:.1} fall in the time that was \
-                 simulated",
+                "{ended}{verified}{lost}; {drives:.1} drives and {shuttles:.1} shuttles fail in a year, of which {:.1} fall in the simulated \
+                 time",
                 (drives + shuttles) * years
             )
         }

@@ -1,4 +1,5 @@
-//! What each year asks for: arithmetic on ingest and reads, and the workload that a few libraries of many see.
+//! The load of each year: arithmetic on ingest and reads, and the share of the workload that a few
+//! of many libraries see.
 
 use fulgurite_domain::Micros;
 use fulgurite_workload::IngestSpec;
@@ -6,12 +7,12 @@ use fulgurite_workload::IngestSpec;
 use super::Plan;
 use crate::scenario::{Workload, WorkloadKind};
 
-/// What a year asks for, at its end.
+/// The load of a year, at its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Year {
-    /// Counted from 1.
+    /// Number of the year, from 1.
     pub number: u32,
-    /// Bytes of content that come in during it.
+    /// Bytes of content ingested during the year.
     pub ingest_bytes: f64,
     /// Bytes of content stored at its end.
     pub stored_bytes: f64,
@@ -19,16 +20,16 @@ pub struct Year {
     pub sets: u64,
     /// Platters of these sets.
     pub platters: u64,
-    /// Bytes that are written in a second, redundancy included: what has to be verified.
+    /// Bytes written per second, including redundancy; all of them must be verified.
     pub written_bytes_s: f64,
-    /// Requests a second.
+    /// Requests per second.
     pub reads_per_second: f64,
 }
 
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 impl Plan {
-    /// The workload whose sizes and bursts are taken.
+    /// The workload that provides sizes and bursts.
     pub(super) fn reads_like(&self) -> Workload {
         Workload { trace: self.reads.trace.clone(), deadline: Some(self.service.within), ..Workload::preset(self.reads.kind) }
     }
@@ -39,16 +40,16 @@ impl Plan {
         f64::from(self.like.tracks) * self.like.mechanics.drive.track_bytes as f64
     }
 
-    /// Bytes written for a byte of content.
+    /// Bytes written per byte of content.
     pub(super) fn written_per_byte(&self) -> f64 {
         let shape = self.like.sets.shape;
         f64::from(shape.platters()) / f64::from(shape.information)
     }
 
-    /// What a year asks for; the first is 1, and years beyond the horizon go on like those within.
+    /// The load of a year. Years count from 1; years beyond the horizon continue like those within.
     ///
     /// # Panics
-    /// If it is year 0.
+    /// If `number` is 0.
     #[must_use]
     pub fn year(&self, number: u32) -> Year {
         assert!(number >= 1, "years are counted from 1");
@@ -81,10 +82,11 @@ impl Plan {
         }
     }
 
-    /// Years from the beginning until so many bytes of content are stored; infinite if it is more than a thousand.
+    /// Years from the beginning until `stored_bytes` of content are stored; infinite if more than a
+    /// thousand.
     #[must_use]
     pub fn years_until(&self, stored_bytes: f64) -> f64 {
-        /// Nobody plans for more.
+        /// An arbitrary limit beyond any plan.
         const MOST: u32 = 1_000;
         let mut before = self.ingest.stored_bytes as f64;
         let mut ingest_bytes = self.ingest.bytes_per_month as f64 * 12.0;
@@ -102,7 +104,8 @@ impl Plan {
     }
 }
 
-/// The same kind of load at another rate: what comes outside of bursts is scaled, and in bursts as many as before come more or fewer.
+/// The same kind of load at another rate: arrivals outside bursts are scaled; the number of bursts
+/// stays, and their size is scaled.
 pub(super) fn at_rate(like: &Workload, rate: f64) -> Workload {
     let mut workload = like.clone();
     if like.kind == WorkloadKind::Trace {
@@ -127,8 +130,9 @@ pub(super) fn at_rate(like: &Workload, rate: f64) -> Workload {
     workload
 }
 
-/// What `part` of all libraries see of a load. A burst is shared while it has requests enough; one account is not cut, so each part is hit
-/// by one burst in a period at the least.
+/// The load that the share `part` of all libraries sees. A burst is divided as long as it has
+/// enough requests. A single account can't be divided, so each share gets at least one burst per
+/// period.
 pub(super) fn share_of(workload: &Workload, part: f64) -> Workload {
     let mut shared = workload.clone();
     if workload.kind == WorkloadKind::Trace || part >= 1.0 {
@@ -147,12 +151,12 @@ pub(super) fn share_of(workload: &Workload, part: f64) -> Workload {
     shared
 }
 
-/// Of these requests, the bytes of whole tracks that a drive reads for one in the mean, at the least.
+/// Mean number of whole tracks that a drive reads for a request, at least 1.
 pub(super) fn tracks_per_request(workload: &Workload, track_bytes: u64) -> f64 {
     (workload.steady.mean_bytes as f64 / track_bytes as f64).max(1.0)
 }
 
-/// So that a trace or a quiet archive still has a finite time to be simulated.
+/// At least an hour, so that a trace or a quiet archive has time to finish.
 pub(super) fn cool_down(within: Micros) -> Micros {
     within.max(Micros::HOUR)
 }

@@ -1,4 +1,5 @@
-//! A plan: how many libraries, drives and shuttles keep a service level over the years, by simulation.
+//! Capacity planning: the number of libraries, drives and shuttles that keep a service level over
+//! the years, found by simulation.
 //!
 //! ```text
 //!   plans/*.toml --> Plan --> Year: stored, written, read      (arithmetic)
@@ -9,15 +10,18 @@
 //!                                  '------- bisection, smallest that keeps it ---'
 //!                               |
 //!                               v
-//!     staging, decode workers, energy, failures, when it is full --> Outcome --> tables, figures, a statement
+//!     staging, decode workers, energy, failures, fill date --> Outcome --> tables, figures, text
 //! ```
 //!
-//! A year is planned for its end, when most is stored and read. Arithmetic alone gives the slots, a lower bound on the drives (what is
-//! written is read back, and what is asked for is read), and a first guess; whether a size keeps the level is only ever said by the
-//! simulation. What was bought stays: no year has less than the one before.
+//! A year is planned for its end, when most is stored and read. Arithmetic alone gives the slots, a
+//! lower bound on the drives (everything written is read back, and everything requested is read),
+//! and a first guess. Only the simulation decides whether a size keeps the level. Machines are
+//! never removed: no year has fewer than the one before.
 //!
-//! One assumption carries all of it: sets are spread evenly over the libraries of a year, so that all of them are alike and two of them,
-//! with their share of the load, stand for any number; without one of them, up to eight stand for those that are left. Others are listed by [`Outcome::assumptions`].
+//! The plan rests on one assumption: sets are spread evenly over the libraries of a year. All
+//! libraries are then alike, and two of them with their share of the load represent any number;
+//! after the loss of a library, up to eight represent the remaining ones. [`Outcome::assumptions`]
+//! lists the others.
 
 mod decoding;
 mod error;
@@ -44,107 +48,109 @@ use fulgurite_domain::Micros;
 
 use crate::scenario::{Scenario, WorkloadKind};
 
-/// What is asked of a plan.
+/// Input of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What results are filed under: the name of the file without its ending.
+    /// Name of the results: the file's name without its ending.
     pub name: String,
-    /// What it is about, for reports.
+    /// Title for reports.
     pub title: String,
-    /// Years that are planned, 1 or more.
+    /// Number of planned years, at least 1.
     pub horizon: u32,
-    /// What a library is like, but for what is planned: racks, drives and shuttles. Also how a run is measured.
+    /// The library, except for the planned racks, drives and shuttles. Also the measuring of a run.
     pub like: Scenario,
-    /// What comes in.
+    /// Ingest.
     pub ingest: IngestPlan,
-    /// What is asked for.
+    /// Reads.
     pub reads: Reads,
-    /// What is promised.
+    /// The service level.
     pub service: Service,
-    /// What has to be left over.
+    /// Required margins.
     pub margin: Margin,
-    /// What a library can have, and how many there may be.
+    /// Limits of a library, and of the number of libraries.
     pub limits: Limits,
-    /// What fails.
+    /// Failures.
     pub failures: Failures,
-    /// What a decode worker does in a second, in bytes of content.
+    /// Bytes of content that a decode worker decodes per second.
     pub decode_bytes_s: f64,
-    /// What is drawn besides motion.
+    /// Power apart from motion.
     pub draws: Draws,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds; the level has to be kept in each.
+    /// Number of seeds; the level must be kept in each.
     pub seeds: u32,
 }
 
-/// What comes in.
+/// Ingest of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IngestPlan {
     /// Bytes of content a month in the first year.
     pub bytes_per_month: u64,
-    /// What each year has more than the one before, as a share.
+    /// Growth from each year to the next, as a share.
     pub growth: f64,
-    /// Bytes that are stored at the beginning.
+    /// Bytes stored at the beginning.
     pub stored_bytes: u64,
     /// Standard deviation of the logarithm of a day's bytes.
     pub sigma: f64,
-    /// How much the logarithm of a day's bytes is like the last one's.
+    /// Correlation of the logarithm of a day's bytes with that of the day before.
     pub persistence: f64,
-    /// What the write drives can write, over the mean.
+    /// Capacity of the write drives, relative to the mean.
     pub headroom: f64,
 }
 
-/// What is asked for.
+/// Reads of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reads {
-    /// Whose sizes and bursts, or a trace.
+    /// The preset whose sizes and bursts apply, or a trace.
     pub kind: WorkloadKind,
-    /// The trace, where it is one. It is asked for as it is in every year.
+    /// The trace, if any. Every year replays it unchanged.
     pub trace: Option<PathBuf>,
-    /// Requests a second at the end of the first year, of all libraries; none for a byte read for each 47 written (P, section 2).
+    /// Requests per second at the end of the first year, for all libraries. `None` means one byte
+    /// read per 47 written (P, section 2).
     pub per_second: Option<f64>,
-    /// By how much reads grow when the bytes stored at the end of the first year have come once more, as a share.
+    /// Growth of reads for each further amount of data equal to that stored at the end of the first
+    /// year, as a share.
     pub growth: f64,
 }
 
-/// What is promised.
+/// The service level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Service {
-    /// Share of the reads that keep it.
+    /// Share of the reads that must be in time.
     pub share: f64,
-    /// Within what time the last byte is there, decoded.
+    /// Time limit for the last byte, decoded.
     pub within: Micros,
-    /// How much of it is left to the decode service.
+    /// Part of the limit that is reserved for the decode service.
     pub for_decoding: Micros,
 }
 
 impl Service {
-    /// What is left for the libraries.
+    /// The time left for the libraries.
     #[must_use]
     pub fn in_library(&self) -> Micros {
         self.within.since(self.for_decoding)
     }
 }
 
-/// What has to be left over.
+/// Required margins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Of the service level's time, as a share.
+    /// Share of the service level's time.
     pub service: f64,
-    /// Of verification: what drives could verify more than what is written, as a share of that.
+    /// Verification capacity beyond what is written, as a share of that.
     pub verification: f64,
-    /// Of the time of shuttles, and of drives beside reading, as a share.
+    /// Idle share of the time of shuttles, and of drives apart from reading.
     pub idle: f64,
-    /// Of the slots that sets can have, as a share.
+    /// Share of the slots that sets can use.
     pub slots: f64,
 }
 
-/// What a library can have, and how many there may be.
+/// Limits of a library, and of the number of libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most libraries.
+    /// Most libraries.
     pub libraries: u16,
-    /// Storage racks of each; none for the fewest that hold a set.
+    /// Storage racks of each; `None` for the fewest that hold a set.
     pub racks: Option<u8>,
     /// Fewest and most drives.
     pub drives: [u16; 2],
@@ -152,7 +158,7 @@ pub struct Limits {
     pub shuttles: [u16; 2],
 }
 
-/// What fails.
+/// Failure rates and times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Failures {
     /// Mean hours of motion after which a shuttle stops.
@@ -163,22 +169,22 @@ pub struct Failures {
     pub detection_s: f64,
     /// Mean seconds from then until it is repaired.
     pub repair_s: f64,
-    /// With what going wrong the level has to be kept.
+    /// The failures with which the level must be kept.
     pub planned_for: Case,
 }
 
-/// What is drawn besides motion, in watts. Only ratios are to be compared.
+/// Power apart from motion, in watts. Only ratios are meaningful.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draws {
     /// A drive that reads or verifies.
     pub drive_busy_w: f64,
-    /// A drive that doesn't.
+    /// An idle drive.
     pub drive_idle_w: f64,
-    /// A decode worker at work.
+    /// A busy decode worker.
     pub worker_w: f64,
 }
 
-/// How many of everything. Libraries are all alike.
+/// The number of libraries and machines. All libraries are alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size {
     /// Libraries.
@@ -198,7 +204,7 @@ impl std::fmt::Display for Size {
     }
 }
 
-/// What came out.
+/// Result of a plan.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The plan.
@@ -207,49 +213,51 @@ pub struct Outcome {
     pub racks: u8,
     /// The years, up to the last that could be planned.
     pub years: Vec<YearPlan>,
-    /// Why not all years could be planned.
+    /// Why the remaining years could not be planned.
     pub unmet: Option<Unmet>,
-    /// What failures do to the last year.
+    /// The effect of failures on the last year.
     pub failures: Vec<FailureEffect>,
 }
 
 /// One year.
 #[derive(Debug, Clone)]
 pub struct YearPlan {
-    /// What it asks for.
+    /// The load.
     pub year: Year,
-    /// What is needed for it.
+    /// The required size.
     pub size: Size,
-    /// What made libraries, drives and shuttles as many as they are.
+    /// What limits the number of libraries, drives and shuttles.
     pub limits: [Limit; 3],
-    /// How it went, simulated.
+    /// The simulation of this size.
     pub trial: Trial,
-    /// Bytes of content, written and not yet verified or not yet written, in 19 of 20 years at most.
+    /// Bytes of content not yet written or not yet verified: the yearly peak that 19 of 20 years
+    /// don't exceed.
     pub staging_bytes: f64,
     /// Decode workers.
     pub decode: DecodeNeed,
-    /// Kilowatt-hours in a year.
+    /// Energy of the year.
     pub energy_kwh: Energy,
-    /// Years from the beginning until the slots of these libraries are taken, if ingest goes on growing; infinite if they never are.
+    /// Years from the beginning until all slots of these libraries are used, if ingest keeps
+    /// growing; infinite if never.
     pub full_after_years: f64,
-    /// Platters that sets can have in these libraries.
+    /// Platters of sets that these libraries can hold.
     pub capacity_platters: u64,
 }
 
 /// Decode workers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DecodeNeed {
-    /// At work in the mean.
+    /// Busy workers, on average.
     pub mean: f64,
-    /// Of them for what is verified.
+    /// Those of `mean` that decode for verification.
     pub verification: f64,
-    /// Workers that must be had, so that nothing is late.
+    /// Workers needed so that nothing is late.
     pub must_have: u32,
-    /// At work in the mean, by the hour of the day.
+    /// Busy workers on average, by hour of the day.
     pub by_hour: [f64; 24],
 }
 
-/// Energy in a year, in kilowatt-hours.
+/// Energy of a year, in kilowatt-hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Energy {
     /// Shuttles, in motion and at rest.
@@ -261,35 +269,35 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// All of it.
+    /// The sum.
     #[must_use]
     pub fn total(&self) -> f64 {
         self.shuttles + self.drives + self.decoding
     }
 }
 
-/// Why a year could not be planned.
+/// A year that could not be planned.
 #[derive(Debug, Clone)]
 pub struct Unmet {
     /// The year.
     pub year: Year,
-    /// The largest size that was tried.
+    /// The largest size tried.
     pub size: Size,
-    /// Which limit it ran into.
+    /// The limit that was reached.
     pub limit: Limit,
-    /// How the largest size did, if it was simulated.
+    /// The simulation of the largest size, if any.
     pub trial: Option<Trial>,
 }
 
-/// What a failure does to the last year that could be planned.
+/// The effect of a failure on the last year that could be planned.
 #[derive(Debug, Clone)]
 pub struct FailureEffect {
-    /// What fails.
+    /// The failure.
     pub case: Case,
-    /// How it went; none if it needs no simulation to be told.
+    /// Its simulation; `None` if the effect is known without one.
     pub trial: Option<Trial>,
-    /// Whether the level is kept, its margin left out.
+    /// True if the level is kept, ignoring its margin.
     pub keeps_level: bool,
-    /// In a sentence.
+    /// The effect, in a sentence.
     pub account: String,
 }

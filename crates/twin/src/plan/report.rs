@@ -1,4 +1,4 @@
-//! What a plan says: a table by year, a table of failures, what was assumed, and figures.
+//! Reports of a plan: a table by year, a table of failures, the assumptions, and figures.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::plot::{Axis, Figure, Panel, Point};
 use crate::scenario::WorkloadKind;
 use crate::table::{Column, Table, Value};
 
-/// Seconds as people say them.
+/// A duration in a suitable unit.
 pub(super) fn time(seconds: f64) -> String {
     match seconds {
         _ if !seconds.is_finite() => "without end".to_owned(),
@@ -17,7 +17,7 @@ pub(super) fn time(seconds: f64) -> String {
     }
 }
 
-/// A column with its values, year by year.
+/// A column with the function for its values.
 struct Given {
     column: Column,
     of: fn(&Outcome, &YearPlan) -> Value,
@@ -39,7 +39,7 @@ fn number(value: u64) -> Value {
     Value::I64(value.min(i64::MAX as u64) as i64)
 }
 
-/// Infinite is what isn't there.
+/// Infinite values are reported as missing.
 fn finite(value: f64) -> Value {
     if value.is_finite() { Value::F64(value) } else { Value::Missing }
 }
@@ -48,10 +48,10 @@ fn limit(index: usize, year: &YearPlan) -> Value {
     Value::Text(year.limits[index].text().to_owned())
 }
 
-/// What is to be had.
+/// Columns with the required sizes.
 fn sizes() -> Vec<Given> {
     vec![
-        whole("year", "Counted from 1; figures are of its end.", |_, y| number(y.year.number.into())),
+        whole("year", "Number of the year, from 1; figures are for its end.", |_, y| number(y.year.number.into())),
         real("stored_tb", "TB", "Content stored.", |_, y| Value::F64(y.year.stored_bytes / 1e12)),
         whole("platters", "Platters of all sets.", |_, y| number(y.year.platters)),
         whole("sets", "Sets.", |_, y| number(y.year.sets)),
@@ -59,76 +59,78 @@ fn sizes() -> Vec<Given> {
         whole("racks", "Storage racks of all libraries.", |o, y| number(u64::from(y.size.libraries) * u64::from(o.racks))),
         whole("drives", "Drives of each library.", |_, y| number(y.size.drives.into())),
         whole("shuttles", "Shuttles of each library.", |_, y| number(y.size.shuttles.into())),
-        words("libraries_by", "What makes libraries so many.", |_, y| limit(0, y)),
-        words("drives_by", "What makes drives so many.", |_, y| limit(1, y)),
-        words("shuttles_by", "What makes shuttles so many.", |_, y| limit(2, y)),
-        real("full_after", "years", "Years from the beginning until the slots of these libraries are taken.", |_, y| {
+        words("libraries_by", "What requires this many libraries.", |_, y| limit(0, y)),
+        words("drives_by", "What requires this many drives.", |_, y| limit(1, y)),
+        words("shuttles_by", "What requires this many shuttles.", |_, y| limit(2, y)),
+        real("full_after", "years", "Years from the beginning until all slots of these libraries are used.", |_, y| {
             finite(y.full_after_years)
         }),
     ]
 }
 
-/// How it does.
+/// Columns with the loads.
 fn loads() -> Vec<Given> {
     vec![
-        whole("year", "Counted from 1; figures are of its end.", |_, y| number(y.year.number.into())),
-        real("reads", "/s", "Requests of all libraries; none for a trace.", |o, y| match o.plan.reads.kind {
+        whole("year", "Number of the year, from 1; figures are for its end.", |_, y| number(y.year.number.into())),
+        real("reads", "/s", "Requests to all libraries; missing for a trace.", |o, y| match o.plan.reads.kind {
             WorkloadKind::Trace => Value::Missing,
             _ => Value::F64(y.year.reads_per_second),
         }),
-        real("tail", "min", "Time that the level's share of the reads takes in the libraries, mean of the seeds.", |_, y| {
+        real("tail", "min", "Time in the libraries that the level's share of the reads doesn't exceed, mean over the seeds.", |_, y| {
             y.trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.mean / 60.0))
         }),
-        real("tail_pm", "min", "Half of its 95 % interval.", |_, y| {
+        real("tail_pm", "min", "Half the width of its 95 % interval.", |_, y| {
             y.trial.tail().map_or(Value::Missing, |tail| Value::F64(tail.half_width / 60.0))
         }),
-        real("level_used", "%", "The worst seed's tail, of the time that the libraries have.", |o, y| {
+        real("level_used", "%", "The worst seed's tail, relative to the time limit of the libraries.", |o, y| {
             finite(100.0 * y.trial.worst_tail_s() / o.plan.service.in_library().seconds())
         }),
-        real("reading", "%", "Of the drives' time.", |_, y| Value::F64(100.0 * y.trial.reading)),
-        real("could_verify", "%", "Of the drives' time.", |_, y| Value::F64(100.0 * y.trial.verifying)),
-        real("verification", "x", "What drives could verify, over what is written.", |_, y| finite(y.trial.verification)),
-        real("shuttles_busy", "%", "Of their time.", |_, y| Value::F64(100.0 * (1.0 - y.trial.shuttles_idle))),
-        real("staging_tb", "TB", "Content not yet verified on glass: the most in a year, in 19 of 20 years.", |_, y| {
+        real("reading", "%", "Share of the drives' time spent reading.", |_, y| Value::F64(100.0 * y.trial.reading)),
+        real("could_verify", "%", "Share of the drives' time available for verification.", |_, y| Value::F64(100.0 * y.trial.verifying)),
+        real("verification", "x", "Verification capacity, relative to what is written.", |_, y| finite(y.trial.verification)),
+        real("shuttles_busy", "%", "Busy share of the shuttles' time.", |_, y| Value::F64(100.0 * (1.0 - y.trial.shuttles_idle))),
+        real("staging_tb", "TB", "Content not yet verified on glass: the yearly peak that 19 of 20 years don't exceed.", |_, y| {
             Value::F64(y.staging_bytes / 1e12)
         }),
-        real("decode_mean", "workers", "Decode workers at work in the mean.", |_, y| Value::F64(y.decode.mean)),
-        whole("decode_most", "Decode workers that must be had.", |_, y| number(y.decode.must_have.into())),
+        real("decode_mean", "workers", "Busy decode workers, on average.", |_, y| Value::F64(y.decode.mean)),
+        whole("decode_most", "Decode workers needed.", |_, y| number(y.decode.must_have.into())),
         real("energy", "MWh/a", "Shuttles, drives and decoding.", |_, y| Value::F64(y.energy_kwh.total() / 1e3)),
-        real("energy_ratio", "x", "Over the first year.", |o, y| finite(y.energy_kwh.total() / o.years[0].energy_kwh.total())),
+        real("energy_ratio", "x", "Energy relative to the first year.", |o, y| {
+            finite(y.energy_kwh.total() / o.years[0].energy_kwh.total())
+        }),
     ]
 }
 
 impl Outcome {
-    /// What is to be had, by year.
+    /// The required sizes, by year.
     #[must_use]
     pub fn sizes(&self) -> Table {
         self.by_year(sizes())
     }
 
-    /// How it does, by year.
+    /// The loads, by year.
     #[must_use]
     pub fn loads(&self) -> Table {
         self.by_year(loads())
     }
 
-    /// Both, with all that is known of a year: for files.
+    /// Both tables with all further figures of a year, for files.
     #[must_use]
     pub fn table(&self) -> Table {
         let mut given = sizes();
         given.extend(loads().into_iter().skip(1));
         given.extend([
-            real("ingest_tb", "TB", "Content that comes in during the year.", |_, y| Value::F64(y.year.ingest_bytes / 1e12)),
-            real("written_mb_s", "MB/s", "Written, redundancy included, in the mean.", |_, y| Value::F64(y.year.written_bytes_s / 1e6)),
-            real("could_verify_mb_s", "MB/s", "What drives could verify.", |_, y| Value::F64(y.trial.verified_bytes_s / 1e6)),
+            real("ingest_tb", "TB", "Content ingested during the year.", |_, y| Value::F64(y.year.ingest_bytes / 1e12)),
+            real("written_mb_s", "MB/s", "Mean rate of writing, including redundancy.", |_, y| Value::F64(y.year.written_bytes_s / 1e6)),
+            real("could_verify_mb_s", "MB/s", "Verification capacity of the drives.", |_, y| Value::F64(y.trial.verified_bytes_s / 1e6)),
             real("read_mb_s", "MB/s", "Whole tracks read for customers.", |_, y| Value::F64(y.trial.read_bytes_s / 1e6)),
-            whole("capacity_platters", "Platters that sets can have in these libraries.", |_, y| number(y.capacity_platters)),
-            whole("simulated", "Libraries that were simulated, to stand for all.", |_, y| number(y.trial.simulated.into())),
+            whole("capacity_platters", "Platters of sets that these libraries can hold.", |_, y| number(y.capacity_platters)),
+            whole("simulated", "Simulated libraries, which represent all.", |_, y| number(y.trial.simulated.into())),
             whole("requests", "Reads that counted, in the simulated libraries and all seeds.", |_, y| number(y.trial.requests)),
-            real("decode_verification", "workers", "Decode workers at what is verified, in the mean.", |_, y| {
+            real("decode_verification", "workers", "Decode workers busy with verification, on average.", |_, y| {
                 Value::F64(y.decode.verification)
             }),
-            real("decode_busiest_hour", "workers", "At work in the busiest hour of the day.", |_, y| {
+            real("decode_busiest_hour", "workers", "Busy decode workers in the busiest hour of the day.", |_, y| {
                 Value::F64(y.decode.by_hour.iter().copied().fold(0.0, f64::max))
             }),
             real("energy_shuttles_kwh", "kWh/a", "Shuttles.", |_, y| Value::F64(y.energy_kwh.shuttles)),
@@ -150,16 +152,16 @@ impl Outcome {
         table
     }
 
-    /// What failures do to the last year that could be planned.
+    /// The effect of failures on the last year that could be planned.
     #[must_use]
     pub fn failures_table(&self) -> Table {
         let mut table = Table::new([
-            Column::text("case", "What fails."),
-            Column::bool("level_kept", "Whether the service level is kept, its margin left out."),
-            Column::f64("tail", "min", "Mean of the seeds; nothing if not all reads ended in time, or nothing was simulated."),
-            Column::f64("verification", "x", "What drives could verify, over what is written."),
+            Column::text("case", "The failure."),
+            Column::bool("level_kept", "True if the service level is kept, ignoring its margin."),
+            Column::f64("tail", "min", "Mean over the seeds; missing if not all reads ended in time, or nothing was simulated."),
+            Column::f64("verification", "x", "Verification capacity, relative to what is written."),
             Column::f64("lost", "%", "Reads that ended without their bytes."),
-            Column::text("account", "What happens."),
+            Column::text("account", "The effect."),
         ]);
         for effect in &self.failures {
             let of = |of: fn(&super::Trial) -> Value| effect.trial.as_ref().map_or(Value::Missing, of);
@@ -176,20 +178,20 @@ impl Outcome {
         table
     }
 
-    /// What is promised, and whether it is kept, in a few sentences.
+    /// The service level and whether it is kept, in a few sentences.
     #[must_use]
     pub fn statement(&self) -> String {
         let plan = &self.plan;
         let service = &plan.service;
         let level = format!("{} % of the reads within {}", trimmed(100.0 * service.share), time(service.within.seconds()));
         let mut out = match (&self.unmet, self.years.last()) {
-            (None, Some(last)) if plan.horizon == 1 => format!("{level} is kept for a year: with {}.", last.size),
-            (None, Some(last)) => format!("{level} is kept for {} years: with {} in the last.", plan.horizon, last.size),
+            (None, Some(last)) if plan.horizon == 1 => format!("{level} is kept for a year with {}.", last.size),
+            (None, Some(last)) => format!("{level} is kept for {} years with {} in the last.", plan.horizon, last.size),
             (Some(unmet), Some(last)) => {
                 format!("{level} is kept for {} of {} years, up to {}. {}", last.year.number, plan.horizon, last.size, self.why(unmet))
             }
-            (Some(unmet), None) => format!("Nothing keeps {level}, in no year. {}", self.why(unmet)),
-            (None, None) => "No year was to be planned.".to_owned(),
+            (Some(unmet), None) => format!("No size keeps {level}, not even for the first year. {}", self.why(unmet)),
+            (None, None) => "The plan has no years.".to_owned(),
         };
         if let Some(last) = self.years.last() {
             match last.full_after_years {
@@ -215,34 +217,34 @@ impl Outcome {
             ),
             (Limit::Level, Some(trial)) => {
                 let allowed = (1.0 - self.plan.margin.service) * self.plan.service.in_library().seconds();
-                format!("with {size} the tail is still {}, and the margin leaves {}", time(trial.worst_tail_s()), time(allowed))
+                format!("with {size} the tail is still {}, but the margin allows {}", time(trial.worst_tail_s()), time(allowed))
             }
             (Limit::Verification, Some(trial)) => format!(
-                "{size} verify {:.2} times what is written, and {:.2} are wanted",
+                "{size} verify {:.2} times what is written, but {:.2} times is required",
                 trial.verification,
                 1.0 + self.plan.margin.verification
             ),
             (Limit::Verification, None) => format!(
-                "{:.0} MB/s are written, and {size} verify no more than {:.0} MB/s if they read nothing",
+                "{:.0} MB/s are written, but {size} verify at most {:.0} MB/s even without reads",
                 year.written_bytes_s / 1e6,
                 f64::from(size.libraries) * f64::from(size.drives) * self.plan.like.mechanics.drive.throughput_bytes_s / 1e6
             ),
             (Limit::DriveTime, Some(trial)) => format!("{size} read {:.0} % of the time", 100.0 * trial.reading),
             (Limit::ShuttleTime, Some(trial)) => {
-                format!("the shuttles of {size} have nothing to do for {:.0} % of the time only", 100.0 * trial.shuttles_idle)
+                format!("the shuttles of {size} are idle for only {:.0} % of the time", 100.0 * trial.shuttles_idle)
             }
             _ => format!("{size} are too few"),
         };
-        format!("In year {} it is the {} that stands in the way: {found}.", year.number, limit.text())
+        format!("Year {} is limited by the {}: {found}.", year.number, limit.text())
     }
 
-    /// What was assumed.
+    /// The assumptions.
     #[must_use]
     pub fn assumptions(&self) -> Vec<String> {
         let plan = &self.plan;
         let mut all = vec![
             "Sets, and so reads and ingest, are spread evenly over the libraries of a year; when one is added, people carry platters over. \
-             Two libraries with their share of the load stand for more. All are alike, and none has fewer drives or shuttles than the year before."
+             Two libraries with their share of the load represent more. All are alike, and none has fewer drives or shuttles than the year before."
                 .to_owned(),
             format!(
                 "A platter holds {} TB of content; sets are {}; a library has {} storage racks of {} shelves with {} slots, and drives of {} MB/s.",
@@ -253,47 +255,48 @@ impl Outcome {
                 plan.like.layout.slots,
                 trimmed(plan.like.mechanics.drive.throughput_bytes_s / 1e6)
             ),
-            "Every platter is verified in full by the drives' idle time. Simulated drives always have one to verify; fetching written \
-             platters from the write rack is left out, which is two trips a platter."
+            "The drives verify every platter in full in their idle time. Simulated drives always have one to verify; fetching written \
+             platters from the write rack, two trips per platter, is left out."
                 .to_owned(),
             format!(
                 "A day's ingest is lognormal with s = {}; write drives write up to {} times the mean.",
                 plan.ingest.sigma, plan.ingest.headroom
             ),
-            "Watts and joules are proposals, and so is what a decode worker does: compare ratios.".to_owned(),
+            "Watts, joules and the speed of a decode worker are proposals: compare ratios only.".to_owned(),
         ];
         match plan.reads.kind {
             WorkloadKind::Trace => all.push(
-                "The trace is asked for as it is in every year, and of all libraries, which are all simulated. Its rows count from the end of \
+                "Every year replays the trace unchanged, on all libraries, which are all simulated. Its rows count from the end of \
                  the warm-up to the end of the measured interval."
                     .to_owned(),
             ),
             kind => all.push(format!(
-                "Reads have the sizes and bursts of `{}`, at another rate; they fall on all platters alike, and each library sees a whole burst in \
-                 a period at the least.",
+                "Reads have the sizes and bursts of `{}`, at another rate; they fall evenly on all platters, and each library gets at least one whole burst \
+                 per period.",
                 kind.text()
             )),
         }
         if plan.reads.per_second.is_none() && plan.reads.kind != WorkloadKind::Trace {
-            all.push("A byte is read for each 47 written in the first year.".to_owned());
+            all.push("In the first year, one byte is read per 47 written.".to_owned());
         }
         if let Some(last) = self.years.last()
             && (last.trial.requests as f64) < f64::from(plan.seeds) / (1.0 - plan.service.share)
         {
             all.push(format!(
-                "In the last year {} reads counted, in {} seeds: too few to tell {} % of them from all, so the tail is that of the slowest.",
+                "In the last year {} reads counted, in {} seeds: too few to distinguish {} % of them from all, so the tail is that of the slowest.",
                 last.trial.requests,
                 plan.seeds,
                 trimmed(100.0 * plan.service.share)
             ));
         }
         if plan.failures.planned_for != super::Case::Nothing {
-            all.push(format!("The level is planned for this: {}.", plan.failures.planned_for.text()));
+            all.push(format!("The level is planned for this case: {}.", plan.failures.planned_for.text()));
         }
         all
     }
 
-    /// Capacity and load over the years: bytes, machines, and how much of what they can is used. None without years.
+    /// Capacity and load over the years: bytes, machines, and the used share of each limit. `None`
+    /// without years.
     #[must_use]
     pub fn figure(&self) -> Option<Figure> {
         if self.years.is_empty() {
@@ -321,7 +324,7 @@ impl Outcome {
     }
 }
 
-/// A number without needless zeros.
+/// A number without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,14 +1,15 @@
-//! The smallest size that keeps the level, year after year.
+//! Searches for the smallest size that keeps the service level, year after year.
 //!
 //! ```text
-//!   libraries   fewest whose slots hold all sets; more while none of the most drives that they can have are enough
-//!   drives      more while the drives are short of time, then fewer in halves
-//!   shuttles    more while the shuttles are short of time, or reads come too late; then fewer in halves
+//!   libraries   fewest whose slots hold all sets; more if even their most drives are not enough
+//!   drives      more while drives are short of time, then fewer by bisection
+//!   shuttles    more while shuttles are short of time or reads are late, then fewer by bisection
 //! ```
 //!
-//! Drives and shuttles are looked for together, from last year's size or from what arithmetic says. More of one are no good for the other: the
-//! more shuttles, the more platters they bring, and the less time drives have to verify. In the end one drive fewer, and one shuttle fewer,
-//! was tried and failed, or can't be by arithmetic.
+//! Drives and shuttles are searched together, starting from last year's size or from an arithmetic
+//! guess. They depend on each other: more shuttles bring more platters, which leaves drives less
+//! time to verify. At the end, one drive fewer and one shuttle fewer were both tried and failed, or
+//! are ruled out by arithmetic.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +21,16 @@ use super::trial::Trials;
 use super::{DecodeNeed, Energy, Outcome, Plan, PlanError, Size, Trial, Unmet, YearPlan};
 use super::{decoding, failures, staging};
 
-/// What makes something as large as it is.
+/// What keeps a size from being smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// No fewer are allowed.
+    /// The configured minimum.
     Minimum,
-    /// Platters need slots.
+    /// Slots for the platters.
     Slots,
-    /// What is written has to be read back.
+    /// Everything written must be read back.
     Verification,
-    /// The time within which reads have to be there.
+    /// The time limit of reads.
     Level,
     /// Drives would read nearly all the time.
     DriveTime,
@@ -38,7 +39,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In a word or two.
+    /// A name of one or two words.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -52,11 +53,11 @@ impl Limit {
     }
 }
 
-/// Plans all years of the horizon, or as many as there is a size for.
+/// Plans all years of the horizon, or the first ones for which a size is found.
 ///
 /// # Errors
-/// [`PlanError`], if no library of this kind can be, or a trace can't be read. That nothing is large enough is told by
-/// [`Outcome::unmet`].
+/// [`PlanError`] if such a library is impossible, or a trace can't be read. If no size is large
+/// enough, the result says so in [`Outcome::unmet`].
 pub fn plan(plan: &Plan) -> Result<Outcome, PlanError> {
     let mut planner = Search::new(plan)?;
     let mut years = Vec::new();
@@ -75,17 +76,17 @@ pub fn plan(plan: &Plan) -> Result<Outcome, PlanError> {
     Ok(Outcome { plan: plan.clone(), racks: planner.racks, years, unmet, failures })
 }
 
-/// A size, and what one drive and one shuttle fewer are short of.
+/// A size, and what one drive and one shuttle fewer lack.
 type Machines = (Size, [Limit; 2]);
 
-/// A size that is not enough, and can't be larger with so many libraries.
+/// An insufficient size that can't grow with this number of libraries.
 struct Short {
     size: Size,
     limit: Limit,
     trial: Option<Trial>,
 }
 
-/// A size that is enough, with what made it so large.
+/// A sufficient size, and what keeps it from being smaller.
 #[derive(Debug, Clone)]
 pub(super) struct Chosen {
     limits: [Limit; 3],
@@ -95,10 +96,10 @@ pub(super) struct Chosen {
 pub(super) struct Search<'p> {
     plan: &'p Plan,
     pub(super) racks: u8,
-    /// Platters that sets can have in each, by the number of libraries.
+    /// Platters of sets that fit, by the number of libraries.
     capacities: BTreeMap<u16, u64>,
     trials: Trials<'p>,
-    /// What was tried of the year.
+    /// Sizes tried for the current year.
     tried: BTreeMap<Size, Trial>,
     last: Option<Chosen>,
 }
@@ -110,7 +111,7 @@ impl<'p> Search<'p> {
         Ok(Self { plan, racks, capacities: BTreeMap::new(), trials, tried: BTreeMap::new(), last: None })
     }
 
-    /// The smallest size for a year that is not smaller than the last one, or what stands in the way.
+    /// The smallest size for a year that is not below last year's, or what prevents it.
     pub(super) fn choose(&mut self, year: &Year) -> Result<Result<Chosen, Box<Unmet>>, PlanError> {
         self.tried.clear();
         let last = self.last.as_ref().map(|chosen| (chosen.trial.size, chosen.limits));
@@ -132,7 +133,7 @@ impl<'p> Search<'p> {
         let Ok((size, [drives_limit, shuttles_limit])) = found else { unreachable!("more libraries are enough, or the year is unmet") };
         let mut limits = [libraries_limit, drives_limit, shuttles_limit];
         if let Some((before, limits_before)) = last {
-            // As many as last year, for the same reason.
+            // Numbers unchanged since last year keep last year's reason.
             let same = [before.libraries == size.libraries, before.drives == size.drives, before.shuttles == size.shuttles];
             (0..3).filter(|&index| same[index]).for_each(|index| limits[index] = limits_before[index]);
         }
@@ -141,12 +142,14 @@ impl<'p> Search<'p> {
         Ok(Ok(chosen))
     }
 
-    /// More libraries than were too few, with their machines, and what one fewer is short of.
+    /// Finds the fewest libraries above `short`, with their machines, and what one library fewer
+    /// lacks.
     fn more_libraries(&mut self, year: &Year, floor: Size, mut short: Short) -> Result<Result<(Machines, Limit), Box<Unmet>>, PlanError> {
         let most = self.plan.limits.libraries;
         let (mut best_s, mut in_vain, mut step) = (f64::INFINITY, 0, 1_u16);
         let (mut high, mut machines) = loop {
-            // More libraries that don't help much will not do so later: what limits is not the load.
+            // If several more libraries barely help, further ones won't either: the load is not the
+            // limit.
             let tail_s = short.trial.as_ref().map_or(f64::INFINITY, Trial::worst_tail_s);
             if short.limit == Limit::Level && tail_s.is_finite() {
                 in_vain = if tail_s > 0.9 * best_s { in_vain + 1 } else { 0 };
@@ -172,8 +175,8 @@ impl<'p> Search<'p> {
         Ok(Ok((machines, short.limit)))
     }
 
-    /// Drives and shuttles of so many libraries, none of which can be one fewer, with what fewer are short of; or what the most drives are
-    /// short of.
+    /// Drives and shuttles for this number of libraries such that neither can be one fewer, with
+    /// what fewer would lack; or what even the most drives lack.
     fn machines(&mut self, year: &Year, libraries: u16, floor: Size) -> Result<Result<Machines, Short>, PlanError> {
         let most_drives = self.plan.limits.drives[1];
         let for_written = self.drives_for_written(year, libraries);
@@ -188,7 +191,7 @@ impl<'p> Search<'p> {
             drives = self.guess_drives(year, libraries).clamp(low_drives, most_drives);
             shuttles = self.guess_shuttles(year, libraries).clamp(shuttles, self.most_shuttles(drives));
         }
-        // Too few, in what was tried so far.
+        // The largest numbers known to be too few.
         let (mut few_drives, mut few_shuttles) = (low_drives - 1, floor.shuttles - 1);
         let (mut more_drives, mut more_shuttles) = (1, 1);
         loop {
@@ -222,7 +225,7 @@ impl<'p> Search<'p> {
             let middle = few_shuttles + (shuttles - few_shuttles) / 2;
             if short_of(self, drives, middle)?.is_some() { few_shuttles = middle } else { shuttles = middle }
         }
-        // What failed may have failed with others.
+        // A failure may have been tried with other numbers of the other machine.
         loop {
             let by_shuttles = if shuttles > floor.shuttles { short_of(self, drives, shuttles - 1)? } else { Some(Limit::Minimum) };
             let Some(by_shuttles) = by_shuttles else {
@@ -243,25 +246,25 @@ impl<'p> Search<'p> {
         if let Some(trial) = self.tried.get(&size) {
             return Ok(trial.clone());
         }
-        // What was enough last year is likely to be enough.
+        // Last year's size is likely to be enough, so its trial runs all seeds.
         let gives_up = self.last.is_none() || !self.tried.is_empty();
         let trial = self.trials.run(year, size, self.plan.failures.planned_for, gives_up)?;
         self.tried.insert(size, trial.clone());
         Ok(trial)
     }
 
-    /// At most two a drive (P, section 4).
+    /// At most two per drive (P, section 4).
     fn most_shuttles(&self, drives: u16) -> u16 {
         self.plan.limits.shuttles[1].min(2 * drives)
     }
 
-    /// Drives that verify all the time for what a library writes, with the margin: no fewer can be enough.
+    /// Drives needed if they only verified a library's writes, with the margin: a lower bound.
     pub(super) fn drives_for_written(&self, year: &Year, libraries: u16) -> u32 {
         let wanted = year.written_bytes_s / f64::from(libraries) * (1.0 + self.plan.margin.verification);
         (wanted / self.plan.like.mechanics.drive.throughput_bytes_s).ceil() as u32
     }
 
-    /// Drives with time for every request on a visit of its own beside verification.
+    /// Drives with enough time for a separate visit per request, in addition to verification.
     fn guess_drives(&self, year: &Year, libraries: u16) -> u16 {
         let (pace, drive) = (self.plan.like.pace(), &self.plan.like.mechanics.drive);
         let tracks = tracks_per_request(&self.plan.reads_like(), drive.track_bytes);
@@ -271,7 +274,7 @@ impl<'p> Search<'p> {
         ((reading + verifying) / f64::from(libraries)).ceil().min(f64::from(u16::MAX)) as u16
     }
 
-    /// Shuttles with time to bring a platter for every request, and to take it back.
+    /// Shuttles with enough time to bring and return a platter for every request.
     fn guess_shuttles(&self, year: &Year, libraries: u16) -> u16 {
         let layout = &self.plan.like.layout;
         let quarter = i64::from(self.racks) * layout.rack_width_um / 4;
@@ -281,7 +284,7 @@ impl<'p> Search<'p> {
         (busy / (1.0 - self.plan.margin.idle)).ceil().min(f64::from(u16::MAX)) as u16
     }
 
-    /// Platters that sets can have in so many libraries.
+    /// Platters of sets that fit into this number of libraries.
     pub(super) fn capacity(&mut self, libraries: u16) -> Result<u64, PlanError> {
         if let Some(known) = self.capacities.get(&libraries) {
             return Ok(*known);
@@ -304,7 +307,8 @@ impl<'p> Search<'p> {
         Ok(usable)
     }
 
-    /// The fewest libraries, from `from` on, whose slots hold a year's sets; none if all that may be don't.
+    /// The fewest libraries, at least `from`, whose slots hold a year's sets; `None` if even the
+    /// most allowed don't.
     fn for_slots(&mut self, year: &Year, from: u16) -> Result<Option<u16>, PlanError> {
         let layout = &self.plan.like.layout;
         let slots = u64::from(self.racks) * u64::from(layout.shelves) * u64::from(layout.slots);
@@ -319,7 +323,7 @@ impl<'p> Search<'p> {
         Ok(None)
     }
 
-    /// All else that is to be known of a year.
+    /// Completes a year with all derived figures.
     fn complete(&mut self, year: Year, chosen: Chosen) -> Result<YearPlan, PlanError> {
         let Chosen { limits, trial } = chosen;
         let size = trial.size;
@@ -340,7 +344,7 @@ impl<'p> Search<'p> {
     }
 }
 
-/// The racks that are set, or the fewest that hold a set.
+/// The configured racks, or the fewest that hold a set.
 fn racks(plan: &Plan) -> Result<u8, PlanError> {
     const MOST: u8 = 30;
     if let Some(racks) = plan.limits.racks {
@@ -360,7 +364,7 @@ fn racks(plan: &Plan) -> Result<u8, PlanError> {
 
 pub(super) const YEAR_H: f64 = 365.25 * 24.0;
 
-/// Energy of a year. Drives verify what is written, and no more.
+/// Energy of a year. Drives verify exactly what is written.
 fn energy(plan: &Plan, year: &Year, trial: &Trial, decode: &DecodeNeed) -> Energy {
     let libraries = f64::from(trial.size.libraries);
     let (shuttles, drives) = (libraries * f64::from(trial.size.shuttles), libraries * f64::from(trial.size.drives));

@@ -1,4 +1,4 @@
-//! Staging: what has come in and is not yet verified on glass.
+//! Staging: content that has come in and is not yet verified on glass.
 
 use fulgurite_workload::{Ingest, IngestSpec};
 
@@ -6,16 +6,17 @@ use super::load::Year;
 use super::{Plan, PlanError, Trial};
 use crate::scenario::ScenarioError;
 
-/// Years that are drawn.
+/// Number of years drawn.
 const YEARS: u64 = 200;
-/// Of them, the share that stays below.
+/// The share of them that stays below the result.
 const BELOW: f64 = 0.95;
 const YEAR_DAYS: usize = 365;
-/// Days beforehand, so that a year doesn't begin with nothing staged.
+/// Days simulated before the year, so that it doesn't begin with empty staging.
 const RUN_IN_DAYS: usize = 180;
 
-/// Bytes of content: the most in a year, in 19 of 20 years at most. Platters are written as fast as the write drives can, or as fast as
-/// they can be verified, if that is less; and what is being verified is staged still.
+/// Bytes of content in staging: the yearly peak that 19 of 20 years don't exceed. Platters are
+/// written as fast as the write drives can write or the read drives can verify, whichever is
+/// slower. Content under verification is still staged.
 pub(super) fn bytes(plan: &Plan, year: &Year, trial: &Trial) -> Result<f64, PlanError> {
     if year.written_bytes_s <= 0.0 {
         return Ok(0.0);
@@ -31,13 +32,13 @@ pub(super) fn bytes(plan: &Plan, year: &Year, trial: &Trial) -> Result<f64, Plan
     let mut peaks = Vec::with_capacity(YEARS as usize);
     for number in 0..YEARS {
         let days = Ingest::new(spec, plan.seed.wrapping_add(number)).map_err(ScenarioError::from)?;
-        // A day's bytes are there before what it writes has left.
+        // A day's bytes arrive before the platters written from them have left.
         let staged = days.skip(RUN_IN_DAYS).take(YEAR_DAYS).map(|day| day.staged_bytes as f64 + day.platters as f64 * plan.platter_bytes());
         peaks.push(staged.fold(0.0, f64::max));
     }
     peaks.sort_by(f64::total_cmp);
     let peak = peaks[(BELOW * (peaks.len() - 1) as f64) as usize];
-    // Little's law: at its peak the drives verify as much as is written.
+    // Little's law: at the peak the drives verify as much as is written.
     let drives = f64::from(trial.size.libraries) * f64::from(trial.size.drives);
     let share = trial.verifying.max(f64::MIN_POSITIVE);
     let takes_s = plan.platter_bytes() / (plan.like.mechanics.drive.throughput_bytes_s * share);

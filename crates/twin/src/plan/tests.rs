@@ -31,7 +31,7 @@ fn small(settings: &[&str]) -> Plan {
 }
 
 #[test]
-fn what_a_year_asks_for_is_as_computed_by_hand() {
+fn the_load_of_a_year_matches_a_hand_computation() {
     let plan = small(&["ingest.per_month=100 TB", "ingest.growth=10 %", "ingest.stored=600 TB"]);
     let (first, second) = (plan.year(1), plan.year(2));
     // 600 + 1,200 TB; and 1,320 TB more.
@@ -42,12 +42,12 @@ fn what_a_year_asks_for_is_as_computed_by_hand() {
     assert!((first.written_bytes_s / 45.155e6 - 1.0).abs() < 1e-3, "{}", first.written_bytes_s);
     // 48 % more for each 1,800 TB more: 1,320 of them.
     assert!((second.reads_per_second / (0.08 * (1.0 + 0.48 * 1.32 / 1.8)) - 1.0).abs() < 1e-9);
-    // 3,000 TB are there after 600 + 1,200 in the first year and 1,200 of the second's 1,320.
+    // 3,000 TB are reached after 600 + 1,200 in the first year and 1,200 of the second's 1,320.
     assert!((plan.years_until(3e15) - (1.0 + 1.2 / 1.32)).abs() < 1e-9);
 }
 
 #[test]
-fn without_a_rate_a_byte_is_read_for_each_47_written() {
+fn the_default_rate_reads_one_byte_per_47_written() {
     let plan = Plan::parse("published", "[ingest]\nper_month = \"94 TB\"\n[reads]\nlike = \"typical\"\n", &[]).unwrap();
     // 2 TB a month, in files of 9 MB.
     let per_second = 2e12 / 9e6 * 12.0 / (365.25 * 86_400.0);
@@ -55,17 +55,18 @@ fn without_a_rate_a_byte_is_read_for_each_47_written() {
 }
 
 #[test]
-fn the_drives_for_what_is_written_are_as_computed_by_hand() {
+fn the_drives_for_verification_match_a_hand_computation() {
     let plan = small(&[]);
     let search = Search::new(&plan).unwrap();
-    // Blast zones leave room for 19 platters from 7 racks on.
+    // Blast zones leave room for 19 platters in 7 racks or more.
     assert_eq!(search.racks, 7);
-    // 400 TB x 12 x 19/16 in a year are 180.6 MB/s; a quarter more are 225.8, which 4 drives of 60 MB/s verify, and in two libraries 2 each.
+    // 400 TB x 12 x 19/16 in a year are 180.6 MB/s; a quarter more is 225.8, which 4 drives of 60
+    // MB/s verify, or 2 in each of two libraries.
     assert_eq!((search.drives_for_written(&plan.year(1), 1), search.drives_for_written(&plan.year(1), 2)), (4, 2));
 }
 
 #[test]
-fn slots_are_those_that_placement_gives() {
+fn the_capacity_is_that_of_the_placement() {
     let plan = small(&["margin.slots=0 %"]);
     let mut search = Search::new(&plan).unwrap();
     // docs/placement.md: 200 sets of 19 in 7 racks; two libraries are filled to 99.9 %.
@@ -87,7 +88,7 @@ fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
     assert_eq!(trial, year.trial);
     assert_eq!(trial.short_of, None);
     assert!(trial.worst_tail_s() <= 0.8 * 3_600.0 && trial.verification >= 1.25 && trial.requests > 500, "{trial:?}");
-    // What was found to be the limit is what one fewer is short of.
+    // The recorded limit is what one fewer lacks.
     assert!(drives > 2, "{}", year.size);
     assert_eq!(tried(drives - 1, shuttles.min(2 * (drives - 1))).short_of, Some(year.limits[1]));
     if year.limits[2] != Limit::Minimum {
@@ -96,7 +97,7 @@ fn the_chosen_size_keeps_the_level_and_one_smaller_does_not() {
 }
 
 #[test]
-fn more_ingest_never_needs_less_and_no_year_less_than_the_one_before() {
+fn more_ingest_and_later_years_never_need_fewer_machines() {
     let mut last = 0;
     for per_month in ["100 TB", "400 TB", "800 TB"] {
         let outcome = plan_of(&small(&[&format!("ingest.per_month={per_month}")]));
@@ -108,18 +109,18 @@ fn more_ingest_never_needs_less_and_no_year_less_than_the_one_before() {
         let [first, second] = [0, 1].map(|index| outcome.years[index].size);
         assert!(first.drives <= second.drives && first.shuttles <= second.shuttles && first.libraries <= second.libraries);
         let drives = u32::from(first.libraries) * u32::from(first.drives);
-        assert!(drives >= last, "{per_month}: {drives} drives, and {last} with less ingest");
+        assert!(drives >= last, "{per_month}: {drives} drives, but {last} with less ingest");
         last = drives;
     }
 }
 
 #[test]
-fn what_nothing_can_keep_is_said_with_its_limit() {
-    // Half of the reads in 6 s: the way to a drive takes longer.
+fn an_unreachable_level_is_reported_with_its_limit() {
+    // Half of the reads in 6 s: the way to a drive alone takes longer.
     let outcome = plan_of(&small(&["service.within=66 s", "service.for_decoding=60 s", "service.share=50 %"]));
     let unmet = outcome.unmet.as_ref().expect("no shuttle is that fast");
     assert!(outcome.years.is_empty() && unmet.limit == Limit::Level, "{unmet:?}");
-    assert!(outcome.statement().contains("it is the service level that stands in the way"), "{}", outcome.statement());
+    assert!(outcome.statement().contains("is limited by the service level"), "{}", outcome.statement());
     let outcome = plan_of(&small(&["library.most=1", "ingest.per_month=9 PB", "margin.slots=0 %"]));
     assert_eq!(outcome.unmet.as_ref().map(|unmet| unmet.limit), Some(Limit::Slots));
     assert!(outcome.statement().contains("need more slots than 1 library has"), "{}", outcome.statement());
@@ -136,7 +137,7 @@ fn the_same_plan_gives_the_same_answer() {
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_refused_by_name() {
+fn inconsistent_settings_are_rejected_by_name() {
     let text = |settings: &[&str]| {
         let settings: Vec<Override> = settings.iter().map(|text| Override::parse("--set", text).unwrap()).collect();
         Plan::parse("small", SMALL, &settings).unwrap_err().to_string()
@@ -160,29 +161,30 @@ fn an_archive_that_is_only_read_can_be_planned() {
 }
 
 #[test]
-fn without_a_library_its_reads_become_reads_of_the_others() {
+fn reads_of_a_lost_library_become_reads_of_the_others() {
     let plan = small(&["run.measured=1 h", "reads.per_second=0.2 /s"]);
     let year = plan.year(1);
     let trial = |libraries, case| {
         let size = Size { libraries, drives: 6, shuttles: 6 };
         Trials::new(&plan, 7).run(&year, size, case, false).unwrap()
     };
-    // 6 or 7 of the 19 platters of each set are in one of three libraries, and 3 may be missing: a third of all reads can't be done.
+    // 6 or 7 of the 19 platters of each set are in each of three libraries, and 3 may be missing: a
+    // third of all reads fails.
     let lost = trial(3, Case::Library);
     assert_eq!(lost.simulated, 3);
     assert!((lost.lost - 1.0 / 3.0).abs() < 0.05, "{}", lost.lost);
-    // From 7 libraries on all can: 16 times as much is read for every 7th read, and for every 20th.
+    // With 7 libraries or more none fails: every 7th read (or every 20th) becomes 16 reads.
     for (libraries, simulated, share) in [(7, 7, 7.0), (20, 8, 20.0)] {
         let [all, without] = [Case::Nothing, Case::Library].map(|case| trial(libraries, case));
         assert_eq!((without.simulated, without.lost), (simulated, 0.0));
         let more = without.read_bytes_s / all.read_bytes_s;
         let expected = 1.0 + 15.0 / share;
-        assert!((more / expected - 1.0).abs() < 0.2, "{libraries} libraries: {more} times as much is read, {expected} are expected");
+        assert!((more / expected - 1.0).abs() < 0.2, "{libraries} libraries: {more} times as much is read, expected {expected}");
     }
 }
 
 #[test]
-fn a_trace_is_planned_for_if_it_asks_for_something_that_counts() {
+fn a_trace_needs_requests_in_the_measured_interval() {
     let path = std::env::temp_dir().join(format!("fulgurite-plan-{}.csv", std::process::id()));
     let rows: String = (0..360).map(|row| format!("{},{row},100000000\n", row * 10)).collect();
     std::fs::write(&path, format!("arrival,file,bytes\n{rows}")).unwrap();
@@ -196,11 +198,14 @@ fn a_trace_is_planned_for_if_it_asks_for_something_that_counts() {
         plan(&Plan::parse("traced", &SMALL.replace("per_second = \"0.08 /s\"", ""), &settings).unwrap_or_else(|errors| panic!("{errors}")))
     };
     let outcome = planned("20 min").unwrap();
-    // A row each 10 s for half an hour, with two seeds.
+    // A row every 10 s for half an hour, with two seeds.
     assert!(outcome.unmet.is_none() && outcome.years[0].trial.requests == 2 * 180, "{outcome:?}");
     let refused = planned("2 h").unwrap_err().to_string();
     std::fs::remove_file(&path).unwrap();
-    assert!(refused.contains("no read arrives from 7200.000000 s to 9000.000000 s") && refused.contains("run.warm_up"), "{refused}");
+    assert!(
+        refused.contains("no read arrives in the measured interval from 7200.000000 s to 9000.000000 s") && refused.contains("run.warm_up"),
+        "{refused}"
+    );
 }
 
 #[test]

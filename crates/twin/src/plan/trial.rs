@@ -1,4 +1,4 @@
-//! A trial: a size under a year's load, simulated with several seeds.
+//! A trial: the simulation of a size under a year's load, with several seeds.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,25 +15,25 @@ use crate::scenario::{LibraryFault, RunSettings, Scenario, Sets, WorkloadKind};
 use crate::simulation::{Repeated, Run, RunError};
 use crate::statistics::{Interval, confidence};
 
-/// What goes wrong in a trial.
+/// The failures in a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
-    /// Nothing.
+    /// No failure.
     Nothing,
     /// Shuttles and drives fail by chance, and are repaired.
     ByChance,
-    /// In each library a shuttle and a drive are down from the beginning and stay so.
+    /// In each library one shuttle and one drive are down for the whole run.
     Machines,
-    /// One library of all is away, and what it holds is read from the others.
+    /// One library is away, and its content is read from the others.
     Library,
 }
 
 impl Case {
-    /// Those that a size can be planned for, as they are written in a plan.
+    /// The cases that a size can be planned for, with their names in plan files.
     pub const PLANNABLE: [(&'static str, Self); 3] =
         [("nothing", Self::Nothing), ("by-chance", Self::ByChance), ("machines", Self::Machines)];
 
-    /// What fails, in words.
+    /// A description of the failure.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -45,66 +45,68 @@ impl Case {
     }
 }
 
-/// How a size did. All figures are means over the seeds, and of all libraries where nothing else is said.
+/// Results of a size. All figures are means over the seeds, and for all libraries unless noted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// The size.
     pub size: Size,
-    /// What went wrong.
+    /// The failures.
     pub case: Case,
-    /// The time that the service level's share of the reads took, in seconds, by seed; infinite where reads had not ended when the level's
-    /// time was over.
+    /// Time of the service level's share of the reads, in seconds, by seed; infinite if reads had
+    /// not ended when the level's time was over.
     pub tails_s: Vec<f64>,
     /// Requests that counted, in all simulated libraries and seeds.
     pub requests: u64,
     /// Share of the requests that ended without their bytes.
     pub lost: f64,
-    /// Share of the drives' time that went to reading, mounting and seeking.
+    /// Share of the drives' time spent on reading, mounting and seeking.
     pub reading: f64,
-    /// Share that went to verifying, where there is always something to verify.
+    /// Share spent on verifying, when there is always a platter to verify.
     pub verifying: f64,
-    /// Share of the shuttles' time in which they had nothing to do.
+    /// Idle share of the shuttles' time.
     pub shuttles_idle: f64,
     /// Share of the shuttles' time in motion.
     pub shuttles_moving: f64,
-    /// Bytes that drives could verify in a second.
+    /// Bytes per second that drives could verify.
     pub verified_bytes_s: f64,
-    /// Over what is written in a second; infinite if nothing is.
+    /// The same relative to the bytes written per second; infinite if none are.
     pub verification: f64,
-    /// Bytes of whole tracks read for customers in a second.
+    /// Bytes per second of whole tracks read for customers.
     pub read_bytes_s: f64,
-    /// Joules of motion in a second.
+    /// Mean power of motion, in joules per second.
     pub motion_w: f64,
-    /// What keeps it from being enough; nothing if it is.
+    /// The limit that the size misses; `None` if it is sufficient.
     pub short_of: Option<Limit>,
-    /// Libraries that were simulated; they stand for all.
+    /// Number of simulated libraries, which represent all.
     pub simulated: u16,
-    /// What left the simulated libraries in the first run that ended.
+    /// Reads that left the simulated libraries in the first run that ended.
     pub(super) left: Vec<Left>,
 }
 
 impl Trial {
-    /// The mean of the tails, with its 95 % interval; nothing with fewer than two seeds, or where one didn't end.
+    /// The mean of the tails with its 95 % interval; `None` with fewer than two seeds, or if a run
+    /// didn't end.
     #[must_use]
     pub fn tail(&self) -> Option<Interval> {
         self.tails_s.iter().all(|tail| tail.is_finite()).then(|| confidence(&self.tails_s, 0.95)).flatten()
     }
 
-    /// The worst of the tails in seconds.
+    /// The worst tail, in seconds.
     #[must_use]
     pub fn worst_tail_s(&self) -> f64 {
         self.tails_s.iter().copied().fold(0.0, f64::max)
     }
 }
 
-/// Tries sizes of one plan. Platters that lie where they lay in the last trial aren't placed again.
+/// Tries sizes of one plan. Keeps the placement of platters from the last trial if it is unchanged.
 pub(super) struct Trials<'p> {
     plan: &'p Plan,
     racks: u8,
     last: Option<Repeated>,
 }
 
-/// Seeds after which a size may be given up: always so many, whatever cores there are, so that a trial that is given up looks the same everywhere.
+/// Number of seeds after which a size may be given up. Independent of the number of cores, so that
+/// a trial that is given up looks the same everywhere.
 const BEFORE_GIVING_UP: usize = 2;
 
 impl<'p> Trials<'p> {
@@ -112,7 +114,8 @@ impl<'p> Trials<'p> {
         Self { plan, racks, last: None }
     }
 
-    /// Runs a size under a year's load. With `gives_up`, seeds are left out when the first ones have shown that the size is not enough.
+    /// Runs a size under a year's load. With `gives_up`, skips the remaining seeds once the first
+    /// ones show that the size is not enough.
     pub(super) fn run(&mut self, year: &Year, size: Size, case: Case, gives_up: bool) -> Result<Trial, PlanError> {
         let plan = self.plan;
         let scenario = scenario(plan, self.racks, year, size, case);
@@ -128,7 +131,7 @@ impl<'p> Trials<'p> {
             for run in runs(&repeated, seeds) {
                 match run {
                     Ok((run, left)) => sum.add(run, left, plan.service.share, repeated.scenario()),
-                    // Slower than anything that is promised.
+                    // Slower than any service level.
                     Err(RunError::Unfinished { .. }) => sum.tails_s.push(f64::INFINITY),
                     Err(error) => return Err(error.into()),
                 }
@@ -141,7 +144,7 @@ impl<'p> Trials<'p> {
     }
 }
 
-/// One run for each of the seeds, in their order, on as many cores as there are.
+/// Runs each seed once, on all cores; the results are in the order of the seeds.
 fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Left>), RunError>> {
     let next = AtomicUsize::new(0);
     let done: Vec<_> = seeds.iter().map(|_| OnceLock::new()).collect();
@@ -157,17 +160,17 @@ fn runs(repeated: &Repeated, seeds: &[u64]) -> Vec<Result<(Run, Vec<Left>), RunE
     done.into_iter().map(|done| done.into_inner().expect("all threads have ended")).collect()
 }
 
-/// The most libraries that are simulated to see what happens without one of them.
+/// Most libraries simulated for the loss of one.
 pub(super) const SIMULATED_MOST: u16 = 8;
 
-/// How libraries that are simulated stand for those that there are.
+/// How the simulated libraries represent all.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct StandFor {
-    /// Those that are simulated.
+    /// Number of simulated libraries.
     simulated: u16,
-    /// Of them away.
+    /// Number of those that are away.
     away: u16,
-    /// Those they stand for.
+    /// Number of libraries that they represent.
     all: u16,
     /// Share of their platters that is read from others.
     unavailable: f64,
@@ -180,23 +183,24 @@ impl StandFor {
     }
 }
 
-/// Libraries that stand for all of them.
+/// Chooses the libraries that represent all.
 fn stand_for(is_trace: bool, size: Size, case: Case) -> StandFor {
     let all = size.libraries;
     if case == Case::Library && all > 1 {
         return if is_trace || all <= SIMULATED_MOST {
             StandFor { simulated: all, away: 1, all, unavailable: 0.0 }
         } else {
-            // Of those that are left. What they see of requests for the one that is away falls on platters that can't be used.
+            // Only remaining libraries are simulated. Their share of the requests for the lost
+            // library falls on unavailable platters.
             StandFor { simulated: SIMULATED_MOST, away: 0, all: all - 1, unavailable: 1.0 / f64::from(all) }
         };
     }
-    // A trace says which platters it wants, so it needs all of them.
+    // A trace names its platters, so it needs all libraries.
     let simulated = if is_trace { all } else { all.min(2) };
     StandFor { simulated, away: 0, all, unavailable: 0.0 }
 }
 
-/// What is simulated.
+/// The scenario of a trial.
 pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Case) -> Scenario {
     let stand_for = stand_for(plan.reads.kind == WorkloadKind::Trace, size, case);
     let libraries = stand_for.simulated;
@@ -219,7 +223,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
     let per_library = year.platters.div_ceil(u64::from(size.libraries)).max(1);
     let members = u64::from(plan.like.sets.shape.platters());
-    // Complete sets over all that are simulated.
+    // Complete sets over all simulated libraries.
     let platters = (per_library * u64::from(libraries)).div_ceil(members) * members / u64::from(libraries);
     let mut layout = plan.like.layout.clone();
     layout.storage_racks = racks;
@@ -243,7 +247,7 @@ pub(super) fn scenario(plan: &Plan, racks: u8, year: &Year, size: Size, case: Ca
     }
 }
 
-/// Figures of several runs.
+/// Sums over several runs.
 #[derive(Default)]
 struct Sum {
     stand_for: StandFor,
@@ -278,7 +282,7 @@ impl Sum {
         self.motion_w += run.shuttles.joules / measured_s;
     }
 
-    /// What the runs so far come to.
+    /// The trial from the runs so far.
     fn trial(&self, plan: &Plan, year: &Year, size: Size, case: Case) -> Trial {
         let (runs, scale) = (self.runs.max(1.0), 1.0 / self.stand_for.part());
         let verified_bytes_s = self.verified_bytes_s / runs * scale;
@@ -301,7 +305,8 @@ impl Sum {
             left: self.left.clone().unwrap_or_default(),
         };
         let limit_s = (1.0 - plan.margin.service) * plan.service.in_library().seconds();
-        // What a shuttle or drive has no time for may show in the tail only after more hours than are simulated.
+        // A shuttle or drive that is short of time may affect the tail only after more hours than
+        // are simulated.
         trial.short_of = if trial.worst_tail_s() > limit_s {
             Some(Limit::Level)
         } else if trial.shuttles_idle < plan.margin.idle {

@@ -1,10 +1,10 @@
-//! Axes: what is measured, how it is scaled, and how much of it a panel shows.
+//! Axes: the quantity, its scale, and the range that a panel shows.
 
 use super::PlotError;
 use super::ticks::Quantity;
 
-/// An axis of a panel. Its range follows the data unless told otherwise; a linear axis of what is never negative begins at zero, unless
-/// all values are far from it.
+/// An axis of a panel. Its range follows the data unless set. A linear axis of non-negative values
+/// begins at zero unless all values are far from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     pub(super) title: String,
@@ -15,32 +15,33 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of plain numbers; the unit goes into the title, in brackets, and is empty for a count.
+    /// An axis of plain numbers. The unit goes into the title, in brackets; it is empty for a
+    /// count.
     #[must_use]
     pub fn new(title: &str, unit: &str) -> Self {
         let title = if unit.is_empty() { title.into() } else { format!("{title} ({unit})") };
         Self::of(title, Quantity::Number)
     }
 
-    /// An axis of time: values in seconds, ticks in the units people say, such as 15 min or 1 h.
+    /// An axis of time: values in seconds, ticks in common units such as 15 min or 1 h.
     #[must_use]
     pub fn seconds(title: &str) -> Self {
         Self::of(title.into(), Quantity::Seconds)
     }
 
-    /// An axis of parts of a whole: values 0.0 to 1.0, ticks in percent.
+    /// An axis of shares: values 0.0 to 1.0, ticks in percent.
     #[must_use]
     pub fn share(title: &str) -> Self {
         Self::of(title.into(), Quantity::Share)
     }
 
-    /// An axis of bytes, with ticks in kB, MB and so on, of 1000 each.
+    /// An axis of bytes, with ticks in kB, MB and so on, in steps of 1000.
     #[must_use]
     pub fn bytes(title: &str) -> Self {
         Self::of(title.into(), Quantity::Bytes)
     }
 
-    /// An axis of things with names, for bars and grids.
+    /// An axis of named categories, for bars and grids.
     #[must_use]
     pub fn categories(title: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::of(title.into(), Quantity::Categories(names.into_iter().map(Into::into).collect()))
@@ -50,21 +51,21 @@ impl Axis {
         Self { title, quantity, log: false, low: None, high: None }
     }
 
-    /// With a logarithmic scale.
+    /// Makes the scale logarithmic.
     #[must_use]
     pub fn log(mut self) -> Self {
         self.log = true;
         self
     }
 
-    /// Beginning exactly here.
+    /// Sets the lower end.
     #[must_use]
     pub fn from(mut self, low: f64) -> Self {
         self.low = Some(low);
         self
     }
 
-    /// Ending exactly here.
+    /// Sets the upper end.
     #[must_use]
     pub fn to(mut self, high: f64) -> Self {
         self.high = Some(high);
@@ -78,8 +79,8 @@ impl Axis {
         }
     }
 
-    /// The range to show for these values. `snug` leaves little room at the ends, as the horizontal axis of lines should; `grounded` makes
-    /// it hold zero whatever the values, as bars must.
+    /// The range to show for these values. `snug` leaves little room at the ends, as on the
+    /// horizontal axis of lines; `grounded` always includes zero, as bars must.
     pub(super) fn range(&self, values: impl Iterator<Item = f64>, snug: bool, grounded: bool) -> Result<(f64, f64), PlotError> {
         if let Some(names) = self.names() {
             return Ok((-0.5, names.len() as f64 - 0.5));
@@ -122,7 +123,7 @@ fn linear_range(low: f64, high: f64, snug: bool, grounded: bool) -> (f64, f64) {
     (if from_zero { 0.0 } else { low - room }, if to_zero { 0.0 } else { high + room })
 }
 
-/// An axis in place: values to places on the picture.
+/// An axis in place: maps values to positions on the picture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     pub(super) low: f64,
@@ -139,7 +140,7 @@ impl Scale {
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        // What lies far outside is cut off anyway, and pictures have no numbers of any size.
+        // Positions far outside are clipped anyway, and picture formats limit the size of numbers.
         self.start + part.clamp(-10.0, 10.0) * (self.end - self.start)
     }
 }

@@ -1,16 +1,24 @@
-//! The font of figures: DejaVu Sans, embedded, so that a picture is the same on a machine without any fonts.
+//! The font of figures: DejaVu Sans, embedded, so that pictures don't depend on installed fonts.
 //!
-//! The files in `assets` are subsets (Latin, Greek, Cyrillic, and signs of mathematics) of DejaVu 2.37 without hints, made by fonttools:
-//! `pyftsubset DejaVuSans.ttf --unicodes=U+20-7E,U+A0-17F,U+370-3FF,U+400-45F,U+2010-2026,U+2030,U+2032,U+2033,U+2070-209C,U+2190-2193,`
-//! `U+2212,U+221A,U+221E,U+2248,U+2260,U+2264,U+2265,U+FFFD --no-hinting --desubroutinize --layout-features='' --name-IDs='*'`.
-//! Their licence lies beside them.
+//! The files in `assets` are subsets (Latin, Greek, Cyrillic, and signs of mathematics) of DejaVu
+//! 2.37 without hints, made by fonttools:
+//!
+//! ```text
+//! pyftsubset DejaVuSans.ttf --no-hinting --desubroutinize --layout-features='' --name-IDs='*'
+//!   --unicodes=U+20-7E,U+A0-17F,U+370-3FF,U+400-45F,U+2010-2026,U+2030,U+2032,U+2033,U+2070-209C,
+//!   U+2190-2193,U+2212,U+221A,U+221E,U+2248,U+2260,U+2264,U+2265,U+FFFD
+//! ```
+//!
+//! Their licence is in the same folder.
 
-use ttf_parser::{Face, GlyphId, OutlineBuilder};
+use skrifa::instance::{LocationRef, Size};
+use skrifa::outline::{DrawSettings, OutlinePen};
+use skrifa::{FontRef, GlyphId, MetadataProvider};
 
 static REGULAR: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf");
 static BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold.ttf");
 
-/// The families that an SVG asks for, best first. Verdana is as wide, so labels fit with it too.
+/// The font families of an SVG, best first. Verdana has the same widths, so labels still fit.
 pub(super) const FAMILIES: &str = "DejaVu Sans, Verdana, Geneva, sans-serif";
 
 /// How heavy a text is.
@@ -21,38 +29,65 @@ pub(super) enum Weight {
 }
 
 /// Both weights, ready to measure and to draw.
-#[derive(Debug)]
 pub(super) struct Font {
-    regular: Face<'static>,
-    bold: Face<'static>,
+    regular: Face,
+    bold: Face,
+}
+
+/// A font of one weight.
+struct Face {
+    font: FontRef<'static>,
+    units_per_em: f64,
+}
+
+impl Face {
+    fn parse(bytes: &'static [u8]) -> Self {
+        let font = FontRef::new(bytes).expect("the embedded fonts are whole");
+        let units_per_em = f64::from(font.metrics(Size::unscaled(), LocationRef::default()).units_per_em);
+        Self { font, units_per_em }
+    }
+
+    /// The glyph of a character, or of the replacement character if the font lacks it.
+    fn glyph(&self, c: char) -> GlyphId {
+        let characters = self.font.charmap();
+        characters.map(c).or_else(|| characters.map(char::REPLACEMENT_CHARACTER)).unwrap_or_default()
+    }
+
+    fn advance(&self, glyph: GlyphId) -> f64 {
+        let metrics = self.font.glyph_metrics(Size::unscaled(), LocationRef::default());
+        f64::from(metrics.advance_width(glyph).unwrap_or(0.0))
+    }
 }
 
 impl Font {
     pub(super) fn embedded() -> Self {
-        let face = |bytes| Face::parse(bytes, 0).expect("the embedded fonts are whole");
-        Self { regular: face(REGULAR), bold: face(BOLD) }
+        Self { regular: Face::parse(REGULAR), bold: Face::parse(BOLD) }
     }
 
-    /// How wide a text is, in points.
+    /// Width of a text, in points.
     pub(super) fn width(&self, text: &str, size: f64, weight: Weight) -> f64 {
         let face = self.face(weight);
-        let units: f64 = text.chars().map(|c| advance(face, glyph(face, c))).sum();
-        units * size / f64::from(face.units_per_em())
+        let units: f64 = text.chars().map(|c| face.advance(face.glyph(c))).sum();
+        units * size / face.units_per_em
     }
 
-    /// Draws the outlines of a text that begins at the origin. The builder is told coordinates in points, upwards.
-    pub(super) fn outline(&self, text: &str, size: f64, weight: Weight, to: &mut impl OutlineBuilder) {
+    /// Draws the outlines of a text that begins at the origin. Coordinates are in points, upwards.
+    pub(super) fn outline(&self, text: &str, size: f64, weight: Weight, to: &mut impl OutlinePen) {
         let face = self.face(weight);
-        let scale = size / f64::from(face.units_per_em());
+        let scale = size / face.units_per_em;
+        let outlines = face.font.outline_glyphs();
         let mut at = 0.0;
         for c in text.chars() {
-            let glyph = glyph(face, c);
-            face.outline_glyph(glyph, &mut Moved { to, right: at * scale, scale });
-            at += advance(face, glyph);
+            let glyph = face.glyph(c);
+            if let Some(outline) = outlines.get(glyph) {
+                let settings = DrawSettings::unhinted(Size::unscaled(), LocationRef::default());
+                outline.draw(settings, &mut Moved { to, right: at * scale, scale }).expect("the embedded fonts are whole");
+            }
+            at += face.advance(glyph);
         }
     }
 
-    /// A text in lines that are no wider than `width`, unless a word is.
+    /// Breaks a text into lines no wider than `width`, except for single words that are wider.
     pub(super) fn wrapped(&self, text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
@@ -67,14 +102,14 @@ impl Font {
         lines
     }
 
-    /// Like [`Font::wrapped`], with lines of about the same width: no last word alone.
+    /// Like [`Font::wrapped`], with lines of similar width: no last word alone.
     pub(super) fn balanced(&self, text: &str, size: f64, weight: Weight, width: f64) -> Vec<String> {
         let lines = self.wrapped(text, size, weight, width);
         let narrower = (1..20).rev().map(|part| self.wrapped(text, size, weight, width * f64::from(part) / 20.0));
         narrower.take_while(|other| other.len() == lines.len()).last().unwrap_or(lines)
     }
 
-    fn face(&self, weight: Weight) -> &Face<'static> {
+    fn face(&self, weight: Weight) -> &Face {
         match weight {
             Weight::Regular => &self.regular,
             Weight::Bold => &self.bold,
@@ -82,16 +117,7 @@ impl Font {
     }
 }
 
-/// The glyph of a character, or the sign for one that the font lacks.
-fn glyph(face: &Face<'_>, c: char) -> GlyphId {
-    face.glyph_index(c).or_else(|| face.glyph_index(char::REPLACEMENT_CHARACTER)).unwrap_or_default()
-}
-
-fn advance(face: &Face<'_>, glyph: GlyphId) -> f64 {
-    f64::from(face.glyph_hor_advance(glyph).unwrap_or(0))
-}
-
-/// Passes an outline on, scaled and moved to the right.
+/// Forwards an outline, scaled and shifted to the right.
 struct Moved<'a, B> {
     to: &'a mut B,
     right: f64,
@@ -104,7 +130,7 @@ impl<B> Moved<'_, B> {
     }
 }
 
-impl<B: OutlineBuilder> OutlineBuilder for Moved<'_, B> {
+impl<B: OutlinePen> OutlinePen for Moved<'_, B> {
     fn move_to(&mut self, x: f32, y: f32) {
         let (x, y) = self.place(x, y);
         self.to.move_to(x, y);
@@ -135,17 +161,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sign_that_labels_use_is_in_the_font() {
+    fn the_font_has_every_character_that_labels_use() {
         let font = Font::embedded();
         for weight in [Weight::Regular, Weight::Bold] {
             for c in "0123456789.,%−×·–—⁰¹²³⁴⁵⁶⁷⁸⁹⁻µ ≤≥≈→ABCxyz()äéЖλρσ".chars() {
-                assert!(font.face(weight).glyph_index(c).is_some(), "{c} in {weight:?}");
+                assert!(font.face(weight).font.charmap().map(c).is_some(), "{c} in {weight:?}");
             }
         }
     }
 
     #[test]
-    fn a_character_that_the_font_lacks_still_takes_its_place() {
+    fn a_character_missing_from_the_font_still_takes_up_width() {
         let font = Font::embedded();
         assert!(font.width("玻", 10.0, Weight::Regular) > 5.0);
         assert_eq!(font.width("", 10.0, Weight::Regular), 0.0);
@@ -153,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_between_words_and_nothing_is_lost() {
+    fn lines_break_between_words_and_keep_all_text() {
         let font = Font::embedded();
         let text = "Tail completion time against drive throughput";
         let lines = font.wrapped(text, 8.0, Weight::Regular, 100.0);

@@ -1,4 +1,5 @@
-//! From a figure to a scene: measure the labels, give them room, and what is left to the axes.
+//! Layout of a figure into a scene: measures the labels, gives them room, and leaves the rest to
+//! the axes.
 //!
 //! ```text
 //! title ..................................................
@@ -45,7 +46,7 @@ pub(super) fn scene(figure: &Figure, font: &Font) -> Result<Scene, PlotError> {
     Ok(chosen.draw())
 }
 
-/// All sizes, before anything is drawn.
+/// All sizes, computed before drawing.
 struct Layout<'a> {
     figure: &'a Figure,
     font: &'a Font,
@@ -58,7 +59,7 @@ struct Layout<'a> {
     cells: Vec<Cell<'a>>,
 }
 
-/// A panel with its ticks and its place.
+/// A panel with its ticks and its position.
 struct Cell<'a> {
     frame: Frame<'a>,
     x_ticks: Ticks,
@@ -67,21 +68,21 @@ struct Cell<'a> {
     x_height: f64,
     x_title: Vec<String>,
     y_title: Vec<String>,
-    /// Whether the vertical axis is written, or the one to the left stands for it.
+    /// False if the axis of the left panel also applies to this one.
     has_y: bool,
     left_room: f64,
     shades: Option<Shades<'a>>,
 }
 
-/// How labels stand under the horizontal axis.
+/// How labels are placed under the horizontal axis.
 enum XLabels {
-    /// On as many lines as needed.
+    /// Horizontal, on as many lines as needed.
     Level(Vec<Vec<String>>),
-    /// Slanted, since a word is wider than its room.
+    /// Slanted, if a word is wider than its room.
     Slanted,
 }
 
-/// Room that labels under the axes need beyond their panels.
+/// Extra room for labels that extend beyond their panels.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
     left: f64,
@@ -90,8 +91,8 @@ struct Room {
 }
 
 impl<'a> Layout<'a> {
-    /// A layout in which no label is cut off or touches another. Labels can only be measured when they are placed, so it takes a second
-    /// try where they stand out.
+    /// A layout in which no label is cut off or touches another. Labels can only be measured once
+    /// they are placed, so labels that extend too far require another try.
     fn roomy(figure: &'a Figure, font: &'a Font, looks: &'a Looks, at_ends: bool) -> Result<Self, PlotError> {
         let mut room = Room::default();
         let mut layout = Self::new(figure, font, looks, at_ends, room)?;
@@ -127,7 +128,7 @@ impl<'a> Layout<'a> {
             + if title.is_empty() { 0.0 } else { title.len() as f64 * TITLE * LEADING + 5.0 }
             + legend::height(rows.len())
             + if has_titles { LABEL * LEADING + 4.0 } else { 0.0 };
-        // The uppermost tick label may stand half above the axes.
+        // The uppermost tick label may extend half its height above the axes.
         let top = above + 0.5 * TICK;
         let bottom = top + plot_height;
 
@@ -176,13 +177,13 @@ impl<'a> Layout<'a> {
         Ok(Self { figure, font, looks, at_ends, width, height, title, rows, cells })
     }
 
-    /// Whether a single panel has a few lines that end apart, and still enough room.
+    /// True if a single panel has a few lines that end apart, and enough room.
     fn names_fit_at_ends(&self) -> bool {
         let [cell] = self.cells.as_slice() else { return false };
         let panel = cell.frame.panel;
         let lines = panel.series.iter().all(|series| matches!(series.form, Form::Line | Form::Bound));
         let roomy = cell.frame.area.width() > 0.55 * self.width;
-        // All lines reach the right end, where their names are.
+        // All lines must reach the right end, where their names are.
         let area = cell.frame.area;
         let reach = |series: &super::Series| {
             series.points.last().is_some_and(|last| cell.frame.place(last.x, last.y).0 > area.right - 0.12 * area.width())
@@ -216,7 +217,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The ranges of all panels' axes, with the vertical ones made one where that is asked for.
+/// The ranges of all panels' axes, with a common vertical range if the figure has one scale.
 fn ranges(figure: &Figure) -> Result<Vec<[(f64, f64); 2]>, PlotError> {
     let mut ranges: Vec<[(f64, f64); 2]> = figure.panels.iter().map(Panel::ranges).collect::<Result<_, _>>()?;
     if figure.one_scale {
@@ -227,7 +228,7 @@ fn ranges(figure: &Figure) -> Result<Vec<[(f64, f64); 2]>, PlotError> {
     Ok(ranges)
 }
 
-/// A figure of one series, whose name its title and axes say already.
+/// True for a figure of one unnamed series, which needs no legend.
 fn is_plain(figure: &Figure) -> bool {
     let [panel] = figure.panels.as_slice() else { return false };
     let [series] = panel.series.as_slice() else { return panel.series.is_empty() };
@@ -244,7 +245,7 @@ fn vertical_ticks(panel: &Panel, scale: &Scale) -> Ticks {
     ticks(&panel.y.quantity, panel.y.log, (scale.low, scale.high), fits)
 }
 
-/// The ticks, how their labels stand, and how high those are.
+/// The ticks, the placement of their labels, and the labels' height.
 fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabels, f64) {
     let width = |label: &str| font.width(label, TICK, Weight::Regular);
     let no_overlap = |ticks: &[(f64, String)], gap: f64| {
@@ -260,7 +261,7 @@ fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabel
         let labels = ticks.major.iter().map(|tick| vec![tick.1.clone()]).collect();
         return (ticks, XLabels::Level(labels), line);
     };
-    // Bars without names would say nothing, so none is left out: they are broken into lines, or slanted.
+    // Every bar needs its name, so no label is dropped: they are wrapped, or slanted.
     let all = ticks(&panel.x.quantity, false, range, |_| true);
     let room = (scale.end - scale.start) / names.len() as f64 - 4.0;
     let broken: Vec<Vec<String>> = names.iter().map(|name| font.wrapped(name, TICK, Weight::Regular, room)).collect();
@@ -274,7 +275,7 @@ fn horizontal_ticks(panel: &Panel, scale: &Scale, font: &Font) -> (Ticks, XLabel
 }
 
 impl Cell<'_> {
-    /// From where to where the labels under the axes go, and the axes themselves.
+    /// The horizontal extent of the axes and the labels under them.
     fn x_ends(&self, font: &Font) -> (f64, f64) {
         let area = self.frame.area;
         let texts: Vec<Vec<&String>> = match &self.x_labels {
@@ -380,7 +381,7 @@ impl Cell<'_> {
     }
 }
 
-/// Where the ticks without labels are; nowhere if they would be a comb.
+/// Positions of the minor ticks; empty if they would be too dense.
 fn minor_places<'a>(ticks: &'a Ticks, scale: &'a Scale) -> impl Iterator<Item = f64> + 'a {
     let apart = if scale.log { 1.0 } else { 3.0 };
     let comb = ticks.minor.windows(2).any(|pair| (scale.place(pair[0]) - scale.place(pair[1])).abs() < apart);

@@ -1,4 +1,4 @@
-//! The names of series: in rows above the panels, or at the ends of their lines.
+//! The legend: names of series in rows above the panels, or at the ends of their lines.
 
 use super::Figure;
 use super::font::{Font, Weight};
@@ -11,7 +11,7 @@ const GAP: f64 = 4.0;
 const APART: f64 = 14.0;
 const ROW: f64 = 12.0;
 
-/// The looks of all names of a figure, by first appearance.
+/// The series names of a figure, in order of first appearance, which decides their looks.
 pub(super) struct Looks {
     names: Vec<(String, Form)>,
 }
@@ -32,7 +32,7 @@ impl Looks {
         Look(coloured.take_while(|name| name.0 != series.name).count())
     }
 
-    /// The names in rows no wider than this.
+    /// Arranges the names in rows no wider than `width`.
     pub(super) fn rows(&self, font: &Font, width: f64) -> Vec<Vec<usize>> {
         let mut rows: Vec<Vec<usize>> = Vec::new();
         let mut filled = 0.0;
@@ -52,9 +52,9 @@ impl Looks {
         rows
     }
 
-    /// Writes the rows into an area, centred; its height is [`height`] of their number.
+    /// Draws the rows into an area, centred. The area is as high as [`height`] gives for them.
     pub(super) fn write(&self, scene: &mut Scene, font: &Font, rows: &[Vec<usize>], area: Area) {
-        // Entries stand under each other if there are rows of them.
+        // Several rows are aligned in columns, if that fits.
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width_of = |column: usize| {
             let entries = rows.iter().filter_map(|row| row.get(column)).map(|&at| entry_width(font, &self.names[at].0));
@@ -93,12 +93,12 @@ impl Looks {
     }
 }
 
-/// How high this many rows of names are, with the room below them.
+/// Height of this many rows of names, with the space below them.
 pub(super) fn height(rows: usize) -> f64 {
     if rows == 0 { 0.0 } else { rows as f64 * ROW + 5.0 }
 }
 
-/// The line of what nothing can beat.
+/// The stroke of a bound.
 pub(super) fn bound() -> Stroke {
     Stroke { colour: BLACK, width: 1.2, dashes: BOUND_DASHES }
 }
@@ -111,22 +111,22 @@ fn label(text: &str, at: (f64, f64), colour: Colour) -> Text {
     Text { text: text.into(), at, size: TICK, weight: Weight::Regular, anchor: Anchor::Start, colour, turned: 0.0, rim: false }
 }
 
-/// A name beside the end of its line.
+/// A name at the end of its line.
 pub(super) struct EndName {
     text: String,
     colour: Colour,
-    /// Where the line ends.
+    /// End of the line.
     end: (f64, f64),
-    /// How high the name stands, after others made room.
+    /// Height of the name, after moving away from others.
     y: f64,
 }
 
-/// How wide the names of a panel's lines are, with the gap to the axes.
+/// Width of the names of a panel's lines, with the gap to the axes.
 pub(super) fn end_width(panel: &Panel, font: &Font) -> f64 {
     panel.series.iter().map(|series| font.width(&series.name, TICK, Weight::Regular) + 9.0).fold(0.0, f64::max)
 }
 
-/// The names of a panel's lines at their ends, pushed apart where they would touch.
+/// The names of a panel's lines at their ends, moved apart where they would touch.
 pub(super) fn at_ends(panel: &Panel, looks: &Looks, area: Area, place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<EndName> {
     let mut names: Vec<EndName> = Vec::new();
     for series in &panel.series {
@@ -162,7 +162,7 @@ pub(super) fn at_ends(panel: &Panel, looks: &Looks, area: Area, place: impl Fn(f
     names
 }
 
-/// Whether each name stands nearly where its line ends.
+/// True if each name is close to the end of its line.
 pub(super) fn stand_apart(names: &[EndName]) -> bool {
     names.len() <= 6 && names.iter().all(|name| (name.y - name.end.1).abs() <= 0.8 * TICK)
 }

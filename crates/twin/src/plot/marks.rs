@@ -1,4 +1,4 @@
-//! What lies between the axes: bands, bars, lines, markers, grids, and the lines that values are compared with.
+//! Drawing inside the axes: bands, bars, lines, markers, grids, and reference lines.
 
 use super::axis::Scale;
 use super::font::{Font, Weight};
@@ -8,11 +8,11 @@ use super::scene::{Anchor, Area, Place, Scene, Stroke, Text, WHITE};
 use super::style::{CAP, INK, Look, MUTED, REFERENCE_DASHES, TICK, shade, upon};
 use super::ticks::{Quantity, ticks};
 
-/// Lines with more points than this have markers on some of them only.
+/// Lines with more points have markers on some of them only.
 const MARKED_POINTS: usize = 20;
-/// Lines of more points than this have bands for whiskers.
+/// Lines with more points have bands instead of whiskers.
 const WHISKERED_POINTS: usize = 12;
-/// Bars of a category take this part of its room.
+/// Share of a category's width that its bars take.
 const BARS: f64 = 0.78;
 
 /// A panel in place.
@@ -28,7 +28,7 @@ impl Frame<'_> {
         (self.x.place(x), self.y.place(y))
     }
 
-    /// Only if an axis ends before the data does: clips cost bytes.
+    /// The clip area, if data extends beyond an axis. Otherwise `None`, since clips cost bytes.
     fn clip(&self) -> Option<Area> {
         let outside = |point: &Point| !self.area.holds(self.place(point.x, point.y));
         let any = self.panel.series.iter().flat_map(|series| &series.points).any(outside);
@@ -76,7 +76,8 @@ impl Frame<'_> {
     fn draw_markers(&self, scene: &mut Scene, series: &Series, look: Look) {
         let count = series.points.len();
         let every = if count > MARKED_POINTS { count.div_ceil(10) } else { 1 };
-        // Series of many points have theirs at different ones, so that markers of close lines don't cover each other.
+        // Series of many points put their markers at different ones, so that markers of close lines
+        // don't overlap.
         let first = if every > 1 { look.0 * every / 4 % every } else { 0 };
         for point in series.points.iter().skip(first).step_by(every) {
             let place = self.place(point.x, point.y);
@@ -88,7 +89,7 @@ impl Frame<'_> {
 
     fn ends(&self, point: &Point) -> Option<(f64, f64)> {
         let (low, high) = point.within?;
-        // An interval that reaches zero on a logarithmic axis goes down to the axis' end.
+        // On a logarithmic axis, an interval that reaches zero extends to the end of the axis.
         let place = |value: f64| {
             let value = if self.y.log && value <= 0.0 { self.y.low } else { value };
             self.y.place(value).clamp(self.area.top, self.area.bottom)
@@ -126,12 +127,12 @@ impl Frame<'_> {
     fn draw_bars(&self, scene: &mut Scene, looks: &Looks) {
         let side_by_side: Vec<&Series> = self.panel.series.iter().filter(|series| series.form == Form::Bars).collect();
         let stacks = self.panel.stacked();
-        // A stack stands beside bars as one more of them.
+        // A stack takes one more slot after the bars.
         let slots = side_by_side.len() + usize::from(!stacks.is_empty());
         if slots == 0 {
             return;
         }
-        // A single bar to a category would be a slab.
+        // A single bar per category would be too wide.
         let width = (BARS / slots as f64).min(0.5);
         let left = |category: f64, slot: usize| category + width * (slot as f64 - 0.5 * slots as f64);
         let ground = if self.y.log { self.y.low } else { 0.0_f64.clamp(self.y.low, self.y.high) };
@@ -173,7 +174,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Labels stand along their lines where they cover the least of everything else.
+    /// Places each label along its line, where it covers the least.
     fn label_references(&self, scene: &mut Scene, font: &Font) {
         let mut taken = self.obstacles();
         for line in &self.panel.references {
@@ -209,7 +210,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Everything drawn, as segments.
+    /// Everything drawn, as line segments.
     fn obstacles(&self) -> Vec<(Place, Place)> {
         let mut segments: Vec<(Place, Place)> = Vec::new();
         for series in &self.panel.series {
@@ -259,7 +260,7 @@ impl<'a> Shades<'a> {
         let from_zero = !grid.measure.log && low >= 0.0 && low < 0.4 * high;
         let low = grid.measure.low.unwrap_or(if from_zero { 0.0 } else { low });
         let high = grid.measure.high.unwrap_or(high);
-        // A single value is drawn as the darkest of a range around it.
+        // A single value gets the darkest shade of a range around it.
         let (low, high) = if low < high { (low, high) } else { grid.measure.range([low].into_iter(), false, false)? };
         Ok(Self { grid, low, high })
     }
@@ -273,7 +274,7 @@ impl<'a> Shades<'a> {
         ticks(&self.grid.measure.quantity, self.grid.measure.log, (self.low, self.high), |ticks| ticks.len() <= most.min(7)).major
     }
 
-    /// The room that the scale beside the grid takes.
+    /// Width of the scale next to the grid.
     pub(super) fn width(&self, font: &Font, height: f64) -> f64 {
         let labels = self.labels(height);
         let widest = labels.iter().map(|label| font.width(&label.1, TICK, Weight::Regular)).fold(0.0, f64::max);
@@ -300,7 +301,7 @@ impl<'a> Shades<'a> {
                 let cell = Area { left, right: left + width, top: bottom - height, bottom };
                 let edge = Some(Stroke::solid(WHITE, 0.6));
                 let Some(value) = *value else {
-                    // A cell without a value is crossed out, which no shade can be taken for.
+                    // A cell without a value is crossed out, so it can't be mistaken for a shade.
                     let inner = cell.grown(-0.3 * width.min(height));
                     let corners = inner.corners();
                     scene.segments(&[(corners[0], corners[2]), (corners[1], corners[3])], Stroke::solid(MUTED, 0.5));
@@ -324,7 +325,7 @@ impl<'a> Shades<'a> {
         for stripe in 0..STRIPES {
             let (from, to) = (f64::from(stripe) / f64::from(STRIPES), f64::from(stripe + 1) / f64::from(STRIPES));
             let bottom = area.bottom - from * area.height();
-            // Each stripe goes on under the next, so that no seam shows.
+            // Stripes overlap, so that no seam shows.
             let top = (area.bottom - to * area.height() - 0.4).max(area.top);
             scene.rectangle(Area { left, top, right, bottom }, Some(shade(0.5 * (from + to))), None);
         }

@@ -1,7 +1,8 @@
-//! Figures as a paper shows them, written as SVG and as PNG from one layout.
+//! Figures in the style of a paper, written as SVG and as PNG from one layout.
 //!
-//! A [`Figure`] has one to three [`Panel`]s side by side; a panel has two [`Axis`] and [`Series`] between them, or a [`Grid`]. What is not
-//! said follows from the data: ranges, ticks, colours, where the names of series go.
+//! A [`Figure`] has one to three [`Panel`]s side by side. A panel has two [`Axis`] with [`Series`]
+//! between them, or a [`Grid`]. Settings not given follow from the data: ranges, ticks, colours,
+//! the position of series names.
 //!
 //! ```text
 //! Figure (what to show)                 Scene (shapes and texts in points)
@@ -21,7 +22,8 @@
 //! # Ok::<(), fulgurite_twin::plot::PlotError>(())
 //! ```
 //!
-//! Nothing is asked of the system: the font is embedded, and the same figure gives the same bytes on every machine.
+//! Figures don't depend on the system: the font is embedded, and the same figure gives the same
+//! bytes on every machine.
 
 mod axis;
 mod font;
@@ -42,10 +44,11 @@ use std::{fs, io};
 pub use axis::Axis;
 pub use panel::{Grid, Height, Panel, Point, Series, Spread};
 
-/// Where the names of series are written. None of these places covers data.
+/// Position of the series names. No position covers data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Names {
-    /// At the ends of lines if a single panel has few of them that end apart; above the panels otherwise.
+    /// At the ends of lines if a single panel has few lines that end apart; above the panels
+    /// otherwise.
     #[default]
     Fitting,
     /// Above the panels, once for all of them.
@@ -72,35 +75,36 @@ impl Figure {
         Self { title: title.into(), panels: Vec::new(), width: None, plot_height: None, names: Names::default(), one_scale: false }
     }
 
-    /// With a panel more, to the right of the others.
+    /// Adds a panel, to the right of the others.
     #[must_use]
     pub fn panel(mut self, panel: Panel) -> Self {
         self.panels.push(panel);
         self
     }
 
-    /// This wide, in points (1/72 inch): 240 is a column of a two-column paper, 504 both. Unless told, 340 for one panel and 504 for more.
+    /// Sets the width, in points (1/72 inch): 240 is a column of a two-column paper, 504 both. The
+    /// default is 340 for one panel and 504 for more.
     #[must_use]
     pub fn width(mut self, points: f64) -> Self {
         self.width = Some(points);
         self
     }
 
-    /// With axes this high, in points; titles, labels and names are added to it.
+    /// Sets the height of the axes, in points, without titles, labels and names.
     #[must_use]
     pub fn plot_height(mut self, points: f64) -> Self {
         self.plot_height = Some(points);
         self
     }
 
-    /// With the names of series there.
+    /// Sets the position of the series names.
     #[must_use]
     pub fn names(mut self, names: Names) -> Self {
         self.names = names;
         self
     }
 
-    /// With the same vertical axis in all panels, which is written once: at the left.
+    /// Gives all panels the same vertical axis, which is drawn once, at the left.
     #[must_use]
     pub fn one_scale(mut self) -> Self {
         self.one_scale = true;
@@ -110,12 +114,13 @@ impl Figure {
     /// The figure as SVG.
     ///
     /// # Errors
-    /// If something in it can't be drawn, such as a value that isn't finite, or zero on a logarithmic axis.
+    /// If the figure can't be drawn, for example because of a value that isn't finite, or zero on a
+    /// logarithmic axis.
     pub fn svg(&self) -> Result<String, PlotError> {
         Ok(svg::write(&layout::scene(self, &Font::embedded())?))
     }
 
-    /// The figure as a PNG file of 216 pixels to an inch.
+    /// The figure as a PNG file with 216 pixels per inch.
     ///
     /// # Errors
     /// As [`Figure::svg`].
@@ -124,7 +129,8 @@ impl Figure {
         Ok(png::write(&layout::scene(self, &font)?, &font))
     }
 
-    /// Writes `<name>.svg` and `<name>.png` into a folder, and says where they are. What was there is replaced.
+    /// Writes `<name>.svg` and `<name>.png` into a folder and returns their paths. Existing files
+    /// are replaced.
     ///
     /// # Errors
     /// As [`Figure::svg`], or if a file can't be written.
@@ -142,10 +148,10 @@ impl Figure {
     }
 }
 
-/// Why a figure wasn't drawn.
+/// A figure couldn't be drawn.
 #[derive(Debug, thiserror::Error)]
 pub enum PlotError {
-    /// There is nothing to show.
+    /// The panel has no data.
     #[error("panel `{panel}` has no data")]
     Empty {
         /// The panel's title.
@@ -157,42 +163,42 @@ pub enum PlotError {
         /// How many it has.
         found: usize,
     },
-    /// A value is infinite or no number.
-    #[error("`{series}` has the value {value} at {at}, and only finite ones can be drawn")]
+    /// A value is infinite or not a number.
+    #[error("`{series}` has the value {value} at {at}, but only finite values can be drawn")]
     NotFinite {
         /// The name of the series, line or grid.
         series: String,
-        /// Which of its points, counted from 0.
+        /// Index of the point, from 0.
         at: usize,
         /// The value.
         value: f64,
     },
-    /// A value has no place on a logarithmic axis.
-    #[error("`{series}` has the value {value} at {at}, and a logarithmic axis shows only what is more than zero")]
+    /// A value that is not positive on a logarithmic axis.
+    #[error("`{series}` has the value {value} at {at}, but a logarithmic axis shows only values above zero")]
     NotPositive {
         /// The name of the series, line or grid.
         series: String,
-        /// Which of its points, counted from 0.
+        /// Index of the point, from 0.
         at: usize,
         /// The value.
         value: f64,
     },
-    /// Bars or a row of cells don't match their axis.
-    #[error("`{series}` has {found} values, and its axis {expected} categories")]
+    /// The number of bars or cells in a row differs from the number of categories of the axis.
+    #[error("`{series}` has {found} values, but its axis has {expected} categories")]
     Categories {
         /// The name of the series or grid.
         series: String,
-        /// How many values it has.
+        /// Number of values.
         found: usize,
-        /// How many categories there are.
+        /// Number of categories.
         expected: usize,
     },
-    /// An axis doesn't suit what is drawn along it.
+    /// An axis of the wrong kind for its data.
     #[error("the axis `{axis}` needs {need}")]
     Axis {
         /// The axis' title.
         axis: String,
-        /// What it needs, and why.
+        /// The required kind, and why.
         need: &'static str,
     },
     /// The range of an axis is empty, or too large to be drawn.
@@ -205,12 +211,12 @@ pub enum PlotError {
         /// Its upper end.
         high: f64,
     },
-    /// There is too little room for axes.
+    /// The figure leaves too little room for the axes.
     #[error("a width of {width} points leaves {left} for the axes of a panel: make the figure wider, or labels shorter")]
     Narrow {
         /// The figure's width.
         width: f64,
-        /// What is left of it for each panel.
+        /// The width left for each panel.
         left: f64,
     },
     /// A file couldn't be written.
@@ -218,7 +224,7 @@ pub enum PlotError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

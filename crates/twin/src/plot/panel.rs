@@ -1,13 +1,13 @@
-//! What a panel shows: series of points, bars or a grid, and the lines they are compared with.
+//! The content of a panel: series of points, bars or a grid, and reference lines.
 
 use super::PlotError;
 use super::axis::Axis;
 use crate::statistics::Interval;
 
-/// A point of a series, with how sure its height is where that is known.
+/// A point of a series, with its confidence interval if known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Where it is on the horizontal axis.
+    /// Position on the horizontal axis.
     pub x: f64,
     /// Its height.
     pub y: f64,
@@ -16,7 +16,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// A point whose height is just what it is.
+    /// A point without an interval.
     #[must_use]
     pub fn new(x: f64, y: f64) -> Self {
         Self { x, y, within: None }
@@ -35,7 +35,7 @@ impl From<(f64, Interval)> for Point {
     }
 }
 
-/// The height of a bar, with how sure it is where that is known.
+/// The height of a bar, with its confidence interval if known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Height(pub(super) Point);
 
@@ -54,7 +54,7 @@ impl From<Interval> for Height {
 /// How a confidence interval is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// A line up and down from each point.
+    /// A vertical line through each point.
     Whiskers,
     /// A shaded band along the line.
     Band,
@@ -69,7 +69,7 @@ pub(super) enum Form {
     Stack,
 }
 
-/// Points that belong together under a name.
+/// A named series of points.
 ///
 /// The same name has the same colour and marker in all panels of a figure.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,14 +91,14 @@ impl Series {
         Self::new(name, Form::Line, points.into_iter().map(Into::into).collect())
     }
 
-    /// A line that keeps its height until the next point: a count over time.
+    /// A line that keeps its height until the next point, such as a count over time.
     #[must_use]
     pub fn steps(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         Self::new(name, Form::Steps, points.into_iter().map(Into::into).collect())
     }
 
-    /// The distribution of samples, from pairs of a value and the part of samples that don't exceed it, as
-    /// [`Recorder::curve`](crate::statistics::Recorder::curve) gives them.
+    /// The distribution of samples, from pairs of a value and the share of samples that don't
+    /// exceed it, as returned by [`Recorder::curve`](crate::statistics::Recorder::curve).
     #[must_use]
     pub fn ecdf(name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut points: Vec<Point> = curve.into_iter().map(Point::from).collect();
@@ -108,25 +108,26 @@ impl Series {
         Self::new(name, Form::Steps, points)
     }
 
-    /// A bound that nothing can beat: a dashed line without markers, in black.
+    /// A lower bound: a dashed black line without markers.
     #[must_use]
     pub fn bound(name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         Self::new(name, Form::Bound, points.into_iter().map(Into::into).collect())
     }
 
-    /// Bars, one for each category of the horizontal axis, beside those of other series.
+    /// Bars, one per category of the horizontal axis, next to those of other series.
     #[must_use]
     pub fn bars(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
         Self::new(name, Form::Bars, at_categories(heights))
     }
 
-    /// Pieces of bars, one for each category of the horizontal axis, upon those of the series before.
+    /// Stacked bars, one piece per category of the horizontal axis, on top of the previous series.
     #[must_use]
     pub fn stack(name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
         Self::new(name, Form::Stack, at_categories(heights))
     }
 
-    /// With confidence intervals drawn like this; unless told, lines of up to 12 points have whiskers, others bands.
+    /// Sets how confidence intervals are drawn. By default, lines of up to 12 points have whiskers,
+    /// others bands.
     #[must_use]
     pub fn spread(mut self, spread: Spread) -> Self {
         self.spread = Some(spread);
@@ -138,23 +139,24 @@ fn at_categories(heights: impl IntoIterator<Item = impl Into<Height>>) -> Vec<Po
     heights.into_iter().enumerate().map(|(at, height)| Point { x: at as f64, ..height.into().0 }).collect()
 }
 
-/// Values on a grid of columns and rows, drawn as shades with a scale beside them; row 0 is at the bottom.
+/// Values on a grid of columns and rows, drawn as shades with a scale next to them. Row 0 is at the
+/// bottom.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
     pub(super) measure: Axis,
-    /// By rows; none is a cell without a value.
+    /// By rows; `None` is a cell without a value.
     pub(super) values: Vec<Vec<Option<f64>>>,
 }
 
 impl Grid {
-    /// A grid of values by rows, from the lowest row up; `measure` is the axis of the shades.
+    /// A grid of values by rows, from the lowest row up. `measure` is the axis of the shades.
     #[must_use]
     pub fn new(measure: Axis, rows: impl IntoIterator<Item = Vec<Option<f64>>>) -> Self {
         Self { measure, values: rows.into_iter().collect() }
     }
 }
 
-/// A line across a panel that values are compared with.
+/// A reference line across a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reference {
     pub(super) upright: bool,
@@ -162,7 +164,7 @@ pub(super) struct Reference {
     pub(super) label: String,
 }
 
-/// A pair of axes with what is drawn between them.
+/// A pair of axes and the content between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     pub(super) title: String,
@@ -180,70 +182,70 @@ impl Panel {
         Self { title: String::new(), x, y, series: Vec::new(), references: Vec::new(), grid: None }
     }
 
-    /// A panel of shades; columns and rows are the categories of the axes.
+    /// A panel of shades; the categories of the axes are its columns and rows.
     #[must_use]
     pub fn grid(columns: Axis, rows: Axis, grid: Grid) -> Self {
         Self { grid: Some(grid), ..Self::new(columns, rows) }
     }
 
-    /// With a title above it, such as "(a) Typical".
+    /// Adds a title above the panel, such as "(a) Typical".
     #[must_use]
     pub fn titled(mut self, title: &str) -> Self {
         self.title = title.into();
         self
     }
 
-    /// With a series more.
+    /// Adds a series.
     #[must_use]
     pub fn series(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// With a [`Series::line`] more.
+    /// Adds a [`Series::line`].
     #[must_use]
     pub fn line(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         self.series(Series::line(name, points))
     }
 
-    /// With a [`Series::steps`] more.
+    /// Adds a [`Series::steps`].
     #[must_use]
     pub fn steps(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         self.series(Series::steps(name, points))
     }
 
-    /// With a [`Series::ecdf`] more.
+    /// Adds a [`Series::ecdf`].
     #[must_use]
     pub fn ecdf(self, name: &str, curve: impl IntoIterator<Item = (f64, f64)>) -> Self {
         self.series(Series::ecdf(name, curve))
     }
 
-    /// With a [`Series::bound`] more.
+    /// Adds a [`Series::bound`].
     #[must_use]
     pub fn bound(self, name: &str, points: impl IntoIterator<Item = impl Into<Point>>) -> Self {
         self.series(Series::bound(name, points))
     }
 
-    /// With [`Series::bars`] more.
+    /// Adds [`Series::bars`].
     #[must_use]
     pub fn bars(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
         self.series(Series::bars(name, heights))
     }
 
-    /// With a [`Series::stack`] more.
+    /// Adds a [`Series::stack`].
     #[must_use]
     pub fn stack(self, name: &str, heights: impl IntoIterator<Item = impl Into<Height>>) -> Self {
         self.series(Series::stack(name, heights))
     }
 
-    /// With a horizontal line at this height, such as a service level; the axis reaches it.
+    /// Adds a horizontal line at this height, such as a service level. The axis extends to it.
     #[must_use]
     pub fn level(mut self, height: f64, label: &str) -> Self {
         self.references.push(Reference { upright: false, value: height, label: label.into() });
         self
     }
 
-    /// With an upright line at this place; the axis reaches it.
+    /// Adds a vertical line at this position. The axis extends to it.
     #[must_use]
     pub fn mark(mut self, place: f64, label: &str) -> Self {
         self.references.push(Reference { upright: true, value: place, label: label.into() });
@@ -254,7 +256,7 @@ impl Panel {
         self.series.iter().any(|series| matches!(series.form, Form::Bars | Form::Stack))
     }
 
-    /// The sums below each series of a stack, at each category, and its own.
+    /// For each series of a stack, the lower and upper end of its piece at each category.
     pub(super) fn stacked(&self) -> Vec<(&Series, Vec<(f64, f64)>)> {
         let mut heights: Vec<f64> = Vec::new();
         let mut stacked = Vec::new();
@@ -277,14 +279,15 @@ impl Panel {
         let ys = self.series.iter().filter(|series| series.form != Form::Stack).flat_map(|series| {
             series.points.iter().flat_map(|point| [Some(point.y), point.within.map(|ends| ends.0), point.within.map(|ends| ends.1)])
         });
-        // On a logarithmic axis, an interval that reaches zero or below goes down to the axis' end.
+        // On a logarithmic axis, an interval that reaches zero or below extends to the end of the
+        // axis.
         let ys = ys.flatten().filter(|&value| !self.y.log || value > 0.0);
         let sums = self.stacked().into_iter().flat_map(|(_, pieces)| pieces.into_iter().flat_map(|(low, high)| [low, high]));
         let ys = ys.chain(sums).chain(marks(false));
         Ok([self.x.range(xs, true, false)?, self.y.range(ys, false, self.has_bars())?])
     }
 
-    /// Refuses what can't be drawn.
+    /// Rejects content that can't be drawn.
     pub(super) fn check(&self) -> Result<(), PlotError> {
         if let Some(grid) = &self.grid {
             return self.check_grid(grid);

@@ -1,9 +1,9 @@
-//! Pictures as PNG: the same shapes and texts, drawn by `tiny-skia`, three pixels to a point (216 to an inch).
+//! PNG output: the same shapes and texts, drawn by `tiny-skia` at three pixels per point (216 dpi).
 
 use super::font::Font;
 use super::scene::{Anchor, Area, Colour, Item, Place, Scene, Stroke, Text, WHITE};
+use skrifa::outline::OutlinePen;
 use tiny_skia::{Color, FillRule, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke as SkiaStroke, StrokeDash, Transform};
-use ttf_parser::OutlineBuilder;
 
 const PIXELS_TO_A_POINT: f64 = 3.0;
 
@@ -75,7 +75,7 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
         Anchor::Middle => -0.5 * width,
         Anchor::End => -width,
     };
-    // By libm, because the platform's sine may differ in its last bit.
+    // Uses libm, because the platform's sine may differ in its last bit.
     let angle = text.turned * std::f64::consts::PI / 180.0;
     let (sine, cosine) = if text.turned == -90.0 { (-1.0, 0.0) } else { (libm::sin(angle), libm::cos(angle)) };
     let mut glyphs = Glyphs { builder: PathBuilder::new(), left, sine, cosine, at: text.at };
@@ -87,7 +87,7 @@ fn write_text(canvas: &mut Pixmap, text: &Text, font: &Font, to_pixels: Transfor
     draw(canvas, &path, Some((text.colour, 1.0)), None, to_pixels, None);
 }
 
-/// Takes outlines that begin at the origin and go upwards to where the text is.
+/// Moves outlines that begin at the origin and point upwards to the position of the text.
 struct Glyphs {
     builder: PathBuilder,
     left: f64,
@@ -103,7 +103,7 @@ impl Glyphs {
     }
 }
 
-impl OutlineBuilder for Glyphs {
+impl OutlinePen for Glyphs {
     fn move_to(&mut self, x: f32, y: f32) {
         let (x, y) = self.place(x, y);
         self.builder.move_to(x, y);
@@ -129,8 +129,8 @@ impl OutlineBuilder for Glyphs {
     }
 }
 
-/// The canvas as a PNG file: 8 bits a channel, no alpha since the ground is white. Each row is stored as its difference from the row
-/// above, which in a figure is nearly always nothing.
+/// Encodes the canvas as PNG: 8 bits per channel, no alpha since the background is white. Each row
+/// is stored as its difference from the row above, which in a figure is nearly always zero.
 ///
 /// Source: PNG Specification, 3rd ed., W3C 2025, clauses 5, 9 and 11.
 fn encoded(canvas: &Pixmap) -> Vec<u8> {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_check_value_is_that_of_the_standard() {
+    fn the_crc_matches_the_published_check_values() {
         assert_eq!(crc32(b"123456789".iter()), 0xcbf4_3926);
         assert_eq!(crc32(b"IEND".iter()), 0xae42_6082);
     }

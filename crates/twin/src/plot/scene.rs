@@ -1,5 +1,5 @@
-//! A picture as a list of shapes and texts, in points (1/72 inch) from the upper left corner. Layout writes it, SVG and PNG read it, so both
-//! show the same.
+//! A picture as a list of shapes and texts, in points (1/72 inch) from the upper left corner.
+//! Layout writes it, SVG and PNG read it, so both show the same.
 
 use super::font::Weight;
 
@@ -44,7 +44,8 @@ impl Area {
         [(self.left, self.top), (self.right, self.top), (self.right, self.bottom), (self.left, self.bottom)]
     }
 
-    /// The part of a segment that lies in the rectangle. Source: Y. Liang and B. Barsky, ACM Trans. Graph. 3, 1 (1984).
+    /// The part of a segment that lies in the rectangle. Source: Y. Liang and B. Barsky, ACM Trans.
+    /// Graph. 3, 1 (1984).
     pub(super) fn part_of(&self, from: Place, to: Place) -> Option<(Place, Place)> {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);

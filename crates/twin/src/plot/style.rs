@@ -1,4 +1,5 @@
-//! Looks: colours that the colour-blind can tell apart, and marks that can be told apart in grey.
+//! Visual style: colour-blind-safe colours, and markers and hatching that stay distinct in
+//! greyscale.
 
 use super::scene::{Area, BLACK, Colour, Place, Scene, Stroke, WHITE};
 
@@ -9,13 +10,13 @@ pub(super) const MUTED: Colour = Colour(0x66, 0x66, 0x66);
 pub(super) const TITLE: f64 = 9.5;
 pub(super) const LABEL: f64 = 8.5;
 pub(super) const TICK: f64 = 7.5;
-/// Lines of text are this much apart, in sizes.
+/// Distance between lines of text, as a multiple of the font size.
 pub(super) const LEADING: f64 = 1.25;
-/// How high capitals and figures are, in sizes.
+/// Height of capitals and figures, as a multiple of the font size.
 pub(super) const CAP: f64 = 0.73;
 
-/// Seven colours in this order; the yellow of the eight is too light for lines.
-/// Source: M. Okabe and K. Ito, Color Universal Design (2008).
+/// Seven of the eight colours, in this order; the yellow is too light for lines. Source: M. Okabe
+/// and K. Ito, Color Universal Design (2008).
 const PALETTE: [Colour; 7] = [
     Colour(0x00, 0x72, 0xb2),
     Colour(0xd5, 0x5e, 0x00),
@@ -27,11 +28,12 @@ const PALETTE: [Colour; 7] = [
 ];
 
 const DASHES: [&[f64]; 4] = [&[], &[5.0, 2.0], &[1.5, 1.5], &[6.0, 1.8, 1.5, 1.8]];
-/// What no policy can beat is drawn like this.
+/// The dashes of bounds, which no policy can beat.
 pub(super) const BOUND_DASHES: &[f64] = &[3.0, 2.0];
 pub(super) const REFERENCE_DASHES: &[f64] = &[1.0, 2.0];
 
-/// Colour, marker, dashes and hatching of the series of one name, by its number in the figure.
+/// Colour, marker, dashes and hatching shared by all series of one name, by its index in the
+/// figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look(pub(super) usize);
 
@@ -40,14 +42,14 @@ impl Look {
         PALETTE[self.0 % PALETTE.len()]
     }
 
-    /// The line of series without markers, which only dashes tell apart in grey.
+    /// The line of a series without markers: in greyscale only the dashes distinguish it.
     pub(super) fn dashed(self) -> Stroke {
         Stroke { colour: self.colour(), width: 1.3, dashes: DASHES[self.0 % DASHES.len()] }
     }
 
-    /// The line of series with markers.
+    /// The line of a series with markers.
     pub(super) fn line(self) -> Stroke {
-        // After one round through the colours, dashes tell the rounds apart.
+        // Colours repeat after seven series; the dashes then distinguish the rounds.
         Stroke { colour: self.colour(), width: 1.4, dashes: DASHES[self.0 / PALETTE.len() % DASHES.len()] }
     }
 
@@ -74,7 +76,8 @@ impl Look {
         }
     }
 
-    /// A bar, or a piece of one: full, hatched one way, light, hatched the other way, in turn.
+    /// Draws a bar or a bar segment: solid, hatched one way, light, or hatched the other way, in
+    /// turn.
     pub(super) fn bar(self, scene: &mut Scene, area: Area) {
         if area.width() <= 0.0 || area.height() <= 0.0 {
             return;
@@ -94,16 +97,17 @@ impl Look {
     }
 }
 
-/// A colour thinned with white.
+/// Mixes a colour with white.
 pub(super) fn tint(Colour(red, green, blue): Colour, strength: f64) -> Colour {
     let thin = |part: u8| (255.0 - (255.0 - f64::from(part)) * strength + 0.5) as u8;
     Colour(thin(red), thin(green), thin(blue))
 }
 
-/// Diagonals across a rectangle. They stand on a lattice of the whole picture, so that neighbours match.
+/// Diagonals across a rectangle, aligned to one lattice for the whole picture so that neighbours
+/// match.
 fn hatching(area: Area, slope: f64) -> Vec<(Place, Place)> {
     const APART: f64 = 4.0;
-    // Along a diagonal, y + slope * x is the same.
+    // `y + slope * x` is constant along a diagonal.
     let ends = area.corners().map(|(x, y)| y + slope * x);
     let (low, high) = ends.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &end| (low.min(end), high.max(end)));
     let first = (low / APART).ceil() as i64;
@@ -116,8 +120,9 @@ fn hatching(area: Area, slope: f64) -> Vec<(Place, Place)> {
         .collect()
 }
 
-/// Light to dark for 0.0 to 1.0, evenly in what the eye takes for lightness, so that it reads in grey.
-/// Anchors: ColorBrewer's sequential Blues (C. Brewer, colorbrewer2.org), which is safe for the colour-blind.
+/// Light to dark for 0.0 to 1.0, in even steps of perceived lightness, so that it reads in
+/// greyscale. Anchors: ColorBrewer's sequential Blues (C. Brewer, colorbrewer2.org), which is
+/// colour-blind safe.
 pub(super) fn shade(part: f64) -> Colour {
     const ANCHORS: [Colour; 6] = [
         Colour(0xf0, 0xf6, 0xfc),
@@ -134,7 +139,7 @@ pub(super) fn shade(part: f64) -> Colour {
     Colour(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
 
-/// Black or white, whichever is easier to read upon a shade.
+/// The text colour, black or white, that is easier to read on a shade.
 pub(super) fn upon(part: f64) -> Colour {
     if part > 0.55 { WHITE } else { INK }
 }

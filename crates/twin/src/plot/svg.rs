@@ -1,4 +1,4 @@
-//! Pictures as SVG: text stays text, so that it can be searched, copied and edited.
+//! SVG output: text stays text, so that it can be searched, copied and edited.
 
 use super::font::{FAMILIES, Weight};
 use super::scene::{Anchor, Area, Colour, Item, Place, Scene, Stroke, Text};
@@ -66,7 +66,8 @@ fn written(text: &Text) -> String {
     let words = escaped(&text.text);
     let written = format!("<text {attributes}>{words}</text>");
     if text.rim {
-        // A text of its own, because many programs don't know `paint-order` and would draw the rim upon the letters.
+        // The rim is a separate element: many programs ignore `paint-order` and would draw the rim
+        // over the letters.
         let rim = "stroke=\"#ffffff\" stroke-width=\"2.4\" stroke-linejoin=\"round\" aria-hidden=\"true\"";
         return format!("<text {attributes} {rim}>{words}</text>\n{written}");
     }
@@ -111,7 +112,7 @@ fn hex(Colour(red, green, blue): Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Two decimals, which is 0.01 points, and none that are zero.
+/// Two decimals, a resolution of 0.01 points, without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -125,7 +126,7 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // XML 1.0 has no way to write other control characters.
+            // XML 1.0 can't represent other control characters.
             c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }

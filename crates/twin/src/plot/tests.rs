@@ -14,7 +14,7 @@ fn lines() -> Figure {
     Figure::new("Small").panel(panel).width(240.0).plot_height(110.0)
 }
 
-/// One of each kind of panel.
+/// One figure for each kind of panel.
 fn gallery() -> Vec<Figure> {
     let names = ["Typical", "IOPS", "a policy with a long name of many words", "Averylongnamewithoutanyspaces"];
     let categories = || Axis::categories("Workload", names);
@@ -40,7 +40,7 @@ fn gallery() -> Vec<Figure> {
 }
 
 #[test]
-fn a_small_figure_is_these_bytes() {
+fn a_small_figure_matches_the_golden_file() {
     let svg = lines().svg().unwrap();
     let golden = include_str!("../../tests/golden/small-figure.svg");
     if svg != golden {
@@ -62,7 +62,7 @@ fn every_kind_of_figure_is_drawn_the_same_each_time() {
 }
 
 #[test]
-fn no_text_and_no_shape_leaves_the_picture() {
+fn all_text_and_shapes_stay_inside_the_picture() {
     let font = font::Font::embedded();
     for figure in gallery() {
         let scene = layout::scene(&figure, &font).unwrap();
@@ -97,7 +97,7 @@ fn text_corners(text: &scene::Text, font: &font::Font) -> [scene::Place; 4] {
 }
 
 #[test]
-fn no_two_level_texts_cover_each_other() {
+fn horizontal_texts_do_not_overlap() {
     let font = font::Font::embedded();
     for figure in gallery() {
         let scene = layout::scene(&figure, &font).unwrap();
@@ -116,14 +116,14 @@ fn no_two_level_texts_cover_each_other() {
             for (other, beside) in &boxes[..at] {
                 let apart =
                     area.left >= beside.right || beside.left >= area.right || area.top >= beside.bottom || beside.top >= area.bottom;
-                assert!(apart, "{}: `{text}` covers `{other}`", figure.title);
+                assert!(apart, "{}: `{text}` overlaps `{other}`", figure.title);
             }
         }
     }
 }
 
 #[test]
-fn both_files_are_written() {
+fn write_creates_both_the_svg_and_the_png() {
     let folder = tempfile::tempdir().unwrap();
     let [svg, png] = lines().write(folder.path(), "figure-5a").unwrap();
     assert_eq!(std::fs::read_to_string(svg).unwrap(), lines().svg().unwrap());
@@ -144,23 +144,23 @@ fn a_name_keeps_its_colour_in_every_panel() {
 }
 
 #[test]
-fn what_can_not_be_drawn_is_refused_and_named() {
+fn invalid_figures_are_rejected_with_the_offending_name_and_value() {
     let panel = |x: Axis, y: Axis, points: Vec<(f64, f64)>| Figure::new("").panel(Panel::new(x, y).line("a line", points)).svg();
     let (x, y) = (|| Axis::new("x", ""), || Axis::new("y", ""));
     let error = |result: Result<String, PlotError>| result.unwrap_err().to_string();
     assert_eq!(
         error(panel(x(), y(), vec![(0.0, 1.0), (1.0, f64::NAN)])),
-        "`a line` has the value NaN at 1, and only finite ones can be drawn"
+        "`a line` has the value NaN at 1, but only finite values can be drawn"
     );
     assert!(error(panel(x(), y(), vec![(f64::INFINITY, 1.0)])).contains("value inf at 0"));
-    assert!(error(panel(x(), y().log(), vec![(0.0, 0.0)])).contains("more than zero"));
+    assert!(error(panel(x(), y().log(), vec![(0.0, 0.0)])).contains("only values above zero"));
     assert_eq!(error(panel(x(), y(), vec![])), "panel `` has no data");
     assert_eq!(error(panel(x(), y().from(3.0).to(2.0), vec![(0.0, 1.0)])), "the axis `y` can't go from 3 to 2");
     assert!(error(panel(x(), y(), vec![(0.0, -f64::MAX), (1.0, f64::MAX)])).contains("can't go from"));
     let within = Series::line("s", [Point { x: 0.0, y: 1.0, within: Some((f64::NAN, 2.0)) }]);
     assert!(error(Figure::new("").panel(Panel::new(x(), y()).series(within)).svg()).contains("NaN"));
     let bars = |x: Axis| Figure::new("").panel(Panel::new(x, y()).bars("b", [1.0, 2.0])).svg();
-    assert_eq!(error(bars(Axis::categories("", ["a"]))), "`b` has 2 values, and its axis 1 categories");
+    assert_eq!(error(bars(Axis::categories("", ["a"]))), "`b` has 2 values, but its axis has 1 categories");
     assert_eq!(error(bars(x())), "the axis `x` needs categories, since it has bars");
     assert_eq!(error(Figure::new("").svg()), "a figure has one to three panels side by side, not 0");
     assert!(error(lines().width(80.0).svg()).contains("make the figure wider"));
@@ -178,7 +178,7 @@ fn labels(quantity: Quantity, log: bool, range: (f64, f64), most: usize) -> Vec<
 }
 
 #[test]
-fn ticks_are_written_as_people_write_them() {
+fn ticks_have_round_values_and_conventional_labels() {
     use Quantity::{Bytes, Number, Seconds, Share};
     type Case = (Quantity, bool, (f64, f64), &'static [&'static str]);
     let cases: [Case; 18] = [
@@ -208,7 +208,7 @@ fn ticks_are_written_as_people_write_them() {
 }
 
 #[test]
-fn every_range_has_ticks_within_it_and_in_order() {
+fn every_range_has_ordered_ticks_inside_it() {
     use Quantity::{Bytes, Number, Seconds, Share};
     for quantity in [Number, Seconds, Share, Bytes] {
         for low_power in (-12..12).step_by(2) {
@@ -232,7 +232,7 @@ fn every_range_has_ticks_within_it_and_in_order() {
 }
 
 #[test]
-fn awkward_ranges_are_given_room() {
+fn degenerate_ranges_are_widened() {
     let range = |axis: Axis, values: &[f64]| axis.range(values.iter().copied(), false, false).unwrap();
     let (linear, log) = (|| Axis::new("y", ""), || Axis::new("y", "").log());
     for values in [vec![0.0], vec![5.0], vec![-5.0], vec![1e12], vec![1e-12], vec![1e12, 1e12 + 1e-3], vec![-3.0, 4.0], vec![1e-12, 1e12]] {

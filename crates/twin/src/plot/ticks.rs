@@ -1,6 +1,7 @@
-//! Ticks as people write them: 0, 50, 100; 1 s, 15 s, 1 min, 5 min; 10⁻³, 1, 10³.
+//! Axis ticks in the usual notation: 0, 50, 100; 1 s, 15 s, 1 min, 5 min; 10⁻³, 1, 10³.
 //!
-//! Each kind of axis offers sets of ticks from dense to sparse, and the densest is taken whose labels fit.
+//! Each kind of axis offers sets of ticks from dense to sparse; the densest set whose labels fit is
+//! used.
 
 /// What an axis measures.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,13 +16,13 @@ pub(super) enum Quantity {
 /// The ticks of one axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Ticks {
-    /// Those with labels.
+    /// Ticks with labels.
     pub(super) major: Vec<(f64, String)>,
-    /// Those without.
+    /// Ticks without labels.
     pub(super) minor: Vec<f64>,
 }
 
-/// The densest ticks within this range that fit; the sparsest there are if none do.
+/// The densest set of ticks within the range that fits, or the sparsest set if none fits.
 pub(super) fn ticks(quantity: &Quantity, log: bool, (low, high): (f64, f64), fits: impl Fn(&[(f64, String)]) -> bool) -> Ticks {
     let offers = match quantity {
         Quantity::Categories(names) => categories(names),
@@ -37,7 +38,8 @@ pub(super) fn ticks(quantity: &Quantity, log: bool, (low, high): (f64, f64), fit
     for mut offer in offers {
         offer.major.retain(|tick| within(tick.0));
         offer.minor.retain(|&value| within(value) && !offer.major.iter().any(|tick| tick.0 == value));
-        // One tick shows no scale, so a set of fewer than two only stands in for none at all.
+        // A single tick shows no scale, so a set of fewer than two is used only if no earlier set
+        // had any.
         if offer.major.len() < 2 && !chosen.major.is_empty() {
             break;
         }
@@ -58,7 +60,8 @@ fn categories(names: &[String]) -> Vec<Ticks> {
     [1, 2, 5, 10, 20, 50, 100].map(every).into()
 }
 
-/// One of 1, 2 and 5 times a power of ten, and a power of ten without rounding errors where there is such a number.
+/// A mantissa (1, 2 or 5) times a power of ten. A negative power divides by its exact inverse, so
+/// that the result is correctly rounded.
 fn times_ten(mantissa: f64, power: i32) -> f64 {
     if power < 0 { mantissa / libm::exp10(-f64::from(power)) } else { mantissa * libm::exp10(f64::from(power)) }
 }
@@ -68,7 +71,8 @@ fn exponent(value: f64) -> i32 {
 }
 
 fn linear(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
-    // Far from zero, the span says which unit has round steps: 167.0 to 168.5 min is better than 2.78 to 2.81 h.
+    // Far from zero, the span decides which unit has round steps: 167.0 to 168.5 min reads better
+    // than 2.78 to 2.81 h.
     let unit = Unit::for_axis(quantity, low.abs().max(high.abs()).min(30.0 * (high - low)));
     let (low, high) = (low / unit.size, high / unit.size);
     let span = high - low;
@@ -95,7 +99,7 @@ fn linear(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
         let multiples = (0..=count as i32).map(|number| first + f64::from(number));
         let largest = low.abs().max(high.abs());
         let major = multiples.map(|times| (times * step * unit.size, unit.label(times * step, decimals, largest)));
-        // Half-way marks, where halves are round.
+        // Minor ticks at halves, where halves are round; otherwise at fifths.
         let parts = if step.to_string().contains('5') { 5.0 } else { 2.0 };
         let minor_first = libm::ceil(low / step * parts - 1e-9);
         let minor = (0..=((count + 2.0) * parts) as i32).map(|number| (minor_first + f64::from(number)) / parts);
@@ -106,13 +110,13 @@ fn linear(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
     steps.into_iter().filter_map(offer).filter(|offer| offer.major.len() <= 11).collect()
 }
 
-/// What linear labels are written in.
+/// The unit of linear labels.
 struct Unit {
     name: &'static str,
     size: f64,
-    /// Steps of a clock, where tens are not round.
+    /// Steps for clock units, where powers of ten are not round.
     clock: Option<&'static [f64]>,
-    /// Whether steps below one are quarters and halves.
+    /// Steps below one are quarters and halves.
     halves: bool,
     percent: bool,
 }
@@ -156,7 +160,8 @@ impl Unit {
     }
 }
 
-/// A number with these decimals, none if that is negative, a true minus, and commas from ten thousand on.
+/// A number with this many decimals (none if negative), a true minus sign, and thousands commas
+/// from 10,000 on.
 fn plain(value: f64, decimals: i32) -> String {
     let text = format!("{:.*}", decimals.clamp(0, 17) as usize, value.abs());
     let (whole, part) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -176,7 +181,7 @@ fn superscript(power: i32) -> String {
     power.to_string().chars().map(|c| c.to_digit(10).map_or('⁻', |digit| DIGITS[digit as usize])).collect()
 }
 
-/// The decimals that a number of this power of ten needs.
+/// Decimals needed by a number of this power of ten.
 fn decimals_of(power: i32) -> i32 {
     (-power).max(0)
 }
@@ -208,7 +213,7 @@ fn log_numbers(quantity: &Quantity, low: f64, high: f64) -> Vec<Ticks> {
     let ratio = high / low;
     let mut offers = Vec::new();
     if ratio < 4.0 {
-        // Less than this is nearly linear, and holds hardly a round number.
+        // So narrow a range is nearly linear and contains few round numbers of a logarithmic scale.
         offers.extend(linear(quantity, low, high).into_iter().filter(|offer| offer.major.len() <= 7));
     }
     if ratio < 300.0 {
@@ -233,7 +238,7 @@ fn log_seconds(low: f64, high: f64) -> Vec<Ticks> {
     const MINUTE: f64 = 60.0;
     const HOUR: f64 = 3_600.0;
     const DAY: f64 = 86_400.0;
-    // Ranges beyond nanoseconds and thousands of years are numbers like any others.
+    // Ranges below nanoseconds or above thousands of years are labelled as numbers of seconds.
     if low < 1e-9 || high > 1e12 {
         let in_seconds = |(value, label)| (value, format!("{label} s"));
         let offers = log_numbers(&Quantity::Number, low, high).into_iter();
@@ -294,7 +299,7 @@ fn log_seconds(low: f64, high: f64) -> Vec<Ticks> {
     offers
 }
 
-/// A time as people say it, for round ones.
+/// A round time in its natural unit.
 pub(super) fn seconds(value: f64) -> String {
     let units = [(86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
     let (size, name) = units.into_iter().find(|unit| value >= unit.0 * (1.0 - 1e-9)).unwrap_or((1e-9, "ns"));

@@ -1,46 +1,46 @@
-//! Whether a run is as its scenario says it should be.
+//! Compares a run with the expectations of its scenario.
 
 use fulgurite_domain::Micros;
 
 use crate::scenario::Expectations;
 use crate::simulation::Run;
 
-/// Something that was expected and did not come out.
+/// An expectation that a run did not meet.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Missed {
-    /// A completion time is too long.
-    #[error("{what} is {found_s:.3} s, and at most {expected} is expected")]
+    /// A completion time exceeds its limit.
+    #[error("{what} is {found_s:.3} s; expected at most {expected}")]
     Time {
-        /// Which.
+        /// Name of the measure.
         what: &'static str,
-        /// What it is, in seconds.
+        /// Measured time, in seconds.
         found_s: f64,
-        /// What it may be.
+        /// The limit.
         expected: Micros,
     },
-    /// Too many requests ended without their bytes.
-    #[error("{found:.4} of the requests ended without their bytes, and at most {expected} is expected")]
+    /// The share of requests that ended without their bytes exceeds its limit.
+    #[error("a share of {found:.4} of the requests ended without their bytes; expected at most {expected}")]
     Lost {
-        /// The share.
+        /// Measured share, 0 to 1.
         found: f64,
-        /// What it may be.
+        /// The limit.
         expected: f64,
     },
-    /// The tail is too far above the bound.
-    #[error("the tail is {found:.3} times the bound, and at most {expected} times is expected")]
+    /// The ratio of the tail to the bound exceeds its limit.
+    #[error("the tail is {found:.3} times the bound; expected at most {expected} times")]
     OverBound {
-        /// By what factor.
+        /// Measured ratio.
         found: f64,
-        /// What it may be.
+        /// The limit.
         expected: f64,
     },
-    /// There is no bound to compare with.
-    #[error("the tail is expected to be near the bound, and there is none: too many reads, or no time that is too short for them")]
+    /// The scenario limits the tail over the bound, but the run has no bound.
+    #[error("the scenario limits the tail over the bound, but no bound is known: too many reads, or any time is enough for them")]
     NoBound,
 }
 
 impl Expectations {
-    /// What did not come out as expected.
+    /// The expectations that this run missed.
     #[must_use]
     pub fn missed(&self, run: &Run) -> Vec<Missed> {
         let mut completions = run.completions.clone();

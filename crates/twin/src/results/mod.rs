@@ -1,5 +1,5 @@
-//! Results: a run's figures with their units and meanings, as they go to the terminal, into tables and into JSON; and whether they are as
-//! expected.
+//! Results: the figures of a run with units and descriptions, as shown in the terminal, in tables
+//! and in JSON, and the comparison with what the scenario expects.
 
 mod expectations;
 mod sweep;
@@ -13,9 +13,9 @@ use crate::table::Value;
 /// One figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// As columns are called.
+    /// Column name.
     pub name: &'static str,
-    /// Its unit; nothing for a count or a ratio, and `share` for a part of a whole.
+    /// Its unit: empty for a count or a ratio, `share` for a part of a whole.
     pub unit: &'static str,
     /// What it means.
     pub about: &'static str,
@@ -23,7 +23,7 @@ pub struct Figure {
     pub value: Value,
 }
 
-/// All figures of a run, in the order in which they are shown. Each run has the same ones.
+/// All figures of a run, in display order. Every run has the same figures.
 #[must_use]
 pub fn figures(run: &Run) -> Vec<Figure> {
     let mut completions = run.completions.clone();
@@ -38,8 +38,8 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     let decode_tail_s = decode.and_then(|decode| decode.waits.clone().percentile(crate::bound::TAIL)).map(|micros| micros as f64 / 1e6);
     vec![
         whole("requests", "Requests that arrived in the measured interval.", run.requests),
-        whole("reads", "Their shards.", run.reads),
-        whole("bytes", "Bytes of their files.", run.bytes),
+        whole("reads", "Shards of those requests.", run.reads),
+        whole("bytes", "Bytes of the requested files.", run.bytes),
         maybe(
             "mean_s",
             "s",
@@ -51,80 +51,80 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         maybe("p99_s", "s", "99th percentile of completion times.", percentile(0.99)),
         maybe("tail_s", "s", "99.9th percentile of completion times.", percentile(crate::bound::TAIL)),
         maybe("longest_s", "s", "The longest completion time.", percentile(1.0)),
-        maybe("bound_tail_s", "s", "What no policy can get the 99.9th percentile below.", bound(|bound| bound.tail.seconds())),
+        maybe("bound_tail_s", "s", "Lower bound of the 99.9th percentile under any policy.", bound(|bound| bound.tail.seconds())),
         maybe(
             "bound_unforeseen_s",
             "s",
-            "What no policy can expect to get it below without knowing what will be asked for, if requests fall on platters evenly.",
+            "Expected lower bound for policies that don't know future requests, if requests fall on platters evenly.",
             run.bound.and_then(|bound| bound.unforeseen).map(|tail| tail.seconds()),
         ),
         maybe(
             "bound_sweep_s",
             "s",
-            "All platters that are asked for, fetched and taken home once by all shuttles.",
+            "Time for all shuttles to fetch every requested platter once and take it home.",
             bound(|bound| bound.sweep.seconds()),
         ),
-        maybe("bound_longest_s", "s", "What no policy can get the longest below.", bound(|bound| bound.longest.seconds())),
-        maybe("bound_shuttles_s", "s", "What shuttles alone say of the 99.9th percentile.", bound(|bound| bound.tails.shuttles.seconds())),
-        maybe("bound_drives_s", "s", "What drives alone say of it.", bound(|bound| bound.tails.drives.seconds())),
-        maybe("bound_platter_s", "s", "What reading one platter in one drive says of it.", bound(|bound| bound.tails.platter.seconds())),
-        whole("read", "Requests read from where they are.", outcomes.read),
-        whole("recovered", "Requests of which some was read from others of its set.", outcomes.recovered),
+        maybe("bound_longest_s", "s", "Lower bound of the longest completion time.", bound(|bound| bound.longest.seconds())),
+        maybe("bound_shuttles_s", "s", "Bound of the 99.9th percentile by shuttles.", bound(|bound| bound.tails.shuttles.seconds())),
+        maybe("bound_drives_s", "s", "Bound of the 99.9th percentile by drives.", bound(|bound| bound.tails.drives.seconds())),
+        maybe("bound_platter_s", "s", "Bound of it by one platter in one drive.", bound(|bound| bound.tails.platter.seconds())),
+        whole("read", "Requests read from their own platters.", outcomes.read),
+        whole("recovered", "Requests with at least one read recovered from other platters of the set.", outcomes.recovered),
         whole("unavailable", "Requests that ended without their bytes.", outcomes.unavailable),
-        whole("refused", "Requests for tracks that are not there.", outcomes.refused),
-        whole("recoveries", "Reads done from others of their set, over the whole run.", run.recoveries),
+        whole("refused", "Requests for tracks that don't exist.", outcomes.refused),
+        whole("recoveries", "Reads recovered from other platters of the set, over the whole run.", run.recoveries),
         real(
             "drives_utilization",
             "share",
-            "Of drives' time: reading and verifying, with mounting, seeking and unmounting.",
+            "Share of drive time spent on reads, verification, mounting, seeking and unmounting.",
             drives.utilization,
         ),
-        real("drives_reading", "share", "Of drives' time: reading for customers, with mounting, seeking and unmounting.", drives.reading),
-        real("drives_verifying", "share", "Of drives' time: verifying.", drives.verifying),
-        real("drives_switching", "share", "Of drives' time: turning from one bay to the other.", drives.switching),
-        real("drives_idle", "share", "Of drives' time: nothing.", drives.idle),
-        real("drives_failed", "share", "Of drives' time: out of order.", drives.failed),
+        real("drives_reading", "share", "Share of drive time spent on reads, mounting, seeking and unmounting.", drives.reading),
+        real("drives_verifying", "share", "Share of drive time spent verifying.", drives.verifying),
+        real("drives_switching", "share", "Share of drive time spent switching between bays.", drives.switching),
+        real("drives_idle", "share", "Share of drive time spent idle.", drives.idle),
+        real("drives_failed", "share", "Share of drive time spent out of order.", drives.failed),
         whole("visits", "Platters mounted.", drives.visits),
-        real("reads_per_visit", "", "Reads for customers, over platters mounted.", drives.reads_per_visit()),
+        real("reads_per_visit", "", "Reads for customers per platter mounted.", drives.reads_per_visit()),
         whole("bytes_verified", "Bytes read for verification.", drives.bytes_verified),
-        real("shuttles_moving", "share", "Of shuttles' time: along shelves.", shuttles.moving),
-        real("shuttles_crabbing", "share", "Of shuttles' time: from shelf to shelf.", shuttles.crabbing),
-        real("shuttles_handling", "share", "Of shuttles' time: picking and placing.", shuttles.handling),
-        real("shuttles_charging", "share", "Of shuttles' time: at a dock.", shuttles.charging),
-        real("shuttles_idle", "share", "Of shuttles' time: nothing.", shuttles.idle),
-        real("shuttles_lost", "share", "Of shuttles' time: out of order.", shuttles.lost),
+        real("shuttles_moving", "share", "Share of shuttle time spent moving along shelves.", shuttles.moving),
+        real("shuttles_crabbing", "share", "Share of shuttle time spent changing shelves.", shuttles.crabbing),
+        real("shuttles_handling", "share", "Share of shuttle time spent picking and placing.", shuttles.handling),
+        real("shuttles_charging", "share", "Share of shuttle time spent charging at a dock.", shuttles.charging),
+        real("shuttles_idle", "share", "Share of shuttle time spent idle.", shuttles.idle),
+        real("shuttles_lost", "share", "Share of shuttle time spent out of order.", shuttles.lost),
         whole(
             "operations",
-            "Platters placed by shuttles: one brought to a drive is an operation, and one taken home is another.",
+            "Platters placed by shuttles; bringing a platter to a drive and taking it home count as two operations.",
             shuttles.operations,
         ),
-        real("metres_per_operation", "m", "Way along shelves, over operations.", shuttles.metres_per_operation()),
-        real("joules_per_operation", "J", "Energy of motion, over operations.", shuttles.joules_per_operation()),
+        real("metres_per_operation", "m", "Distance along shelves per operation.", shuttles.metres_per_operation()),
+        real("joules_per_operation", "J", "Energy of motion per operation.", shuttles.joules_per_operation()),
         real(
             "congestion_overhead",
             "share",
-            "What trips took longer because of others, of what they would have taken alone.",
+            "Extra trip time caused by other shuttles, relative to the trip time without them.",
             shuttles.congestion_overhead(),
         ),
-        whole("evasions", "Times a shuttle made room for another.", shuttles.congestion.evasions),
-        real("requests_present", "", "Requests under way, averaged over the measured interval.", system.requests),
-        real("requests_present_most", "", "The most requests under way.", system.requests_most),
-        real("platters_waiting", "", "Platters in line to be fetched, averaged over looks once a minute.", system.platters_waiting),
-        whole("platters_waiting_most", "The most platters seen in line.", system.platters_waiting_most),
-        real("ended_s", "s", "When the last request that counts had ended, from the start of the warm-up.", run.ended_at.seconds()),
+        whole("evasions", "Times a shuttle moved out of the way of another.", shuttles.congestion.evasions),
+        real("requests_present", "", "Mean number of requests in progress over the measured interval.", system.requests),
+        real("requests_present_most", "", "Maximum number of requests in progress.", system.requests_most),
+        real("platters_waiting", "", "Mean number of platters queued to be fetched, sampled once a minute.", system.platters_waiting),
+        whole("platters_waiting_most", "Maximum sampled number of platters queued to be fetched.", system.platters_waiting_most),
+        real("ended_s", "s", "End of the last measured request, from the start of the warm-up.", run.ended_at.seconds()),
         maybe("decode_jobs", "", "Requests decoded, over the whole run.", decoded(|decode| decode.jobs as f64)),
         maybe("decode_late", "", "Requests decoded after their deadline.", decoded(|decode| decode.late as f64)),
-        maybe("decode_turned_away", "", "Requests that came when no more could wait.", decoded(|decode| decode.turned_away as f64)),
+        maybe("decode_turned_away", "", "Requests rejected because the queue was full.", decoded(|decode| decode.turned_away as f64)),
         maybe(
             "decode_mean_s",
             "s",
-            "From the last byte leaving the library to its being decoded.",
+            "Mean time from the last byte leaving the library until it is decoded.",
             decoded(|decode| decode.waits.mean().unwrap_or(0.0) / 1e6),
         ),
-        maybe("decode_tail_s", "s", "99.9th percentile of that.", decode_tail_s),
-        maybe("decode_cost", "", "What the workers cost, in units of the price.", decoded(|decode| decode.cost)),
-        maybe("decode_cost_at_mean_price", "", "What they would have cost at the mean price.", decoded(|decode| decode.cost_at_mean_price)),
-        maybe("decode_utilization", "share", "Of the workers that could be had: those that worked.", decoded(|decode| decode.utilization)),
-        whole("events", "Arrivals, and everything that fell due, over the whole run.", run.events),
+        maybe("decode_tail_s", "s", "99.9th percentile of the time until decoded.", decode_tail_s),
+        maybe("decode_cost", "", "Cost of the workers, in units of the price.", decoded(|decode| decode.cost)),
+        maybe("decode_cost_at_mean_price", "", "Cost of the same work at the mean price.", decoded(|decode| decode.cost_at_mean_price)),
+        maybe("decode_utilization", "share", "Share of the available workers that were used.", decoded(|decode| decode.utilization)),
+        whole("events", "Arrivals and due events over the whole run.", run.events),
     ]
 }

@@ -1,5 +1,5 @@
-//! Many runs: all combinations of settings that vary, each with several seeds, on all cores. The results don't depend on how many there are,
-//! nor on which of them was done first.
+//! Runs sweeps: all combinations of varied settings, each with several seeds, on all cores. The
+//! results depend neither on the number of threads nor on the order in which runs finish.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,31 +12,32 @@ use crate::simulation::{Repeated, Run, RunError};
 use crate::statistics::confidence;
 use crate::table::{Column, Kind, Table, Value};
 
-/// One combination of settings.
+/// A combination of settings.
 #[derive(Debug, Clone)]
 pub struct Point {
-    /// Those that vary, with their values as they were given.
+    /// The varied settings, with their values as given.
     pub varied: Vec<(String, String)>,
-    /// With them.
+    /// The scenario with these settings.
     pub scenario: Scenario,
 }
 
-/// A combination with its runs, one for each seed.
+/// A combination and its runs, one per seed.
 #[derive(Debug)]
 pub struct PointRuns {
-    /// Which.
+    /// The combination.
     pub point: Point,
-    /// In order of seeds.
+    /// The runs, in order of seeds.
     pub runs: Vec<Run>,
 }
 
-/// How sure the intervals are.
+/// Confidence level of the intervals.
 const LEVEL: f64 = 0.95;
 
-/// Reads the scenario for each combination of a sweep, with settings of the command line below those that vary.
+/// Reads the scenario for each combination of a sweep. Varied settings override those of the
+/// command line.
 ///
 /// # Errors
-/// All that is wrong with the first combination that can't be run.
+/// All problems of the first combination that can't be run.
 pub fn points(path: &Path, settings: &[Override], sweep: &Sweep) -> Result<Vec<Point>, SettingErrors> {
     let point = |values: Vec<&Override>| {
         let all: Vec<Override> = settings.iter().chain(values.iter().copied()).cloned().collect();
@@ -46,10 +47,11 @@ pub fn points(path: &Path, settings: &[Override], sweep: &Sweep) -> Result<Vec<P
     sweep.points().map(point).collect()
 }
 
-/// Runs each point with its seeds, or so many of them. After each run `done` is told how many are done, from whichever thread it was.
+/// Runs each point with `seeds` seeds, or with the scenario's own number if `None`. After each run,
+/// the thread that executed it calls `done` with the number of finished runs.
 ///
 /// # Errors
-/// Of the first run, in their order, that came to no end.
+/// The error of the first failed run, in order of points and seeds.
 pub fn run_points(
     points: Vec<Point>,
     seeds: Option<u32>,
@@ -69,7 +71,7 @@ pub fn run_points(
         while let Some((index, (point, seed))) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, *jobs.get(at)?))) {
             let result = repeated[point].run(seed);
             if result.is_err() {
-                // The rest would be thrown away.
+                // The sweep fails as a whole, so no further jobs are started.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
             results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(result);
@@ -84,7 +86,7 @@ pub fn run_points(
     });
     let mut all: Vec<PointRuns> = points.into_iter().map(|point| PointRuns { point, runs: Vec::new() }).collect();
     for ((point, _), result) in jobs.iter().zip(results.into_inner().unwrap_or_else(PoisonError::into_inner)) {
-        // Those that were not begun come behind one that failed.
+        // A job that was not started comes after one that failed.
         if let Some(result) = result {
             all[*point].runs.push(result?);
         }
@@ -92,10 +94,10 @@ pub fn run_points(
     Ok(all)
 }
 
-/// A row for each run: the settings that vary, the seed, all figures.
+/// One row per run: the varied settings, the seed and all figures.
 ///
 /// # Panics
-/// If the points don't vary the same settings.
+/// If the points vary different settings.
 #[must_use]
 pub fn table(points: &[PointRuns]) -> Table {
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
@@ -114,16 +116,17 @@ pub fn table(points: &[PointRuns]) -> Table {
     table
 }
 
-/// A row for each point: means over the seeds, and 95 % intervals of the completion times' percentiles.
+/// One row per point: means over the seeds, with 95 % intervals for the mean and tail completion
+/// times.
 ///
 /// # Panics
-/// If the points don't vary the same settings.
+/// If the points vary different settings.
 #[must_use]
 pub fn summary(points: &[PointRuns]) -> Table {
     const WITH_INTERVAL: [&str; 2] = ["tail_s", "mean_s"];
     let Some(first) = points.iter().find_map(|point| point.runs.first()) else { return Table::new([Column::text("scenario", "")]) };
     let mut columns = varied_columns(points);
-    columns.push(Column::i64("seeds", "", "Runs that the means are of."));
+    columns.push(Column::i64("seeds", "", "Number of runs averaged."));
     for figure in figures(first) {
         columns.push(Column::f64(figure.name, figure.unit, figure.about));
         if WITH_INTERVAL.contains(&figure.name) {
@@ -154,7 +157,7 @@ pub fn summary(points: &[PointRuns]) -> Table {
 fn varied_columns(points: &[PointRuns]) -> Vec<Column> {
     let mut columns = vec![Column::text("scenario", "The scenario's name.")];
     let names = points.first().map(|point| point.point.varied.as_slice()).unwrap_or_default();
-    columns.extend(names.iter().map(|(name, _)| Column::text(name, "A setting that varies.")));
+    columns.extend(names.iter().map(|(name, _)| Column::text(name, "A varied setting.")));
     columns
 }
 

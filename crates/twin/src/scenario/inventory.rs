@@ -1,4 +1,5 @@
-//! Where the platters of a scenario are: sets in slots, each platter with its number in its library and in the region.
+//! Places the platters of a scenario: sets in slots, each platter with its number in its library
+//! and in the region.
 
 use fulgurite_chance::Stream;
 use fulgurite_library::placement::{Planner, Spread};
@@ -7,26 +8,28 @@ use fulgurite_workload::Platters;
 
 use super::{Scenario, ScenarioError};
 
-/// The platters of all libraries. Those of the region are counted set by set: written ones first, then those that will be.
+/// The platters of all libraries. Region numbers count set by set: first the written sets, then
+/// those still to be written.
 #[derive(Debug, Clone)]
 pub struct Stock {
-    /// What each library holds.
+    /// Contents of each library.
     pub inventories: Vec<Inventory>,
-    /// Where each platter of the region is.
+    /// Location of each platter of the region.
     pub sets: fulgurite_library::Sets,
-    /// Platters of the region that are written at the beginning.
+    /// Platters of the region that are written at the start.
     pub written: u32,
-    /// As the workload counts them.
+    /// The readable platters, as the workload counts them.
     pub readable: Platters,
-    /// Those that can't be used, in order.
+    /// Unavailable platters, in order.
     pub unavailable: Vec<RegionPlatter>,
 }
 
 impl Scenario {
-    /// Gives every platter its slot. The seed chooses those that can't be used, and nothing else.
+    /// Assigns a slot to every platter. The seed only chooses the unavailable platters.
     ///
     /// # Errors
-    /// [`ScenarioError::TooManyPlatters`] says how many fit, [`ScenarioError::NoSet`] if a set has no room, and what the planner says.
+    /// [`ScenarioError::TooManyPlatters`] says how many fit. [`ScenarioError::NoSet`] if not even
+    /// one set fits. Errors of the planner are passed on.
     pub fn stock(&self, seed: u64) -> Result<Stock, ScenarioError> {
         let members = usize::from(self.sets.shape.platters());
         let libraries = u64::from(self.libraries);
@@ -42,7 +45,8 @@ impl Scenario {
         };
         let placed = if libraries == 1 {
             let mut planner = Planner::new(&self.layout, &self.sets.zones)?;
-            // A set too large for the library is told from one that has no room any more.
+            // `Spread::new` distinguishes a set that is too large for the library from one that
+            // merely has no room left.
             if members > planner.most() {
                 Spread::new(&self.layout, &self.sets.zones, 1, members)?;
             }
@@ -93,7 +97,8 @@ impl Scenario {
         })
     }
 
-    /// All in libraries that are away; and of the others, in an order drawn at random, each unless its set has lost as many as it can.
+    /// All platters of the libraries that are away, plus others in random order, each unless its
+    /// set has already lost as many as its redundancy.
     fn unavailable(&self, written: &[(Library, Platter)], seed: u64) -> Vec<RegionPlatter> {
         let is_away = |platter: u32| written[platter as usize].0.0 < self.away;
         let written_count = written.len() as u32;
@@ -131,13 +136,13 @@ impl Scenario {
 }
 
 impl Stock {
-    /// The same places for another seed, which can't use others of the platters.
+    /// The same placement for another seed, which draws other unavailable platters.
     #[must_use]
     pub fn for_seed(&self, scenario: &Scenario, seed: u64) -> Self {
         Self { unavailable: scenario.unavailable(&self.sets.places[..self.written as usize], seed), ..self.clone() }
     }
 
-    /// The platter that the workload means by its `index`th: information platters alone are read.
+    /// The platter that the workload calls its `index`th: only information platters are read.
     #[must_use]
     pub fn region_platter(&self, index: u32) -> RegionPlatter {
         let shape = self.sets.shape;

@@ -1,13 +1,13 @@
-//! A scenario: everything that one run is made of, but for the seed.
+//! A scenario: all inputs of a run except the seed.
 //!
 //! ```text
 //!   scenarios/iops.toml --set ... --> Scenario::read ---.
-//!   Scenario { ..Default::default() } ------------------+--> Scenario --> simulation::run(seed) --> Run
+//!   Scenario { ..Default::default() } ------------------+--> Scenario --> run(seed) --> Run
 //!                                                               |
-//!                         docs/scenarios.md <-- reference()     '--> canonical(): the same again, as TOML with every setting
+//!                     docs/scenarios.md <-- reference()         '--> canonical(): complete TOML
 //! ```
 //!
-//! All fields can be set by a program as well as by a file. What goes with what is checked in one place, [`Scenario::check`], for both.
+//! Programs can set every field, as files can. [`Scenario::check`] checks both for consistency.
 
 mod inventory;
 mod pace;
@@ -27,54 +27,57 @@ pub use policy::{PolicyChoice, PolicyName};
 pub use read::reference;
 pub use workload::{Bursts, Ingest, Pattern, SizeLaw, Steady, Workload, WorkloadKind};
 
-/// Everything that a run is made of, but for the seed. The default is the library of the design: 8 storage racks with 3,800 platters in
-/// sets of 16+3 (7 racks hold such sets too, but only in patterns that leave some shelves 100 platters and give others 250), 20 shuttles,
-/// 20 drives of 60 MB/s that always have something to verify, and the typical workload.
+/// All inputs of a run except the seed. The default is the library of the design: 8 storage racks
+/// with 3,800 platters in sets of 16+3 (7 racks also hold such sets, but only in patterns that
+/// leave some shelves 100 platters and give others 250), 20 shuttles, 20 drives of 60 MB/s that
+/// always have something to verify, and the typical workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What results are filed under: the name of the file without its ending.
+    /// Names the results: the file name without its extension.
     pub name: String,
-    /// What it is about, for reports.
+    /// One-line description, for reports.
     pub title: String,
-    /// Libraries, all alike, over which sets are spread.
+    /// Number of identical libraries over which sets are spread.
     pub libraries: u16,
-    /// The first so many of them are away all the time: nothing they hold can be read there, and their drives verify nothing.
+    /// The first `away` libraries are unreachable for the whole run: their platters can't be read
+    /// and their drives verify nothing.
     pub away: u16,
-    /// The panel of each.
+    /// The panel of each library.
     pub layout: Layout,
-    /// Written platters in each library at the beginning, of which as many are there as make complete sets over all libraries; 0 for as
-    /// many as fit.
+    /// Written platters in each library at the start, rounded down to complete sets over all
+    /// libraries; 0 for as many as fit.
     pub platters: u32,
     /// Information tracks of a platter.
     pub tracks: u32,
-    /// What there is to verify.
+    /// What the drives verify.
     pub verification: Verification,
-    /// How platters belong together.
+    /// How platters form sets.
     pub sets: Sets,
-    /// Who decides.
+    /// The policy of each library.
     pub policy: PolicyChoice,
-    /// What shuttles and drives are like. Faults planned here strike every library; `no_shuttles` is what the policy says.
+    /// Settings of shuttles and drives. Faults planned here strike every library; `no_shuttles` is
+    /// ignored, the policy decides it.
     pub mechanics: Settings,
     /// Faults planned for one library.
     pub faults: Vec<LibraryFault>,
-    /// What is asked for.
+    /// The requests.
     pub workload: Workload,
-    /// What is written meanwhile, if anything.
+    /// What is written during the run, if anything.
     pub ingest: Option<Ingest>,
-    /// The decode service behind the libraries, if it is to be reported.
+    /// The decode service that processes what leaves the libraries, if its figures are wanted.
     pub decode: Option<Decode>,
     /// What is measured.
     pub run: RunSettings,
-    /// What has to come out.
+    /// The expected results.
     pub expect: Expectations,
 }
 
-/// The decode service behind the libraries.
+/// The decode service that processes what leaves the libraries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decode {
-    /// What it is like.
+    /// Its settings.
     pub service: crate::decode::Settings,
-    /// What one worker decodes, in bytes per second: 10 MB/s (proposed).
+    /// Throughput of one worker, in bytes per second: 10 MB/s (proposed).
     pub throughput_bytes_s: f64,
 }
 
@@ -84,25 +87,26 @@ impl Default for Decode {
     }
 }
 
-/// How platters belong together.
+/// How platters form sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sets {
     /// Information and redundancy platters of a set: 16+3 (P, section 5).
     pub shape: SetShape,
-    /// What one failure makes unreachable.
+    /// Which platters one failure makes unreachable.
     pub zones: Zones,
-    /// Share of all platters that can't be used, chosen at random, but never more of a set than its redundancy.
+    /// Share of all platters that are unavailable, chosen at random, but never more of a set than
+    /// its redundancy.
     pub unavailable: f64,
 }
 
 /// A fault planned for one library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LibraryFault {
-    /// Where.
+    /// The library.
     pub library: Library,
-    /// When, from the start of the warm-up.
+    /// Instant of the fault, from the start of the warm-up.
     pub at: Micros,
-    /// What happens to whom.
+    /// The fault and the machine it strikes.
     pub what: Breakdown,
 }
 
@@ -111,17 +115,18 @@ pub struct LibraryFault {
 pub struct RunSettings {
     /// Time before the measured interval.
     pub warm_up: Micros,
-    /// The interval in which requests have to arrive to count: 12 hours (P, section 7.2).
+    /// The measured interval: requests that arrive in it count. 12 hours (P, section 7.2).
     pub measured: Micros,
-    /// The longest that the requests that count may go on behind it. Requests arrive until the last of them has ended.
+    /// How long after the interval counted requests may take. Requests keep arriving until the last
+    /// counted one has ended.
     pub cool_down: Micros,
     /// The first seed.
     pub seed: u64,
-    /// How many seeds, from the first one on, where several are run.
+    /// Number of seeds, from the first one on, where several are run.
     pub seeds: u32,
 }
 
-/// What has to come out of each run; what is none isn't looked at. That every request ends is always expected.
+/// Expected results of each run; `None` is not checked. Every request is always expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Expectations {
     /// 99.9th percentile of completion times.
@@ -130,9 +135,9 @@ pub struct Expectations {
     pub longest_at_most: Option<Micros>,
     /// The mean completion time.
     pub mean_at_most: Option<Micros>,
-    /// Share of the requests that may end without their bytes.
+    /// Maximum share of requests that end without their bytes.
     pub lost_at_most: f64,
-    /// The tail, over the bound that no policy can beat.
+    /// Maximum ratio of the tail to the bound that no policy can beat.
     pub tail_over_bound_at_most: Option<f64>,
 }
 
@@ -161,8 +166,8 @@ impl Default for Scenario {
 }
 
 impl Default for RunSettings {
-    /// 12 hours after 6 of warm-up. The presets repeat every 12 hours, and 6 is between two bursts of each, so that an interval has as many
-    /// of them as a period.
+    /// 12 hours after a warm-up of 6. The presets repeat every 12 hours, and hour 6 falls between
+    /// two bursts of each, so that an interval contains as many bursts as a period.
     fn default() -> Self {
         let hours = |hours| Micros(hours * Micros::HOUR.0);
         Self { warm_up: hours(6), measured: hours(12), cool_down: hours(30 * 24), seed: 1, seeds: 10 }
@@ -180,14 +185,14 @@ impl RunSettings {
 /// A scenario that can't be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ScenarioError {
-    /// The panel is none.
+    /// The panel is invalid.
     #[error("library: {0}")]
     Layout(#[from] LayoutError),
-    /// The machines are none.
+    /// The settings of the machines are invalid.
     #[error("mechanics: {0}")]
     Mechanics(#[from] SettingsError),
-    /// A planned fault is in a library that isn't there.
-    #[error("planned fault {index}: library {found} of {libraries}, counted from 0")]
+    /// A planned fault names a library that doesn't exist.
+    #[error("planned fault {index}: library {found} does not exist; the {libraries} libraries are counted from 0")]
     FaultElsewhere {
         /// Which fault, counted from 0.
         index: usize,
@@ -196,63 +201,63 @@ pub enum ScenarioError {
         /// How many there are.
         libraries: u16,
     },
-    /// A planned fault is of a machine that isn't there.
+    /// A planned fault names a machine that doesn't exist.
     #[error("planned fault {index}: {source}")]
     Fault {
-        /// Which one, counted from 0.
+        /// Which fault, counted from 0.
         index: usize,
         /// Why.
         source: SettingsError,
     },
-    /// The workload is none.
+    /// The workload is invalid.
     #[error("workload: {0}")]
     Workload(#[from] SpecError),
-    /// The platters have no place.
+    /// The platters can't be placed.
     #[error("placement: {0}")]
     Placement(#[from] PlacementError),
-    /// More platters than keep the rule.
+    /// More platters than fit under the rule on blast zones.
     #[error(
-        "{wanted} platters in each library, but {fit} fit: {sets} complete sets of {shape} in {libraries} libraries keep the rule on blast zones"
+        "{wanted} platters in each library, but only {fit} fit: {sets} sets of {shape} in {libraries} libraries under the blast zone rule"
     )]
     TooManyPlatters {
-        /// Asked for, in each library.
+        /// Requested platters in each library.
         wanted: u32,
-        /// Those that fit.
+        /// Platters in each library that fit.
         fit: u32,
         /// Sets that fit.
         sets: u64,
-        /// Of this shape.
+        /// Shape of the sets.
         shape: SetShape,
         /// Libraries.
         libraries: u16,
     },
-    /// Not even one set.
-    #[error("{wanted} platters in each of {libraries} libraries make no complete set of {shape}")]
+    /// The platters don't make a single set.
+    #[error("{wanted} platters in each of {libraries} libraries don't make a complete set of {shape}")]
     NoSet {
-        /// Asked for, in each library.
+        /// Requested platters in each library.
         wanted: u32,
         /// Libraries.
         libraries: u16,
-        /// Of this shape.
+        /// Shape of the sets.
         shape: SetShape,
     },
-    /// A number is outside its range, or doesn't go with others.
-    #[error("{setting}: {found}, but {expected} is expected")]
+    /// A value is out of range or conflicts with other settings.
+    #[error("{setting}: expected {expected}; found {found}")]
     Range {
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its value.
         found: String,
-        /// What it may be.
+        /// The values it accepts.
         expected: String,
     },
 }
 
 impl Scenario {
-    /// Checks what goes with what. [`Scenario::read`] has done it.
+    /// Checks that all settings are valid together. [`Scenario::read`] calls it.
     ///
     /// # Errors
-    /// [`ScenarioError`] names the first thing that can't be. Whether all platters find a place is known only when they are given one.
+    /// The first problem found. Whether all platters fit is only known once they are placed.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let range = |setting, good: bool, found: &dyn std::fmt::Display, expected: &str| match good {
             true => Ok(()),
@@ -261,8 +266,8 @@ impl Scenario {
         self.layout.clone().check()?;
         let members = self.sets.shape.platters();
         range("deployment.libraries", (1..=1_000).contains(&self.libraries), &self.libraries, "1 to 1000")?;
-        range("deployment.away", self.away < self.libraries, &self.away, "fewer than there are libraries")?;
-        range("deployment.away", self.away == 0 || self.ingest.is_none(), &self.away, "none where something is written")?;
+        range("deployment.away", self.away < self.libraries, &self.away, "fewer than the number of libraries")?;
+        range("deployment.away", self.away == 0 || self.ingest.is_none(), &self.away, "0 when the scenario has ingest")?;
         range("sets.information", self.sets.shape.information >= 1, &self.sets.shape.information, "1 or more")?;
         range("sets.redundancy", members <= 64, &self.sets.shape, "a set of 64 platters at most")?;
         self.sets.zones.check()?;
@@ -294,8 +299,10 @@ impl Scenario {
         self.workload.check(self.readable())
     }
 
-    /// The information platters of all libraries, as the workload counts them: those of the first set, then those of the next. Where as many
-    /// are wanted as fit, it is known only when they are placed ([`Stock::readable`]); this is then as many as there are slots for.
+    /// The information platters of all libraries, as the workload counts them: those of the first
+    /// set, then those of the next. If as many platters as fit are wanted, this is an estimate with
+    /// a platter in every slot; the exact count is known only after placement
+    /// ([`Stock::readable`]).
     #[must_use]
     pub fn readable(&self) -> Platters {
         let here = if self.platters == 0 { self.layout.slot_count() } else { self.platters };
@@ -308,7 +315,7 @@ impl Scenario {
         Platters { count: count.min(u32::MAX.into()) as u32, tracks: self.tracks, track_bytes: self.mechanics.drive.track_bytes }
     }
 
-    /// What shuttles and drives of a library are like, its faults included.
+    /// Settings of the machines of one library, including its faults.
     #[must_use]
     pub fn mechanics_of(&self, library: Library) -> Settings {
         let mut settings = self.mechanics.clone();
@@ -318,7 +325,7 @@ impl Scenario {
         settings
     }
 
-    /// What controllers are told about the machines.
+    /// The machine times that controllers assume.
     #[must_use]
     pub fn pace(&self) -> Pace {
         pace::pace(&self.mechanics)

@@ -1,4 +1,4 @@
-//! What controllers are told about the machines: the mean of each time that the machines draw.
+//! The machine times that controllers assume: the mean of each time that the machines draw.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::Pace;
@@ -23,8 +23,8 @@ pub(super) fn pace(settings: &Settings) -> Pace {
     }
 }
 
-/// Mean of a seek: of a lognormal law with median m, clamped at M. With z = ln(M/m) / sigma it is
-/// m e^(sigma²/2) Phi(z - sigma) + M (1 - Phi(z)).
+/// Mean seek time: the mean of a lognormal law with median m, clamped at M. With z = ln(M/m) /
+/// sigma it is m e^(sigma²/2) Phi(z - sigma) + M (1 - Phi(z)).
 pub(crate) fn mean_seek_s(drive: &DriveTimes) -> f64 {
     let (median, sigma, most) = (drive.seek_median_s, drive.seek_sigma, drive.seek_max_s);
     if sigma == 0.0 || median == 0.0 || most <= 0.0 {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_seek_is_that_of_the_seeks_drawn() {
+    fn the_mean_seek_matches_the_mean_of_drawn_seeks() {
         for (seek_median_s, seek_sigma, seek_max_s) in [(0.6, 0.4, 2.0), (0.6, 1.2, 2.0), (0.6, 0.0, 2.0), (0.6, 0.4, 0.5)] {
             let drive = DriveTimes { seek_median_s, seek_sigma, seek_max_s, ..DriveTimes::default() };
             let mut stream = Stream::new(1, "seeks");
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_pace_is_that_of_the_default_machines() {
+    fn the_default_pace_matches_the_default_machines() {
         let pace = pace(&Settings::default());
         let expected = Pace { visit: pace.visit, ..Pace::default() };
         assert_eq!(pace, expected);

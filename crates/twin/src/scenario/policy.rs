@@ -1,4 +1,4 @@
-//! Who decides in a run: a policy by its name, with its settings.
+//! Selects the policy of a run by name, with its settings.
 
 use fulgurite_library::{Fulgurite, Ideas, Layout, NoShuttles, Partitioned, Policy, ShortestPaths};
 
@@ -9,14 +9,14 @@ pub enum PolicyName {
     NoShuttles,
     /// The baseline without partitions.
     ShortestPaths,
-    /// The paper's.
+    /// The policy of the paper.
     Partitioned,
-    /// Ours.
+    /// Fulgurite's own policy.
     Fulgurite,
 }
 
 impl PolicyName {
-    /// All of them, as they are written in a scenario.
+    /// All policies with their names in scenario files.
     pub const ALL: [(&'static str, Self); 4] = [
         ("no-shuttles", Self::NoShuttles),
         ("shortest-paths", Self::ShortestPaths),
@@ -24,34 +24,35 @@ impl PolicyName {
         ("fulgurite", Self::Fulgurite),
     ];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     #[must_use]
     pub fn text(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 }
 
-/// A policy with its settings; those of the others are of no effect.
+/// A policy with its settings; settings of the other policies have no effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PolicyChoice {
-    /// Which.
+    /// The policy.
     pub name: PolicyName,
-    /// `partitioned`: by how many waiting bytes the fullest rectangle must exceed the emptiest for idle shuttles to help there; none if
-    /// they never do.
+    /// `partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest
+    /// before idle shuttles help there; `None` if they never do.
     pub steals_above: Option<u64>,
-    /// `fulgurite`: what it makes use of.
+    /// `fulgurite`: which of its ideas are enabled.
     pub ideas: Ideas,
 }
 
 impl Default for PolicyChoice {
-    /// Ours. The threshold of the paper's policy is 1 GB, one of the largest shards: less is nothing to travel for.
+    /// Fulgurite's own policy. The threshold of the paper's policy is 1 GB, about one of the
+    /// largest shards; less is not worth the trip.
     fn default() -> Self {
         Self { name: PolicyName::Fulgurite, steals_above: Some(1_000_000_000), ideas: Ideas::default() }
     }
 }
 
 impl PolicyChoice {
-    /// The policy for a panel of these measures, where a track has so many bytes.
+    /// Builds the policy for a panel with this layout and track size.
     #[must_use]
     pub fn build(&self, layout: &Layout, track_bytes: u64) -> Box<dyn Policy> {
         match self.name {
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn policies_have_the_names_they_are_listed_under() {
+    fn every_policy_has_the_name_it_is_listed_under() {
         for (text, name) in PolicyName::ALL {
             assert_eq!(name.text(), text);
         }

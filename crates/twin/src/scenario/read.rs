@@ -1,4 +1,5 @@
-//! Scenario files: each setting is asked for once, and so read, checked, documented and printed.
+//! Reads scenario files. Each setting is declared once, which reads, checks, documents and prints
+//! it.
 
 mod demand;
 
@@ -41,24 +42,24 @@ const FAULTS: [(&str, FaultName); 3] =
     [("shuttle-stops", FaultName::ShuttleStops), ("collision", FaultName::Collision), ("drive-down", FaultName::DriveDown)];
 
 impl Scenario {
-    /// Reads the file at `path` and those it is based on, with settings of the command line on top. Its name is the file's, without folder
-    /// and ending.
+    /// Reads the file at `path` and its bases, with command-line settings on top. The scenario's
+    /// name is that of the file, without folder and extension.
     ///
     /// # Errors
-    /// All settings that are wrong, unknown, missing or don't go together, each with its place.
+    /// All settings that are invalid, unknown, missing or in conflict, each with its position.
     pub fn read(path: &Path, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let name = path.file_stem().map_or_else(|| "scenario".to_owned(), |stem| stem.to_string_lossy().into_owned());
         Self::load(&path.to_string_lossy(), &read_file, &name, overrides)
     }
 
-    /// Like [`Scenario::read`], of a text that is based on nothing.
+    /// Like [`Scenario::read`], from a text without a base.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Scenario::read`].
     pub fn parse(name: &str, text: &str, overrides: &[Override]) -> Result<Self, SettingErrors> {
         let load = |path: &str| match path == name {
             true => Ok(text.to_owned()),
-            false => Err(io::Error::new(io::ErrorKind::Unsupported, "this scenario is not read from a folder")),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "a scenario that is read from a text can't have a base")),
         };
         Self::load(name, &load, name, overrides)
     }
@@ -77,19 +78,19 @@ impl Scenario {
         reader.finish().map(|_| scenario)
     }
 
-    /// The whole scenario as TOML, every setting with its value: it reads back as the same.
+    /// The whole scenario as TOML with every setting; it reads back as the same scenario.
     ///
     /// # Panics
-    /// If a value is outside the range that its setting has in a file.
+    /// If a value is outside the range that files accept for its setting.
     #[must_use]
     pub fn canonical(&self) -> String {
         let mut reader = Reader::new(Document::empty("the program"));
         ask(&mut reader, self);
-        reader.finish().unwrap_or_else(|errors| panic!("a scenario that no file could have: {errors}"))
+        reader.finish().unwrap_or_else(|errors| panic!("the scenario has values that no file could have: {errors}"))
     }
 }
 
-/// The page of all settings of scenario files.
+/// The reference page of all settings in scenario files.
 #[must_use]
 pub fn reference() -> String {
     let mut reader = Reader::new(Document::empty("reference"));
@@ -97,7 +98,7 @@ pub fn reference() -> String {
     reader.reference()
 }
 
-/// Reports what doesn't go together, at the setting it is about.
+/// Reports a conflict at the setting that causes it.
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
         ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
@@ -115,44 +116,44 @@ fn refuse(reader: &mut Reader, error: &ScenarioError) {
             };
             return reader.refuse(name, *expected);
         }
-        ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "machines that can be built"),
+        ScenarioError::Mechanics(SettingsError::Range { .. }) => ("drives.throughput", "a valid machine"),
         ScenarioError::FaultElsewhere { index, .. } => {
             return reader.refuse(&format!("faults.planned.{index}.library"), "one of the libraries, counted from 0");
         }
         ScenarioError::Fault { index, .. } => {
-            return reader.refuse(&format!("faults.planned.{index}.number"), format!("a shuttle or drive that is there ({error})"));
+            return reader.refuse(&format!("faults.planned.{index}.number"), format!("an existing shuttle or drive ({error})"));
         }
-        ScenarioError::Mechanics(_) => ("faults.planned", "shuttles and drives that are there"),
-        ScenarioError::Workload(_) => ("workload.preset", "a workload that can be asked for"),
-        ScenarioError::Placement(_) => ("sets.zones", "zones that sets can be kept out of"),
+        ScenarioError::Mechanics(_) => ("faults.planned", "existing shuttles and drives"),
+        ScenarioError::Workload(_) => ("workload.preset", "a valid workload"),
+        ScenarioError::Placement(_) => ("sets.zones", "zones that sets can span"),
         ScenarioError::TooManyPlatters { .. } | ScenarioError::NoSet { .. } => ("library.platters", "as many as fit"),
     };
     reader.refuse(name, format!("{expected} ({error})"));
 }
 
-/// Asks for every setting; what a scenario file does not give is as in `base`.
+/// Declares every setting; `base` supplies the defaults.
 fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
-    let title = reader.top().setting_or("title", text(), base.title.clone(), "What the scenario is about, in a line.");
-    let mut section = reader.section("deployment", "Libraries that hold sets together.");
-    let libraries = section.setting_or("libraries", count(1..=1_000), base.libraries, "How many there are, all alike.");
+    let title = reader.top().setting_or("title", text(), base.title.clone(), "One-line description of the scenario.");
+    let mut section = reader.section("deployment", "The libraries, over which sets are spread.");
+    let libraries = section.setting_or("libraries", count(1..=1_000), base.libraries, "Number of libraries, all alike.");
     let away = section.setting_or(
         "away",
         count(0..=999),
         base.away,
-        "Of them, those that are away all the time. A read of what they hold becomes reads of others of its set; where too many of a set are \
-         away, it ends without its bytes.",
+        "Number of libraries that are unreachable for the whole run. A read of their platters becomes reads of other platters of the set; \
+         if too many platters of the set are unreachable, the read ends without its bytes.",
     );
     let (layout, platters) = library(reader, base);
     let (tracks, track_bytes) = platter(reader, base);
     let (motion, power, layout) = shuttles(reader, base, layout);
     let battery = battery(reader, base);
     let (drive, layout) = drives(reader, base, layout);
-    let verification = reader.section("verification", "What drives do when no customer wants them.").setting_or(
+    let verification = reader.section("verification", "What drives do without customer reads.").setting_or(
         "of",
         choice(&VERIFICATIONS),
         base.verification,
-        "`endless`: each drive always has a platter to verify, as the paper assumes. `written`: what comes in (see `ingest`) is verified and \
-         stored. `off`: nothing.",
+        "`endless`: each drive always has a platter to verify, as the paper assumes. `written`: drives verify what is ingested (see \
+         `ingest`), which is then stored. `off`: drives verify nothing.",
     );
     let sets = sets(reader, base);
     let policy = policy(reader, &base.policy);
@@ -188,7 +189,7 @@ fn ask(reader: &mut Reader, base: &Scenario) -> Scenario {
 fn library(reader: &mut Reader, base: &Scenario) -> (Layout, u32) {
     let layout = &base.layout;
     let mut section = reader.section("library", "The panel: racks side by side, shelves above each other.");
-    let storage_racks = section.setting_or("racks", count(1..=100), layout.storage_racks, "Storage racks; 7 for sets of 16+3.");
+    let storage_racks = section.setting_or("racks", count(1..=100), layout.storage_racks, "Storage racks; sets of 16+3 need 7.");
     let shelves = section.setting_or("shelves", count(1..=100), layout.shelves, "Shelves.");
     let slots = section.setting_or("slots", count(1..=10_000), layout.slots, "Slots on each shelf of a storage rack.");
     let rack_width_um = section.setting_or("rack_width", length("0.5 m"..="10 m"), layout.rack_width_um, "Width of a rack.");
@@ -198,7 +199,7 @@ fn library(reader: &mut Reader, base: &Scenario) -> (Layout, u32) {
         "platters",
         count(0..=100_000_000),
         base.platters,
-        "Written platters in each library at the beginning: as many of them as make complete sets over all libraries. 0 is as many as fit.",
+        "Written platters in each library at the start, rounded down to complete sets over all libraries. 0 for as many as fit.",
     );
     (Layout { shelves, storage_racks, slots, rack_width_um, port_shelf, ..layout.clone() }, platters)
 }
@@ -210,56 +211,56 @@ fn platter(reader: &mut Reader, base: &Scenario) -> (u32, u64) {
         "track_bytes",
         bytes("1 B"..="1 TB"),
         base.mechanics.drive.track_bytes,
-        "Content of a track, the smallest read.",
+        "Content of a track, the smallest unit of a read.",
     );
     (tracks, track_bytes)
 }
 
 fn shuttles(reader: &mut Reader, base: &Scenario, layout: Layout) -> (Motion, Power, Layout) {
     let Settings { motion, power: draws, .. } = &base.mechanics;
-    let mut section = reader.section("shuttles", "What carries platters.");
+    let mut section = reader.section("shuttles", "The robots that carry platters.");
     let shuttles = section.setting_or("count", count(0..=2_000), layout.shuttles, "Shuttles of a library, at most two for each drive.");
     let spacing_um =
-        section.setting_or("spacing", length("1 mm"..="10 m"), layout.spacing_um, "Least way between the middles of two on one shelf.");
+        section.setting_or("spacing", length("1 mm"..="10 m"), layout.spacing_um, "Least distance between the centres of two on a shelf.");
     let motion = Motion {
         speed_m_s: section.setting_or("speed", speed("0.001 m/s"..="100 m/s"), motion.speed_m_s, "Top speed along a shelf."),
         acceleration_m_s2: section.setting_or(
             "acceleration",
             acceleration("0.001 m/s2"..="1000 m/s2"),
             motion.acceleration_m_s2,
-            "Of speeding up and of braking.",
+            "Acceleration and deceleration.",
         ),
-        positioning_s: section.setting_or("positioning", time(), motion.positioning_s, "Fine positioning behind each move along a shelf."),
-        crab_s: section.setting_or("crab", time(), motion.crab_s, "The quickest change by one shelf."),
-        crab_spread_s: section.setting_or("crab_spread", time(), motion.crab_spread_s, "What the slowest one takes longer."),
-        pick_s: section.setting_or("pick", time(), motion.pick_s, "To take a platter, in the mean."),
-        place_s: section.setting_or("place", time(), motion.place_s, "To leave a platter, in the mean."),
-        handling_sd_s: section.setting_or("handling_deviation", time(), motion.handling_sd_s, "Standard deviation of both."),
+        positioning_s: section.setting_or("positioning", time(), motion.positioning_s, "Fine positioning after each move along a shelf."),
+        crab_s: section.setting_or("crab", time(), motion.crab_s, "Fastest change by one shelf."),
+        crab_spread_s: section.setting_or("crab_spread", time(), motion.crab_spread_s, "Additional time of the slowest change."),
+        pick_s: section.setting_or("pick", time(), motion.pick_s, "Mean time to pick a platter."),
+        place_s: section.setting_or("place", time(), motion.place_s, "Mean time to place a platter."),
+        handling_sd_s: section.setting_or("handling_deviation", time(), motion.handling_sd_s, "Standard deviation of picking and placing."),
     };
-    let mut section = section.section("energy", "What motion costs. Only ratios between runs are compared.");
+    let mut section = section.section("energy", "Energy used by motion. Only ratios between runs are meaningful.");
     let power = Power {
-        mass_kg: section.setting_or("mass", mass("0 kg"..="1000 kg"), draws.mass_kg, "Of a shuttle with a platter."),
-        drag_j_m: section.setting_or("drag", drag("0 J/m"..="10000 J/m"), draws.drag_j_m, "Along the rails."),
-        crab_j: section.setting_or("crab", energy("0 J"..="1 MJ"), draws.crab_j, "A change by one shelf."),
-        handling_j: section.setting_or("handling", energy("0 J"..="1 MJ"), draws.handling_j, "A pick or a place."),
-        idle_w: section.setting_or("idle", power("0 W"..="100 kW"), draws.idle_w, "What it draws at all times."),
+        mass_kg: section.setting_or("mass", mass("0 kg"..="1000 kg"), draws.mass_kg, "Mass of a shuttle with a platter."),
+        drag_j_m: section.setting_or("drag", drag("0 J/m"..="10000 J/m"), draws.drag_j_m, "Drag along the rails."),
+        crab_j: section.setting_or("crab", energy("0 J"..="1 MJ"), draws.crab_j, "Energy of a change by one shelf."),
+        handling_j: section.setting_or("handling", energy("0 J"..="1 MJ"), draws.handling_j, "Energy of a pick or a place."),
+        idle_w: section.setting_or("idle", power("0 W"..="100 kW"), draws.idle_w, "Power drawn at all times."),
     };
     (motion, power, Layout { shuttles, spacing_um, ..layout })
 }
 
-/// A time of a motion, up to a day.
+/// Accepts the time of a motion, up to a day.
 fn time() -> crate::settings::kind::Quantity<f64> {
     seconds("0 s"..="86400 s")
 }
 
 fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
     let battery = base.mechanics.battery.clone();
-    let mut section = reader.section("battery", "What shuttles run on.");
-    let used = section.setting_or("used", flag(), battery.is_some(), "Whether there is one; without it they never have to charge.");
+    let mut section = reader.section("battery", "The battery of each shuttle.");
+    let used = section.setting_or("used", flag(), battery.is_some(), "Whether shuttles have batteries; otherwise they never charge.");
     let Battery { capacity_j, low_j, charging_w } = battery.unwrap_or_default();
-    let capacity_j = section.setting_or("capacity", energy("1 J"..="1000 MJ"), capacity_j, "When full.");
-    let low_j = section.setting_or("low", energy("0 J"..="1000 MJ"), low_j, "What is left when a shuttle goes to charge.");
-    let charging_w = section.setting_or("charging", power("1 mW"..="1000 kW"), charging_w, "What a dock delivers.");
+    let capacity_j = section.setting_or("capacity", energy("1 J"..="1000 MJ"), capacity_j, "Energy when full.");
+    let low_j = section.setting_or("low", energy("0 J"..="1000 MJ"), low_j, "Remaining energy at which a shuttle goes to charge.");
+    let charging_w = section.setting_or("charging", power("1 mW"..="1000 kW"), charging_w, "Power that a dock delivers.");
     if used && low_j >= capacity_j {
         section.refuse("low", "less than the capacity");
     }
@@ -268,18 +269,18 @@ fn battery(reader: &mut Reader, base: &Scenario) -> Option<Battery> {
 
 fn drives(reader: &mut Reader, base: &Scenario, layout: Layout) -> (DriveTimes, Layout) {
     let drive = &base.mechanics.drive;
-    let mut section = reader.section("drives", "What reads platters, in a read rack at each end, each drive on a shelf of its own.");
+    let mut section = reader.section("drives", "Read drives, in a read rack at each end, each on its own shelf.");
     let left = section.setting_or("left", count(0..=100), layout.drives[0], "Drives of the left read rack.");
     let right = section.setting_or("right", count(0..=100), layout.drives[1], "Drives of the right read rack.");
     let throughput_bytes_s = section.setting_or(
         "throughput",
         rate("1 B/s"..="1 TB/s"),
         drive.throughput_bytes_s,
-        "What a drive delivers; 30 to 210 MB/s are studied.",
+        "Throughput of a drive; 30 to 210 MB/s are studied.",
     );
-    let mount_s = section.setting_or("mount", time(), drive.mount_s, "To clamp a platter.");
-    let unmount_s = section.setting_or("unmount", time(), drive.unmount_s, "To release it.");
-    let switch_s = section.setting_or("switch", time(), drive.switch_s, "To turn from one bay to the other.");
+    let mount_s = section.setting_or("mount", time(), drive.mount_s, "Time to clamp a platter.");
+    let unmount_s = section.setting_or("unmount", time(), drive.unmount_s, "Time to release a platter.");
+    let switch_s = section.setting_or("switch", time(), drive.switch_s, "Time to switch to the other bay.");
     let (name, at_present) = match drive.service {
         Service::Tracks => (ServiceName::Tracks, 1.0),
         Service::Fixed(time) => (ServiceName::Fixed, time),
@@ -289,19 +290,19 @@ fn drives(reader: &mut Reader, base: &Scenario, layout: Layout) -> (DriveTimes, 
         "service",
         choice(&SERVICES),
         name,
-        "How long a read takes. `tracks`: a seek, unless the head is there, and the bytes at the throughput. `fixed`, `exponential`: \
-         `service_time`, seek and all, for comparison with queueing theory.",
+        "Model of the read time. `tracks`: a seek, unless the head is in place, and the bytes at the throughput. `fixed`, `exponential`: \
+         `service_time`, including the seek, for comparison with queueing theory.",
     );
-    let service_time = section.setting_or("service_time", time(), at_present, "Of a read, or its mean, where `service` is not `tracks`.");
-    let mut seek = section.section("seek", "From track to track: lognormal, cut off.");
+    let service_time = section.setting_or("service_time", time(), at_present, "Time of a read, or its mean, unless `service` is `tracks`.");
+    let mut seek = section.section("seek", "Seek time between tracks: lognormal, truncated.");
     let drive = DriveTimes {
         throughput_bytes_s,
         mount_s,
         unmount_s,
         switch_s,
-        seek_median_s: seek.setting_or("median", time(), drive.seek_median_s, "Half of the seeks are shorter."),
-        seek_sigma: seek.setting_or("sigma", number(0.0..=10.0), drive.seek_sigma, "Standard deviation of the logarithm."),
-        seek_max_s: seek.setting_or("most", time(), drive.seek_max_s, "No seek is longer."),
+        seek_median_s: seek.setting_or("median", time(), drive.seek_median_s, "Median seek time."),
+        seek_sigma: seek.setting_or("sigma", number(0.0..=10.0), drive.seek_sigma, "Standard deviation of its logarithm."),
+        seek_max_s: seek.setting_or("most", time(), drive.seek_max_s, "Maximum seek time."),
         track_bytes: drive.track_bytes,
         service: match name {
             ServiceName::Tracks => Service::Tracks,
@@ -314,7 +315,7 @@ fn drives(reader: &mut Reader, base: &Scenario, layout: Layout) -> (DriveTimes, 
 
 fn sets(reader: &mut Reader, base: &Scenario) -> Sets {
     let Sets { shape, zones, unavailable } = &base.sets;
-    let mut section = reader.section("sets", "Platters that stand in for each other.");
+    let mut section = reader.section("sets", "Groups of platters that recover each other.");
     Sets {
         shape: SetShape {
             information: section.setting_or("information", count(1..=64), shape.information, "Information platters of a set."),
@@ -324,13 +325,13 @@ fn sets(reader: &mut Reader, base: &Scenario) -> Sets {
             "unavailable",
             share("0 %"..="100 %"),
             *unavailable,
-            "Of all platters, those that can't be used: drawn from the seed, but never more of a set than its redundancy.",
+            "Share of all platters that are unavailable: drawn from the seed, but never more of a set than its redundancy.",
         ),
         zones: Zones {
             shapes: section.tables_or(
                 "zones",
-                "Cells that one failure makes unreachable together; no two platters of a set lie in one zone. Without any, 4 shelves of a \
-                 rack, and a shelf of 3 neighbouring racks.",
+                "Cells that one failure makes unreachable together; a zone holds at most one platter of a set. By\n\
+                 default, 4 shelves of a rack, and one shelf of 3 neighbouring racks.",
                 &zones.shapes,
                 |zone, known| ZoneShape {
                     racks: zone.required_or("racks", count(1..=100), known.map(|known| known.racks), "Neighbouring racks."),
@@ -342,65 +343,65 @@ fn sets(reader: &mut Reader, base: &Scenario) -> Sets {
 }
 
 fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
-    let mut section = reader.section("policy", "Who decides what moves next.");
+    let mut section = reader.section("policy", "Decides what moves next.");
     let name = section.setting_or(
         "name",
         choice(&PolicyName::ALL),
         base.name,
-        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's, `fulgurite` ours.",
+        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's policy, `fulgurite` is our own.",
     );
     let steals = section.setting_or("steals", flag(), base.steals_above.is_some(), "`partitioned`: whether idle shuttles help elsewhere.");
     let steals_above = section.setting_or(
         "steals_above",
         bytes("0 B"..="1 PB"),
         base.steals_above.or(PolicyChoice::default().steals_above).unwrap_or(0),
-        "`partitioned`: by how much the bytes waiting in the fullest rectangle must exceed those in the emptiest.",
+        "`partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest before idle shuttles help.",
     );
-    let mut section = section.section("ideas", "What `fulgurite` makes use of; each can be left out to see what it contributes.");
+    let mut section = section.section("ideas", "The ideas of `fulgurite`; each can be disabled to measure its contribution.");
     let ideas = Ideas {
-        exchanges: section.setting_or("exchanges", flag(), base.ideas.exchanges, "Both bays of a drive serve customers while many wait."),
+        exchanges: section.setting_or("exchanges", flag(), base.ideas.exchanges, "Both bays of a drive serve customers under load."),
         window: section.setting_or(
             "window",
             count(1..=100_000),
             base.ideas.window,
-            "Among how many of the oldest platters the nearest is chosen; 1 is strictly by age.",
+            "The nearest platter is chosen among this many of the oldest; 1 is strictly by age.",
         ),
         age_counts: section.setting_or(
             "age_counts",
             number(0.0..=1e6),
             base.ideas.age_counts,
-            "Seconds of way that one second of age makes up for when the nearest is chosen.",
+            "Seconds of travel that one second of age offsets when the nearest platter is chosen.",
         ),
         shares: section.setting_or("shares", flag(), base.ideas.shares, "Shuttles help outside of their rectangle."),
         reads_by_track: section.setting_or(
             "reads_by_track",
             flag(),
             base.ideas.reads_by_track,
-            "Requests for one platter are read in order of their tracks.",
+            "Reads of one platter are served in track order.",
         ),
         help_above: section.setting_or(
             "help_above",
             count(0..=100_000),
             base.ideas.help_above,
-            "Platters waiting in a half of a shelf above which a shuttle helps there that has nothing to do at home.",
+            "An idle shuttle helps in a half of a shelf once more platters than this wait there.",
         ),
         one_verifies_of: section.setting_or(
             "one_verifies_of",
             count(0..=100_000),
             base.ideas.one_verifies_of,
-            "Of so many drives, one goes on verifying whoever waits, and exchanges no platters; 0 for none.",
+            "One of this many drives keeps verifying under load and does not exchange platters; 0 for none.",
         ),
         set_aside_above: section.setting_or(
             "set_aside_above",
             count(0..=100_000),
             base.ideas.set_aside_above,
-            "Platters waiting in a rectangle, for each of its drives, above which verification is set aside.",
+            "Verification is suspended once more platters than this wait in a rectangle, per drive of it.",
         ),
         brought_back_after: section.setting_or(
             "brought_back_after",
             duration(..),
             base.ideas.brought_back_after,
-            "How long nobody waited when it is brought back.",
+            "Time without waiting platters after which verification resumes.",
         ),
     };
     PolicyChoice { name, steals_above: steals.then_some(steals_above), ideas }
@@ -408,25 +409,25 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
 
 fn faults(reader: &mut Reader, base: &Scenario) -> (Faults, Vec<LibraryFault>) {
     let faults = &base.mechanics.faults;
-    let mut section = reader.section("faults", "What goes wrong.");
+    let mut section = reader.section("faults", "Random and planned faults.");
     let hours = |hours: f64| hours.is_finite().then_some(hours * 3600.0);
     let often = || seconds("36 s"..);
     let shuttle = section.optional_or(
         "shuttle_every",
         often(),
         hours(faults.shuttle_hours),
-        "Mean time of motion after which a shuttle stops; none for never.",
+        "Mean time in motion until a shuttle stops; none for never.",
     );
     let drive =
-        section.optional_or("drive_every", often(), hours(faults.drive_hours), "Mean time after which a drive goes down; none for never.");
+        section.optional_or("drive_every", often(), hours(faults.drive_hours), "Mean time until a drive goes down; none for never.");
     let random = Faults {
         planned: faults.planned.clone(),
         shuttle_hours: shuttle.map_or(f64::INFINITY, |seconds| seconds / 3600.0),
         drive_hours: drive.map_or(f64::INFINITY, |seconds| seconds / 3600.0),
-        detection_s: section.setting_or("detection", seconds("0 s"..="30 year"), faults.detection_s, "Mean time until a fault is noticed."),
-        repair_s: section.setting_or("repair", seconds("0 s"..="30 year"), faults.repair_s, "Mean time from then until it is repaired."),
+        detection_s: section.setting_or("detection", seconds("0 s"..="30 year"), faults.detection_s, "Mean time until it is detected."),
+        repair_s: section.setting_or("repair", seconds("0 s"..="30 year"), faults.repair_s, "Mean time from detection to repair."),
     };
-    let planned = section.tables_or("planned", "Faults at set instants.", &base.faults, planned_fault);
+    let planned = section.tables_or("planned", "Faults at fixed instants.", &base.faults, planned_fault);
     (random, planned)
 }
 
@@ -436,16 +437,15 @@ fn planned_fault(fault: &mut Section<'_>, known: Option<&LibraryFault>) -> Libra
         Breakdown::Collision(Shuttle(number)) => (FaultName::Collision, number),
         Breakdown::DriveDown(Drive(number)) => (FaultName::DriveDown, number),
     });
-    let at = fault.required_or("at", duration(..), known.map(|known| known.at), "When, from the start of the warm-up.");
-    let library =
-        fault.setting_or("library", count(0..=999), known.map_or(0, |known| known.library.0), "In which library, counted from 0.");
+    let at = fault.required_or("at", duration(..), known.map(|known| known.at), "Instant, from the start of the warm-up.");
+    let library = fault.setting_or("library", count(0..=999), known.map_or(0, |known| known.library.0), "The library, counted from 0.");
     let what = fault.required_or(
         "what",
         choice(&FAULTS),
         named.map(|named| named.0),
-        "What happens; a `collision` takes the nearest shuttle too.",
+        "Kind of fault; a `collision` also takes out the nearest shuttle.",
     );
-    let number = fault.required_or("number", count(0..=1_999), named.map(|named| named.1), "Of the shuttle or drive, counted from 0.");
+    let number = fault.required_or("number", count(0..=1_999), named.map(|named| named.1), "Index of the shuttle or drive, from 0.");
     let what = match what {
         FaultName::ShuttleStops => Breakdown::ShuttleStops(Shuttle(number)),
         FaultName::Collision => Breakdown::Collision(Shuttle(number)),

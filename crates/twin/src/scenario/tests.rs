@@ -1,4 +1,4 @@
-//! Scenarios: read, printed, refused, and their platters placed.
+//! Tests of scenarios: reading, printing, rejection, and placement of platters.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ fn an_empty_file_is_the_default_library() {
 }
 
 #[test]
-fn a_scenario_prints_as_a_file_that_reads_as_the_same() {
+fn a_printed_scenario_reads_back_the_same() {
     let mut scenario = Scenario { name: "a.toml".to_owned(), title: "Everything else".to_owned(), ..Scenario::default() };
     let same = |scenario: &Scenario| assert_eq!(read(&scenario.canonical()), *scenario, "{}", scenario.canonical());
     same(&scenario);
@@ -64,7 +64,7 @@ fn a_scenario_prints_as_a_file_that_reads_as_the_same() {
 }
 
 #[test]
-fn a_preset_brings_its_numbers_and_any_of_them_can_be_changed() {
+fn each_number_of_a_preset_can_be_overridden() {
     let scenario = read("[workload]\npreset = 'iops'\nbursts.count = 2\nsteady.mean = '3 MB'");
     let iops = Workload::preset(WorkloadKind::Iops);
     assert_eq!((scenario.workload.rate, scenario.workload.bursts.arrivals), (iops.rate, iops.bursts.arrivals));
@@ -73,11 +73,11 @@ fn a_preset_brings_its_numbers_and_any_of_them_can_be_changed() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_where_it_stands() {
+fn conflicting_settings_are_rejected_at_their_position() {
     assert_eq!(errors("[shuttles]\ncuont = 3"), "a.toml:2:1: unknown setting `shuttles.cuont`; did you mean `count`?");
     assert_eq!(
         errors("[workload]\nrate = '0.01 /s'"),
-        "a.toml:2:8: `workload.rate`: expected 0.1394 a second or more, which come in bursts alone; found \"0.01 /s\""
+        "a.toml:2:8: `workload.rate`: expected at least 0.1394 a second, the rate of the bursts alone; found \"0.01 /s\""
     );
     assert!(errors("[sets]\nunavailable = '16 %'").contains("`sets.unavailable`: expected 0 to 15.8 %, the share of redundancy"));
     assert!(errors("[workload]\npreset = 'trace'").contains("the path of a trace"));
@@ -91,7 +91,7 @@ fn what_does_not_go_together_is_refused_where_it_stands() {
 }
 
 #[test]
-fn platters_fill_complete_sets_or_it_says_how_many_fit() {
+fn platters_fill_complete_sets_and_the_error_says_how_many_fit() {
     let racks = |storage_racks| Scenario { layout: Layout { storage_racks, ..Layout::default() }, ..Scenario::default() };
     let stock = racks(7).stock(1).unwrap();
     assert_eq!((stock.written, stock.readable.count), (3_800, 3_200));
@@ -100,7 +100,7 @@ fn platters_fill_complete_sets_or_it_says_how_many_fit() {
     assert_eq!(Scenario { platters: 0, ..racks(8) }.stock(1).unwrap().written, 419 * 19);
     assert_eq!(
         Scenario { platters: 3_819, ..racks(7) }.stock(1).unwrap_err().to_string(),
-        "3819 platters in each library, but 3800 fit: 200 complete sets of 16+3 in 1 libraries keep the rule on blast zones"
+        "3819 platters in each library, but only 3800 fit: 200 sets of 16+3 in 1 libraries under the blast zone rule"
     );
     let none = Scenario { platters: 18, ..Scenario::default() }.stock(1).unwrap_err();
     assert!(matches!(none, ScenarioError::NoSet { wanted: 18, .. }));
@@ -109,7 +109,7 @@ fn platters_fill_complete_sets_or_it_says_how_many_fit() {
 }
 
 #[test]
-fn sets_stay_out_of_one_blast_zone_in_one_library_and_in_several() {
+fn sets_span_blast_zones_in_one_library_and_in_several() {
     for libraries in [1, 2, 5, 19, 30] {
         let scenario = Scenario { libraries, platters: 1_900, ..Scenario::default() };
         let stock = scenario.stock(1).unwrap();
@@ -153,7 +153,7 @@ fn no_set_loses_more_platters_than_it_has_redundancy() {
 }
 
 #[test]
-fn the_workload_reads_information_platters_alone() {
+fn the_workload_reads_only_information_platters() {
     let stock = Scenario::default().stock(1).unwrap();
     let all: Vec<u32> = (0..stock.readable.count).map(|index| stock.region_platter(index).0).collect();
     assert!(all.windows(2).all(|two| two[0] < two[1]));
@@ -162,16 +162,17 @@ fn the_workload_reads_information_platters_alone() {
 }
 
 #[test]
-fn settings_of_the_command_line_are_on_top() {
+fn command_line_settings_override_the_file() {
     let settings = ["shuttles.count=8", "drives.throughput=120 MB/s"].map(|text| Override::parse("--set", text).unwrap());
     let scenario = Scenario::parse("a.toml", "[shuttles]\ncount = 12", &settings).unwrap();
     assert_eq!((scenario.layout.shuttles, scenario.mechanics.drive.throughput_bytes_s), (8, 120e6));
     assert_eq!(scenario.pace().track, Micros(166_667));
 }
 
-/// `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_scenarios_md` writes it anew.
+/// `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_scenarios_md` regenerates the
+/// page.
 #[test]
-fn docs_scenarios_md_is_what_the_program_says() {
+fn docs_scenarios_md_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md");
     if std::env::var_os("FULGURITE_WRITE_REFERENCE").is_some() {
         std::fs::write(path, reference()).unwrap();
@@ -179,6 +180,6 @@ fn docs_scenarios_md_is_what_the_program_says() {
     let found = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         found == reference(),
-        "docs/scenarios.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_scenarios_md` writes it anew"
+        "docs/scenarios.md is out of date: `FULGURITE_WRITE_REFERENCE=1 cargo test -p fulgurite-twin docs_scenarios_md` regenerates it"
     );
 }

@@ -1,4 +1,5 @@
-//! What is asked for in a run: a preset with any of its numbers changed, or a trace; and what is written meanwhile.
+//! The workload of a run: a preset with some numbers changed, or a trace; and what is written
+//! meanwhile.
 
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use fulgurite_workload::{
 
 use super::{Scenario, ScenarioError};
 
-/// Whose numbers a workload begins with.
+/// The preset that supplies a workload's defaults, or a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadKind {
     /// A typical interval.
@@ -21,12 +22,12 @@ pub enum WorkloadKind {
     Volume,
     /// A full library, under Poisson arrivals of files of one size.
     FullLibrary,
-    /// A trace, in place of all numbers.
+    /// A trace, which replaces all numbers.
     Trace,
 }
 
 impl WorkloadKind {
-    /// All of them, as they are written in a scenario.
+    /// All kinds with their names in scenario files.
     pub const ALL: [(&'static str, Self); 5] = [
         ("typical", Self::Typical),
         ("iops", Self::Iops),
@@ -35,25 +36,25 @@ impl WorkloadKind {
         ("trace", Self::Trace),
     ];
 
-    /// As it is written in a scenario.
+    /// The name in scenario files.
     #[must_use]
     pub fn text(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 }
 
-/// How requests outside of bursts come.
+/// Arrival pattern of requests outside of bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pattern {
     /// Independent of each other.
     Poisson,
     /// Evenly spaced.
     Constant,
-    /// Poisson, at a rate that is drawn anew for each period.
+    /// Poisson, at a rate that is redrawn for each period.
     Modulated,
 }
 
-/// How large files are.
+/// Distribution of file sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeLaw {
     /// The published classes, weighted for the mean.
@@ -64,56 +65,58 @@ pub enum SizeLaw {
     Exponential,
 }
 
-/// What is asked for.
+/// The requests of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// Where its numbers are from.
+    /// The preset that the numbers come from.
     pub kind: WorkloadKind,
-    /// The trace, where it is one.
+    /// Path of the trace, if the kind is a trace.
     pub trace: Option<PathBuf>,
-    /// Requests a second in the mean, those of bursts included; for modulated arrivals the median rate outside of bursts.
+    /// Mean requests per second, including those of bursts; for modulated arrivals, the median rate
+    /// outside of bursts.
     pub rate: f64,
-    /// The requests outside of bursts.
+    /// Requests outside of bursts.
     pub steady: Steady,
     /// Bursts.
     pub bursts: Bursts,
-    /// Exponent of Zipf's law by which accounts fall on platters; 0 is uniform.
+    /// Exponent of the Zipf law that assigns accounts to platters; 0 is uniform.
     pub zipf: f64,
-    /// Where the files of an account lie.
+    /// Where the files of an account are placed.
     pub layout: AccountLayout,
     /// The largest shard, in bytes.
     pub shard_bytes: u64,
-    /// How long after its arrival the last byte of a request is wanted; none for at leisure.
+    /// Time from a request's arrival until its last byte is wanted; `None` if it isn't urgent.
     pub deadline: Option<Micros>,
 }
 
 /// Requests outside of bursts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Steady {
-    /// When they come.
+    /// Arrival pattern.
     pub pattern: Pattern,
-    /// How large the files are.
+    /// Distribution of file sizes.
     pub sizes: SizeLaw,
     /// Mean size in bytes.
     pub mean_bytes: u64,
-    /// The largest file, in bytes, of the mixture.
+    /// Largest file of the mixture, in bytes.
     pub largest_bytes: u64,
     /// Files of an account, which are requested together.
     pub account_files: u32,
     /// Modulated: the rate's 99.9th percentile over its median.
     pub spread: f64,
-    /// Modulated: how long a rate lasts.
+    /// Modulated: how long each rate lasts.
     pub period: Micros,
-    /// Modulated: how much the logarithm of one period's rate is like the last one's, 0 to less than 1.
+    /// Modulated: correlation of the logarithm of the rate between successive periods, 0 to less
+    /// than 1.
     pub persistence: f64,
-    /// Modulated: the highest rate, in requests a second.
+    /// Modulated: maximum rate, in requests a second.
     pub most: f64,
 }
 
-/// So many bursts in each period.
+/// Bursts, a fixed number in each period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bursts {
-    /// After it the next ones come.
+    /// Length of a period, after which the bursts repeat.
     pub period: Micros,
     /// Bursts a period; 0 for none.
     pub count: u32,
@@ -121,35 +124,36 @@ pub struct Bursts {
     pub arrivals: u32,
     /// How long a burst lasts.
     pub over: Micros,
-    /// Share of its part of the period by which a burst may be late.
+    /// Maximum delay of a burst, as a share of the spare time of its part of the period.
     pub jitter: f64,
-    /// How large the files are.
+    /// Distribution of file sizes.
     pub sizes: SizeLaw,
     /// Mean size in bytes.
     pub mean_bytes: u64,
-    /// The largest file, in bytes, of the mixture.
+    /// Largest file of the mixture, in bytes.
     pub largest_bytes: u64,
-    /// Files of an account, which are requested together: each arrival asks for all of them.
+    /// Files of an account; each arrival requests all of them.
     pub account_files: u32,
 }
 
-/// What is written meanwhile.
+/// What is written during a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ingest {
-    /// Bytes of content that come in a day, in the mean, to all libraries together. Redundancy is written beside them.
+    /// Mean bytes of content ingested per day, by all libraries together. Redundancy is written in
+    /// addition.
     pub bytes_per_day: u64,
     /// Standard deviation of the logarithm of a day's bytes.
     pub sigma: f64,
-    /// How much the logarithm of a day's bytes is like the last one's.
+    /// Correlation of the logarithm of the bytes between successive days.
     pub persistence: f64,
-    /// What the write drives can write, over the mean.
+    /// Capacity of the write drives, relative to the mean.
     pub headroom: f64,
-    /// Platters that each library has room for, beside those that are there at the beginning.
+    /// Platters that each library has room for, in addition to those written at the start.
     pub room: u32,
 }
 
 impl Default for Ingest {
-    /// A year of an early library: 47 times what a typical interval reads, spread as published.
+    /// One year of an early library: 47 times what a typical interval reads, spread as published.
     fn default() -> Self {
         let interval = Interval::TYPICAL;
         let read_per_day = interval.requests_per_second * interval.mean_bytes * 86_400.0;
@@ -165,7 +169,7 @@ impl Default for Ingest {
 }
 
 impl Ingest {
-    /// As the workload's crate has it: redundancy included.
+    /// The specification for the workload crate, including redundancy.
     #[must_use]
     pub fn spec(&self, scenario: &Scenario) -> IngestSpec {
         let shape = scenario.sets.shape;
@@ -181,7 +185,7 @@ impl Ingest {
 
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), ScenarioError> {
         if scenario.verification != Verification::Written {
-            let (setting, expected) = ("verification.of", "\"written\", where something is written".to_owned());
+            let (setting, expected) = ("verification.of", "\"written\", because the scenario has ingest".to_owned());
             return Err(ScenarioError::Range { setting, found: format!("{:?}", scenario.verification), expected });
         }
         fulgurite_workload::Ingest::new(self.spec(scenario), 0)?;
@@ -196,7 +200,8 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// A preset with its own numbers; a trace has a typical interval's, which are of no effect.
+    /// A preset with its own numbers. A trace gets those of a typical interval, which have no
+    /// effect.
     #[must_use]
     pub fn preset(kind: WorkloadKind) -> Self {
         match kind {
@@ -244,29 +249,30 @@ impl Workload {
             zipf: 0.0,
             layout: AccountLayout::Together,
             shard_bytes: interval.shard_bytes,
-            // Service level of the archive: the last byte within 15 hours (P, section 2).
+            // Service level of the archive: last byte within 15 hours (P, section 2).
             deadline: Some(Micros(15 * Micros::HOUR.0)),
         }
     }
 
-    /// Requests a second that come in bursts, in the mean.
+    /// Mean requests per second that arrive in bursts.
     #[must_use]
     pub fn rate_in_bursts(&self) -> f64 {
         let Bursts { period, count, arrivals, account_files, .. } = self.bursts;
         f64::from(count) * f64::from(arrivals) * f64::from(account_files) / period.seconds()
     }
 
-    /// As the workload's crate has it, for these platters and without an end.
+    /// The specification for the workload crate, for these platters and without an end.
     ///
     /// # Errors
-    /// [`ScenarioError::Range`] if bursts are more than everything. Other numbers are checked by who draws from them.
+    /// [`ScenarioError::Range`] if the bursts exceed the total rate. Other numbers are checked when
+    /// the demand is built.
     pub fn spec(&self, platters: Platters) -> Result<Spec, ScenarioError> {
         let popularity = if self.zipf == 0.0 { Popularity::Uniform } else { Popularity::Zipf { exponent: self.zipf } };
         let source = |arrivals, sizes, account_files| Source { arrivals, sizes, popularity, account_files, layout: self.layout };
         let mut sources = Vec::new();
         let Steady { pattern, spread, period, persistence, most, .. } = self.steady;
         let outside = self.rate - self.rate_in_bursts();
-        // What is left by rounding alone is nothing.
+        // A remainder that is only a rounding error counts as nothing.
         if outside > self.rate * 1e-9 || pattern == Pattern::Modulated {
             let per_second = outside / f64::from(self.steady.account_files.max(1));
             let arrivals = match pattern {
@@ -279,7 +285,7 @@ impl Workload {
             let sizes = sizes(self.steady.sizes, self.steady.mean_bytes, self.steady.largest_bytes);
             sources.push(source(arrivals, sizes, self.steady.account_files));
         } else if outside < -self.rate * 1e-9 {
-            let expected = format!("{:.4} a second or more, which come in bursts alone", self.rate_in_bursts());
+            let expected = format!("at least {:.4} a second, the rate of the bursts alone", self.rate_in_bursts());
             return Err(ScenarioError::Range { setting: "workload.rate", found: format!("{} a second", self.rate), expected });
         }
         let Bursts { period, count, arrivals, over, jitter, account_files, .. } = self.bursts;
@@ -301,12 +307,13 @@ impl Workload {
                 let (setting, found) = ("workload.trace", path.display().to_string());
                 Err(ScenarioError::Range { setting, found, expected: "nothing, unless preset is \"trace\"".to_owned() })
             }
-            // The table of a Zipf law is all that takes time, and doesn't fail for any other number of platters.
+            // Building the table of a Zipf law is the only slow step, and its success doesn't
+            // depend on the number of platters.
             _ => {
                 let small = if self.zipf == 0.0 { platters } else { Platters { count: platters.count.min(1_000), ..platters } };
                 let spec = self.spec(small)?;
                 match Demand::new(&spec, 0) {
-                    // A file may be too large for a thousand platters.
+                    // The file may be too large only for the reduced number of platters.
                     Err(SpecError::File { .. }) if small != platters => Demand::new(&self.spec(platters)?, 0).map(drop)?,
                     checked => drop(checked?),
                 }
@@ -331,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_are_those_of_the_workloads_crate() {
+    fn presets_match_those_of_the_workload_crate() {
         let presets = [
             (WorkloadKind::Typical, Preset::Typical),
             (WorkloadKind::Iops, Preset::Iops),
@@ -346,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_alone_are_a_workload_and_more_of_them_than_everything_is_none() {
+    fn bursts_may_make_up_the_whole_rate_but_not_exceed_it() {
         let mut workload = Workload::preset(WorkloadKind::Iops);
         workload.rate = workload.rate_in_bursts();
         assert_eq!(workload.spec(Platters::new(10)).unwrap().sources.len(), 1);

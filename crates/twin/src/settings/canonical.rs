@@ -1,9 +1,9 @@
-//! The complete scenario as TOML, every setting with its value: printed and stored with each result, so that a result can be
-//! repeated after defaults have changed.
+//! The complete scenario as TOML, with every setting and its value. It is printed and stored with
+//! each result, so that results stay repeatable after defaults change.
 
 use std::fmt::Write as _;
 
-/// The tables read so far with their values as TOML.
+/// The tables read so far, with their values as TOML.
 #[derive(Debug)]
 pub(super) struct Tables(Vec<Table>);
 
@@ -17,7 +17,7 @@ struct Table {
     children: Vec<(&'static str, TableId, IsElement)>,
 }
 
-/// Of an array of tables.
+/// True for an element of an array of tables.
 type IsElement = bool;
 
 impl Tables {
@@ -27,9 +27,9 @@ impl Tables {
         Self(vec![Table::default()])
     }
 
-    /// A table inside of `parent`: a new element, or the one table of that name.
+    /// Adds a table inside of `parent`: a new element, or the one table of that name.
     pub(super) fn add(&mut self, parent: TableId, name: &'static str, is_element: IsElement) -> TableId {
-        // Elements are many, and each is new.
+        // Every element is new, so the lookup, which is slow for many elements, is skipped.
         if !is_element && let Some((_, id, _)) = self.0[parent.0].children.iter().find(|(known, ..)| *known == name) {
             return *id;
         }
@@ -39,15 +39,17 @@ impl Tables {
         id
     }
 
+    /// Records the value of a setting.
+    ///
     /// # Panics
-    /// If the table has a value of this name.
+    /// If the table already has a value of this name.
     pub(super) fn set(&mut self, table: TableId, name: &'static str, value: String) {
         let values = &mut self.0[table.0].values;
-        assert!(values.iter().all(|(known, _)| *known != name), "the setting `{name}` was asked for twice");
+        assert!(values.iter().all(|(known, _)| *known != name), "the setting `{name}` was declared twice");
         values.push((name, value));
     }
 
-    /// The value of a setting by its whole name, such as `drives.count` or `faults.0.at`.
+    /// The value of a setting by its full name, such as `drives.count` or `faults.0.at`.
     pub(super) fn find(&self, name: &str) -> Option<&str> {
         let mut table = &self.0[Self::TOP.0];
         let mut steps = name.split('.');
@@ -77,7 +79,8 @@ impl Tables {
         }
         for (name, child, is_element) in children {
             let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
-            // A table with nothing but tables needs no header; an element always does, or it would not be one.
+            // A table that only contains tables needs no header. An element always needs one, or it
+            // would be lost.
             if *is_element || !self.0[child.0].values.is_empty() {
                 let header = if *is_element { format!("[[{path}]]") } else { format!("[{path}]") };
                 writeln!(out, "{}{header}", if out.is_empty() { "" } else { "\n" }).expect("writing to a string");
@@ -87,7 +90,7 @@ impl Tables {
     }
 }
 
-/// Whether TOML takes it as a key without quotes.
+/// True if TOML accepts the name as a key without quotes.
 pub(super) fn is_bare(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }

@@ -1,6 +1,7 @@
-//! Decimal numbers as they are written: digits and a power of ten, without the rounding that a binary fraction brings.
+//! Decimal numbers as written: digits and a power of ten, without the rounding of binary fractions.
 //!
-//! `0.1 s` is exactly 100,000 µs, and the range `0.1..0.5:0.1` has the member `0.3` and not `0.30000000000000004`.
+//! `0.1 s` is exactly 100,000 µs, and the range `0.1..0.5:0.1` has the member `0.3` and not
+//! `0.30000000000000004`.
 
 use std::fmt;
 
@@ -12,13 +13,14 @@ pub(super) struct Decimal {
     pub(super) exponent: i32,
 }
 
-/// Exponents beyond this are nobody's setting, and doubles end at 308.
+/// No setting needs larger exponents, and doubles end at 308.
 const EXPONENT_MAX: i32 = 400;
 /// Longer numbers are written with an exponent.
 const PLAIN_DIGITS: i32 = 17;
 
 impl Decimal {
-    /// The number that `text` begins with, and what follows it; `None` if there is none, or none of this length.
+    /// Parses the number at the start of `text` and returns it with the rest; `None` if the text
+    /// doesn't start with a number or the number is too long.
     pub(super) fn prefix(text: &str) -> Option<(Self, &str)> {
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let negative = text.starts_with('-');
@@ -32,7 +34,7 @@ impl Decimal {
                     exponent -= i32::from(point);
                     seen = true;
                 }
-                // As in TOML: a point or an underscore stands between digits.
+                // As in TOML, a point or an underscore must be between digits.
                 b'.' if seen && !point && next.is_some_and(u8::is_ascii_digit) => point = true,
                 b'_' if seen && next.is_some_and(u8::is_ascii_digit) => {}
                 _ => break,
@@ -45,7 +47,7 @@ impl Decimal {
         if let Some(power) = rest.strip_prefix(['e', 'E']) {
             let sign = usize::from(power.starts_with(['+', '-']));
             let length = sign + power[sign..].bytes().take_while(u8::is_ascii_digit).count();
-            // Without digits it is no exponent but a unit: `5 EB`.
+            // An `e` without digits starts a unit, not an exponent: `5 EB`.
             if length > sign {
                 exponent = exponent.checked_add(power[..length].parse().ok()?)?;
                 rest = &power[length..];
@@ -54,7 +56,7 @@ impl Decimal {
         (exponent.abs() <= EXPONENT_MAX).then_some((Self { negative, digits, exponent }, rest))
     }
 
-    /// A whole text that is a number, such as the start of a range.
+    /// Parses a text that is entirely a number, such as the start of a range.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Self::prefix(text).filter(|(_, rest)| rest.is_empty()).map(|(decimal, _)| decimal)
     }
@@ -67,20 +69,21 @@ impl Decimal {
         Self::parse(&format!("{value:e}")).expect("a finite double has at most 17 digits and an exponent of three")
     }
 
-    /// The nearest double; infinite if it is too large.
+    /// The nearest double; infinite if the number is too large.
     pub(super) fn to_f64(self) -> f64 {
         let sign = if self.negative { "-" } else { "" };
         format!("{sign}{}e{}", self.digits, self.exponent).parse().expect("digits and an exponent are a number")
     }
 
-    /// As a multiple of ten to the power of `exponent`; `None` if that does not fit, or leaves a fraction.
+    /// The number as a multiple of ten to the power of `exponent`; `None` if the result overflows
+    /// or has a fraction.
     pub(super) fn scaled_to(self, exponent: i32) -> Option<i128> {
         let shift = 10_i128.checked_pow(u32::try_from(self.exponent.checked_sub(exponent)?).ok()?)?;
         let value = i128::try_from(self.digits).ok()?.checked_mul(shift)?;
         Some(if self.negative { -value } else { value })
     }
 
-    /// Without zeros at the end, which say nothing.
+    /// Removes trailing zeros from the digits.
     pub(super) fn shortened(mut self) -> Self {
         while self.digits != 0 && self.digits.is_multiple_of(10) {
             self.digits /= 10;
@@ -114,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_number_ends_where_its_unit_begins() {
+    fn parsing_a_number_stops_at_its_unit() {
         let cases = [
             ("60 MB/s", Some(("60", " MB/s"))),
             ("1_000.50min", Some(("1000.5", "min"))),
@@ -140,13 +143,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back_the_same(negative: bool, digits in 0..u128::MAX / 10, exponent in -380..360_i32) {
+        fn printed_decimals_read_back_the_same(negative: bool, digits in 0..u128::MAX / 10, exponent in -380..360_i32) {
             let decimal = Decimal { negative, digits, exponent }.shortened();
             prop_assert_eq!(Decimal::parse(&decimal.to_string()).map(Decimal::shortened), Some(decimal));
         }
 
         #[test]
-        fn every_finite_double_has_a_decimal_that_gives_it_back(bits: u64) {
+        fn every_finite_double_round_trips_through_a_decimal(bits: u64) {
             let value = f64::from_bits(bits);
             prop_assume!(value.is_finite());
             prop_assert_eq!(Decimal::of(value).to_f64(), value);

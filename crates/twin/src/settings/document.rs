@@ -1,4 +1,4 @@
-//! Scenarios on top of each other: a file, the files it is based on, and settings from the command line.
+//! Layered scenarios: a file, the files it is based on, and settings from the command line.
 //!
 //! ```text
 //!   --set drives.throughput="120 MB/s"      wins
@@ -7,7 +7,7 @@
 //!   defaults                                in the program
 //! ```
 //!
-//! Tables are merged key by key; lists, and arrays of tables, replace each other as a whole.
+//! Tables are merged key by key; lists and arrays of tables are replaced as a whole.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -19,26 +19,26 @@ use super::error::{Problem, SettingErrors};
 use super::place::{Origin, Place};
 use super::tree::{self, Entry, Table, Value};
 
-/// What is known about a scenario before anyone asks for its settings.
+/// A scenario before its settings are read.
 #[derive(Debug, Clone)]
 pub struct Document {
     pub(super) root: Rc<Table>,
-    /// The scenario itself: here a missing setting is reported.
+    /// The scenario as a whole: missing settings are reported here.
     pub(super) whole: Place,
     origins: usize,
 }
 
-/// Files in a row, each based on the next.
+/// Maximum length of a chain of bases.
 const BASES_MAX: usize = 16;
 const BASE: &str = "base";
 
-/// Reads a file; a loader is handed in, so that this module touches no disk.
+/// Reads the text of a file. The caller supplies the loader, so this module does no I/O of its own.
 pub type Loader<'a> = &'a dyn Fn(&str) -> io::Result<String>;
 
-/// The text of a file, or a little more of it than is read anyway: what is a device and no file may have no end.
+/// Reads a file as text, up to one byte more than the size limit: a device may have no end.
 ///
 /// # Errors
-/// If it can't be read, or is no text.
+/// If the file can't be read or isn't UTF-8.
 pub fn read_file(path: &str) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(tree::BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
@@ -46,28 +46,29 @@ pub fn read_file(path: &str) -> io::Result<String> {
 }
 
 impl Document {
-    /// Nothing but defaults. `name` is what errors call it.
+    /// A document with nothing but defaults. Errors refer to it as `name`.
     #[must_use]
     pub fn empty(name: &str) -> Self {
         let origin = Arc::new(Origin { order: 0, name: name.to_owned(), text: String::new(), is_file: false });
         Self { root: Rc::default(), whole: Place { origin, offset: None }, origins: 1 }
     }
 
-    /// A text that is based on no other; `name` is what errors call it.
+    /// Parses a text without a base. Errors refer to it as `name`.
     ///
     /// # Errors
-    /// All that is wrong with it as TOML, and a `base`.
+    /// All TOML errors of the text, and an error if it has a `base`.
     pub fn parse(name: &str, text: &str) -> Result<Self, SettingErrors> {
         Self::load(name, &|path| match path == name {
             true => Ok(text.to_owned()),
-            false => Err(io::Error::new(io::ErrorKind::Unsupported, "this scenario is not read from a folder")),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "a scenario that is read from a text can't have a base")),
         })
     }
 
-    /// The file at `path` and those it is based on, by a path from the folder it is in.
+    /// Loads the file at `path` and its bases; the path of a base is relative to the file that
+    /// names it.
     ///
     /// # Errors
-    /// Files that can't be read or are no TOML, and files based on themselves.
+    /// Files that can't be read or aren't TOML, and files that are based on themselves.
     pub fn load(path: &str, read: Loader<'_>) -> Result<Self, SettingErrors> {
         let mut document = Self::empty(path);
         let (mut layers, mut names, mut seen) = (Vec::new(), Vec::new(), Vec::new());
@@ -96,7 +97,7 @@ impl Document {
             let mut table = tree::parse(&origin)?;
             if let Some(base) = table.remove(BASE) {
                 let Value::Text(base_path) = base.value else {
-                    let expected = "the path of a scenario in quotes".to_owned();
+                    let expected = "a quoted scenario path".to_owned();
                     let problem = Problem::Refused { setting: BASE.to_owned(), expected, found: base.value.found(), hint: String::new() };
                     return Err(SettingErrors::one(base.place, problem));
                 };
@@ -111,7 +112,7 @@ impl Document {
         Ok(document)
     }
 
-    /// Puts a setting from the command line on top.
+    /// Applies a setting from the command line on top of the others.
     pub fn apply(&mut self, setting: &Override) {
         let order = self.origins;
         self.origins += 1;
@@ -122,7 +123,8 @@ impl Document {
     }
 }
 
-/// Walks down `path`, making the tables that are not there; the index of an array of tables is a step too.
+/// Sets a value by its path, creating missing tables. A step may be the index of an element of an
+/// array of tables.
 fn set(table: &mut Table, path: &[String], value: Value, place: &Place) {
     let (first, rest) = path.split_first().expect("an override has a name");
     let entry = || Entry { key: place.clone(), place: place.clone(), value: Value::Table(Rc::default()) };
@@ -154,11 +156,12 @@ pub struct Override {
 }
 
 impl Override {
-    /// Reads `name=value`. `option` is how the user gave it, such as `--set`, for errors. The value is TOML, or the text itself where
-    /// it is none: a quantity or a word needs no quotes. An element of an array of tables is named by its index: `faults.0.at=3 h`.
+    /// Parses `name=value`. `option`, such as `--set`, appears in errors. The value is TOML, or
+    /// else the text itself: quantities and words need no quotes. Elements of arrays of tables are
+    /// named by index: `faults.0.at=3 h`.
     ///
     /// # Errors
-    /// If the name or a value in quotes or brackets can't be read.
+    /// If the name is invalid, or a value in quotes or brackets isn't valid TOML.
     pub fn parse(option: &str, argument: &str) -> Result<Self, SettingErrors> {
         let (name, value) = split_argument(option, argument)?;
         Self::new(option, name, value)
@@ -171,7 +174,7 @@ impl Override {
             return fail("the name of a setting before the `=`, such as `drives.throughput`", String::new());
         };
         if let Err(reason) = tree::parse_argument(value, &origin) {
-            return fail("a value that is TOML after the `=`", reason);
+            return fail("a TOML value after the `=`", reason);
         }
         Ok(Self { path, text: value.trim().to_owned(), origin })
     }
@@ -182,7 +185,7 @@ impl Override {
         self.path.join(".")
     }
 
-    /// Its value as it was given.
+    /// The value as given.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -209,9 +212,9 @@ pub(super) fn argument_error(origin: &Arc<Origin>, expected: &str, hint: String)
     SettingErrors::one(place, Problem::Argument { expected: expected.to_owned(), hint })
 }
 
-/// The parts of a dotted name, by the rules of TOML.
+/// Splits a dotted name by the rules of TOML.
 fn parse_path(name: &str) -> Option<Vec<String>> {
-    // With a line end it could be a whole document.
+    // A line end would allow the name to be a whole document.
     if name.contains(['\n', '=', '#']) {
         return None;
     }
@@ -228,12 +231,12 @@ fn parse_path(name: &str) -> Option<Vec<String>> {
     }
 }
 
-/// `path` as seen from the folder of the file at `from`.
+/// Resolves `path` relative to the folder of the file at `from`.
 pub(super) fn beside(from: &str, path: &str) -> String {
     Path::new(from).parent().unwrap_or(Path::new("")).join(path).to_string_lossy().into_owned()
 }
 
-/// Two paths that differ only in `.` and `..` are one file, as far as circles go.
+/// Normalizes `.` and `..`, so that cycles are detected.
 fn resolved(path: &str) -> PathBuf {
     let mut parts = PathBuf::new();
     for component in Path::new(path).components() {

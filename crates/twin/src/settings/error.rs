@@ -1,90 +1,90 @@
-//! What is wrong with a scenario: where, in which setting, what was expected and what was found; all of it at once, in the order
-//! of the file.
+//! Errors of a scenario, each with its position, setting, expected value and found value; all
+//! reported at once, in file order.
 
 use std::fmt;
 
 use super::place::Place;
 
-/// One thing that is wrong. Its sentence begins with the place: `a.toml:3:9: ...`.
+/// One error. Its message starts with the position: `a.toml:3:9: ...`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct SettingError {
-    /// Where.
+    /// Position of the error.
     pub place: Place,
-    /// What.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong at a place.
+/// A problem at a position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It is no TOML.
+    /// Invalid TOML.
     #[error("{0}")]
     Syntax(String),
     /// A file can't be read.
     #[error("{path} cannot be read: {reason}")]
     Unreadable {
-        /// The file, as it was looked for.
+        /// The file, as it was requested.
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         reason: String,
     },
-    /// A scenario is larger than any written by hand or by this program.
+    /// A scenario that exceeds any written by hand or by this program.
     #[error("expected a scenario of at most {} KiB; found {} KiB", .allowed / 1024, .bytes / 1024)]
     TooLong {
         /// Its length.
         bytes: usize,
-        /// What is read at most.
+        /// Maximum length.
         allowed: usize,
     },
-    /// Files are based on each other in a circle.
+    /// Files that are based on each other in a cycle.
     #[error("`base`: a scenario cannot be based on itself: {}", .0.join(" -> "))]
     Circle(Vec<String>),
-    /// There are more files in a row than anyone can follow.
+    /// A chain of bases longer than anyone can follow.
     #[error("`base`: expected at most {0} files, each based on the next")]
     TooManyBases(usize),
-    /// A name that nobody asked for.
+    /// A name that isn't a setting or section.
     #[error("unknown {what} `{name}`{}", Hint(.hint))]
     Unknown {
         /// "setting" or "section".
         what: &'static str,
-        /// The whole name, such as `drives.throughput`.
+        /// The full name, such as `drives.throughput`.
         name: String,
-        /// What it may be, or what there is; empty if nothing is known.
+        /// A similar name or the valid names; empty if none is known.
         hint: String,
     },
-    /// A value that a setting does not take.
+    /// A value that its setting rejects.
     #[error("`{setting}`: expected {expected}; found {found}{}", Hint(.hint))]
     Refused {
-        /// The whole name, such as `drives.throughput`.
+        /// The full name, such as `drives.throughput`.
         setting: String,
-        /// What it takes.
+        /// What the setting accepts.
         expected: String,
-        /// What stands there.
+        /// The value found.
         found: String,
-        /// Why not, or what may be meant; may be empty.
+        /// The reason, or a suggestion; may be empty.
         hint: String,
     },
-    /// A setting without default is not there. The place is that of its section.
+    /// A required setting is missing. The position is that of its section.
     #[error("`{setting}` is missing: expected {expected}")]
     Missing {
-        /// The whole name.
+        /// The full name.
         setting: String,
-        /// What it takes.
+        /// What the setting accepts.
         expected: String,
     },
-    /// An argument of the command line that is not built as it should be.
+    /// A malformed command-line argument.
     #[error("expected {expected}{}", Hint(.hint))]
     Argument {
-        /// What it should be.
+        /// The expected form.
         expected: String,
-        /// More on it; may be empty.
+        /// More details; may be empty.
         hint: String,
     },
 }
 
-/// The part of a sentence behind its facts.
+/// The optional end of a message.
 struct Hint<'a>(&'a str);
 
 impl fmt::Display for Hint<'_> {
@@ -93,18 +93,18 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
-/// All that is wrong with a scenario, sorted by file and line; at least one error.
+/// All errors of a scenario, sorted by file and line; contains at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingErrors(Vec<SettingError>);
 
-/// More are not shown: whoever sees so many has given the wrong file.
+/// Maximum number of errors shown: a longer list means the wrong file was given.
 const SHOWN_MAX: usize = 30;
 
 impl SettingErrors {
     pub(super) fn new(mut errors: Vec<SettingError>) -> Self {
         assert!(!errors.is_empty(), "without an error there is nothing to report");
         errors.sort_by_key(|error| error.place.sort_key());
-        // A section that is none is found again each time it is asked for.
+        // A section that isn't a table is reported again each time it is asked for.
         errors.dedup();
         Self(errors)
     }
@@ -113,7 +113,7 @@ impl SettingErrors {
         Self(vec![SettingError { place, problem }])
     }
 
-    /// The errors.
+    /// All errors, in file order.
     #[must_use]
     pub fn all(&self) -> &[SettingError] {
         &self.0
@@ -121,7 +121,7 @@ impl SettingErrors {
 }
 
 impl fmt::Display for SettingErrors {
-    /// A line each.
+    /// One line per error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.0.iter().take(SHOWN_MAX).enumerate() {
             write!(f, "{}{error}", if index == 0 { "" } else { "\n" })?;

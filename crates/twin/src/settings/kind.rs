@@ -1,4 +1,5 @@
-//! What a setting can be: quantities, numbers, words, lists. A kind reads a value, says what it takes, and prints it back.
+//! Kinds of settings: quantities, numbers, words, lists. A kind parses a value, describes what it
+//! accepts, and prints values back.
 
 mod list;
 mod measured;
@@ -16,44 +17,47 @@ use super::error::Problem;
 use super::place::Place;
 use super::tree::Value;
 
-/// A kind of values, such as lengths of time between two others. The functions of this module make them.
+/// A kind of values, such as durations within a range. The functions of this module construct
+/// kinds.
 pub trait Kind {
-    /// What the program works with.
+    /// The type that the program uses.
     type Value;
 
+    /// Reads a value.
+    ///
     /// # Errors
-    /// [`Refusal`] if it is not of this kind.
+    /// [`Refusal`] if the value is not of this kind.
     fn read(&self, written: Written<'_>) -> Result<Self::Value, Refusal>;
 
-    /// As TOML that [`Kind::read`] reads as the same value.
+    /// Prints a value as TOML that [`Kind::read`] reads back as the same value.
     fn print(&self, value: &Self::Value) -> String;
 
-    /// What it takes, with its article and its range, for "expected ...".
+    /// What the kind accepts, with article and range, for "expected ...".
     fn expected(&self) -> String;
 
-    /// Unit or type, for the reference.
+    /// Unit or type, for the reference page.
     fn unit(&self) -> String;
 
-    /// Values allowed, for the reference; empty if all are.
+    /// Allowed values, for the reference page; empty if all are.
     fn range(&self) -> String;
 
-    /// Any value of this kind. It stands in for a wrong one until all errors are reported.
+    /// A valid value. It replaces an invalid one until all errors are reported.
     fn sample(&self) -> Self::Value;
 }
 
-/// A value as it stands in a scenario.
+/// A value as written in a scenario.
 #[derive(Debug, Clone, Copy)]
 pub struct Written<'a> {
     pub(super) value: &'a Value,
     pub(super) place: &'a Place,
 }
 
-/// Why a kind does not take a value.
+/// Why a kind rejects a value.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// Of the element of a list.
+    /// Position of the list element.
     place: Option<Place>,
-    /// Of the element of a list.
+    /// Index of the list element.
     index: Option<usize>,
     expected: String,
     found: String,
@@ -72,7 +76,7 @@ impl Refusal {
     }
 }
 
-/// Lowest and highest value, with their texts.
+/// Lower and upper bound.
 #[derive(Debug, Clone, Copy)]
 struct Limits<T> {
     low: Bound<T>,
@@ -103,7 +107,7 @@ impl<T: PartialOrd + Copy> Limits<T> {
         }
     }
 
-    /// A bound, or what stands for no bound.
+    /// One of the bounds, or `otherwise` if the range is unbounded.
     fn sample(&self, otherwise: T) -> T {
         match (self.low, self.high) {
             (Bound::Included(value) | Bound::Excluded(value), _) | (Bound::Unbounded, Bound::Included(value) | Bound::Excluded(value)) => {

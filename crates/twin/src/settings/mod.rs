@@ -1,16 +1,17 @@
 //! Scenario files: settings with units, defaults and ranges, read from TOML.
 //!
-//! A [`Document`] is a file, the files it is based on, and settings from the command line. A [`Reader`] is asked for one setting after
-//! the other; being asked, it learns what settings there are. So one line for each setting reads it, checks it, documents it, and
-//! prints it with every result, and none of the four can be forgotten.
+//! A [`Document`] combines a file, the files it is based on, and settings from the command line.
+//! The program asks a [`Reader`] for one setting after another, and the reader records each as it
+//! is asked for. One line of code per setting therefore reads it, checks it, documents it and
+//! prints it with every result; none of the four can be forgotten.
 //!
 //! ```text
-//!  typical.toml  slow.toml  --set ...        drives.setting("throughput", rate(..), "60 MB/s", "...")
+//!  typical.toml  slow.toml  --set ...    drives.setting("throughput", rate(..), "60 MB/s", "...")
 //!        |           |         |                          |
 //!        +-----------+---------+---> Document ---> Reader +---> the value, or a stand-in and an error
-//!                                                         +---> reference()   docs/scenarios.md
-//!                                                         +---> finish()      the complete scenario as TOML,
-//!                                                                             or all errors with file, line and column
+//!                                                         +---> reference()  docs/scenarios.md
+//!                                                         +---> finish()     the complete scenario,
+//!                                                                            or all errors by line
 //! ```
 //!
 //! ```

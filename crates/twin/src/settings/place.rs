@@ -1,25 +1,27 @@
-//! Where a value stands: in a file, with line and column, or in an argument of the command line.
+//! Positions of values: line and column in a file, or a command-line argument.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A file or an argument that values came from.
+/// A file or argument that supplied values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Errors are sorted by it: the scenario, what it is based on, then arguments in their order.
+    /// Sort order of errors: the scenario, its bases, then arguments in the order given.
     pub(super) order: usize,
-    /// As errors call it: a path as it was given, or the argument.
+    /// Name in errors: the path as given, or the argument.
     pub(super) name: String,
-    /// Positions are looked up here when an error is shown, and not for each of the many values before.
+    /// The file's text. Lines and columns are computed only when an error is shown, not for every
+    /// value.
     pub(super) text: String,
     pub(super) is_file: bool,
 }
 
-/// A place in an origin. It is shown as `scenarios/typical.toml:12:14` or `--set drives.throughput=60`.
+/// A position in an origin, displayed as `scenarios/typical.toml:12:14` or `--set
+/// drives.throughput=60`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub(super) origin: Arc<Origin>,
-    /// In bytes; `None` for the origin as a whole.
+    /// Byte offset; `None` for the whole origin.
     pub(super) offset: Option<usize>,
 }
 
@@ -30,12 +32,13 @@ impl Place {
         &self.origin.name
     }
 
-    /// Line and column, both from 1; a column is a character, a tab too. `None` in an argument, and for a file as a whole.
+    /// Line and column, both counted from 1. A column is one character; a tab counts as one. `None`
+    /// for arguments and whole files.
     #[must_use]
     pub fn line_and_column(&self) -> Option<(usize, usize)> {
         let before = self.offset.filter(|_| self.origin.is_file).map(|offset| self.origin.text.as_bytes().split_at(offset).0)?;
         let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        // Bytes that go on with a character are none of their own; a byte order mark is no column.
+        // UTF-8 continuation bytes and a byte order mark don't count as columns.
         let column = before[line_start..].iter().filter(|&&byte| byte & 0xc0 != 0x80).count();
         let mark = usize::from(line_start == 0 && before.starts_with("\u{feff}".as_bytes()));
         Some((before.iter().filter(|&&byte| byte == b'\n').count() + 1, column + 1 - mark))
@@ -45,7 +48,7 @@ impl Place {
         (self.origin.order, self.offset)
     }
 
-    /// The line this stands in, without its end, and where in it.
+    /// The line that contains this position, without its line end, and the offset in it.
     pub(super) fn line_text(&self) -> (&str, usize) {
         let text = &self.origin.text;
         let offset = self.offset.unwrap_or(0).min(text.len());

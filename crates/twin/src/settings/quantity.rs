@@ -1,30 +1,32 @@
-//! Quantities: a number and its unit, such as `60 MB/s`, read exactly and printed so that they read back the same.
+//! Quantities: a number with a unit, such as `60 MB/s`, parsed exactly and printed so that they
+//! read back the same.
 //!
 //! ```text
-//!  "1.5 TiB"  ->  number 1.5, unit TiB  ->  1.5 x 2^40 bytes       lengths of time, ways and bytes: whole numbers, exact
-//!  "60 MB/s"  ->  number 60,  unit MB/s ->  60e6 bytes a second    everything else: the nearest double
+//!  "1.5 TiB" -> 1.5, TiB  -> 1.5 x 2^40 bytes     durations, lengths and bytes: exact integers
+//!  "60 MB/s" -> 60,  MB/s -> 60e6 bytes a second   everything else: the nearest double
 //! ```
 //!
-//! A unit is never guessed. `5 m` is no time, because it could be minutes; `10 KB` is no size, because some mean 1000 and some 1024.
+//! Units are never guessed. `5 m` is rejected as a time, because it could mean minutes; `10 KB` is
+//! rejected as a size, because some mean 1000 and some 1024.
 
 use super::decimal::Decimal;
 
-/// What is measured. Each has one base unit in which the program counts.
+/// Physical dimension of a quantity. Each has one base unit in which the program counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dimension {
     /// Length of time, in whole microseconds.
     Duration,
     /// Length of time, in seconds and fractions of them.
     Seconds,
-    /// Way, in whole micrometres.
+    /// Length, in whole micrometres.
     Length,
-    /// Way, in metres and fractions of them.
+    /// Length, in metres and fractions of them.
     Metres,
     /// Data, in whole bytes.
     Size,
-    /// Data in time, in bytes per second.
+    /// Data rate, in bytes per second.
     Rate,
-    /// How often, per second.
+    /// Events per second.
     Frequency,
     /// In metres per second.
     Speed,
@@ -42,25 +44,26 @@ pub enum Dimension {
     Share,
 }
 
-/// Why a text is no quantity of the wanted kind. It ends a sentence that has named the text.
+/// Why a text is not a quantity of the expected dimension. The message completes a sentence that
+/// names the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not begin with a number that can be read.
-    #[error("it does not begin with a number")]
+    /// The text doesn't start with a valid number.
+    #[error("it does not start with a number")]
     NotANumber,
-    /// There is only a number.
-    #[error("it has no unit")]
+    /// The unit is missing.
+    #[error("the unit is missing")]
     NoUnit,
-    /// The unit is another dimension's, nobody's, or stands for several things.
+    /// The unit belongs to another dimension, is unknown, or is ambiguous.
     #[error("{0}")]
     Unit(String),
-    /// Below zero.
+    /// The number is negative.
     #[error("it is negative")]
     Negative,
-    /// More than the program can count.
-    #[error("it is too large to be counted")]
+    /// The value overflows.
+    #[error("it is too large")]
     TooLarge,
-    /// There would be a fraction of the smallest unit.
+    /// The value is not a multiple of the smallest unit.
     #[error("it is not a whole number of {0}")]
     TooFine(&'static str),
 }
@@ -129,12 +132,12 @@ impl Ratio {
         Self { numerator: numerator / a, denominator: denominator / a }
     }
 
-    /// Exactly `number` of this unit, in whole base units.
+    /// `number` of this unit in whole base units, exactly.
     fn whole(self, number: Decimal, base: &'static str) -> Result<u64, QuantityError> {
         let number = number.shortened();
         let power = 10_u128.checked_pow(number.exponent.unsigned_abs());
         let (over, under) = if number.exponent < 0 {
-            // More places than 10^38 has would be finer than anything counted here.
+            // 10^38 is the largest power that fits; more places are finer than any base unit.
             (Some(number.digits), power.and_then(|power| power.checked_mul(self.denominator)).ok_or(QuantityError::TooFine(base))?)
         } else {
             (power.and_then(|power| power.checked_mul(number.digits)), self.denominator)
@@ -143,11 +146,11 @@ impl Ratio {
         if !over.is_multiple_of(under) {
             return Err(QuantityError::TooFine(base));
         }
-        // Signed numbers have room for it too, and the last instants are free for "never".
+        // The limit leaves room for signed numbers, and keeps the last instants free for "never".
         i64::try_from(over / under).map(i64::cast_unsigned).map_err(|_| QuantityError::TooLarge)
     }
 
-    /// Powers of ten apart from the rest, because a decimal number is multiplied by them without rounding.
+    /// Splits off powers of ten: a decimal number is multiplied by them without rounding.
     fn split(self) -> (i32, f64, f64) {
         let (mut numerator, mut denominator, mut tens) = (self.numerator, self.denominator, 0);
         while numerator.is_multiple_of(10) {
@@ -159,14 +162,14 @@ impl Ratio {
         (tens, numerator as f64, denominator as f64)
     }
 
-    /// `number` of this unit in base units.
+    /// `number` of this unit, in base units.
     fn real(self, number: Decimal) -> Result<f64, QuantityError> {
         let (tens, numerator, denominator) = self.split();
         let value = Decimal { exponent: number.exponent + tens, ..number }.to_f64() * numerator / denominator;
         if value.is_finite() { Ok(value) } else { Err(QuantityError::TooLarge) }
     }
 
-    /// How many of this unit a whole `value` is; `None` if that takes more than nine places.
+    /// A whole `value` as a number of this unit; `None` if that takes more than nine places.
     fn count_whole(self, value: u64) -> Option<Decimal> {
         let over = u128::from(value) * self.denominator;
         (0..=9).find_map(|places| {
@@ -176,7 +179,7 @@ impl Ratio {
         })
     }
 
-    /// How many of this unit `value` is; `None` if no short number reads back as exactly that.
+    /// `value` as a number of this unit; `None` if no short number reads back as exactly the same.
     fn count_real(self, value: f64) -> Option<Decimal> {
         let (tens, numerator, denominator) = self.split();
         let number = if numerator == 1.0 && denominator == 1.0 {
@@ -190,7 +193,7 @@ impl Ratio {
 }
 
 impl Dimension {
-    /// With its article, for "expected ...".
+    /// Name of the dimension with its article, for "expected ...".
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -209,7 +212,7 @@ impl Dimension {
         }
     }
 
-    /// The units that values are printed in, and those for values that have no short form in the first.
+    /// The units for printing, and further units for values without a short form in the first.
     #[must_use]
     pub fn units(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
@@ -231,7 +234,7 @@ impl Dimension {
         }
     }
 
-    /// The unit of an example.
+    /// The unit used in examples.
     #[must_use]
     pub fn usual_unit(self) -> &'static str {
         match self {
@@ -241,7 +244,7 @@ impl Dimension {
         }
     }
 
-    /// What a fraction of is refused; `None` where fractions are counted.
+    /// The base unit, if fractions of it are rejected; `None` if they are allowed.
     fn smallest(self) -> Option<&'static str> {
         match self {
             Self::Duration => Some("microseconds"),
@@ -288,7 +291,7 @@ impl Dimension {
         }
     }
 
-    /// Why this unit is refused: what it may have been meant for, or else which there are.
+    /// The error for an invalid unit: what was probably meant, or the valid units.
     fn refuse_unit(self, unit: &str) -> QuantityError {
         let parts = match self {
             Self::Duration | Self::Seconds => [Some(unit), None],
@@ -315,7 +318,7 @@ impl Dimension {
         }
         // `1,5 s` or `1.2.3 s`.
         if unit.starts_with(|c: char| c == ',' || c == '.' || c.is_ascii_digit()) && !unit.starts_with("1/") {
-            return Err(QuantityError::Unit(format!("after the number {number} a unit was expected and not `{}`", head(unit))));
+            return Err(QuantityError::Unit(format!("expected a unit after the number {number}; found `{}`", head(unit))));
         }
         // The micro sign and the Greek letter look the same.
         let unit = unit.replace('μ', "µ");
@@ -323,20 +326,21 @@ impl Dimension {
         if number.negative && number.digits != 0 { Err(QuantityError::Negative) } else { Ok((number, ratio)) }
     }
 
-    /// Reads a whole number of base units: microseconds, micrometres or bytes; at most `i64::MAX`.
+    /// Parses a whole number of base units (microseconds, micrometres or bytes), at most
+    /// `i64::MAX`.
     ///
     /// # Errors
-    /// [`QuantityError`], each kind of it.
+    /// Any [`QuantityError`].
     ///
     /// # Panics
-    /// If this dimension is counted in fractions.
+    /// If this dimension allows fractions.
     pub fn parse_whole(self, text: &str) -> Result<u64, QuantityError> {
         let smallest = self.smallest().expect("only time, length and bytes are whole numbers");
         let (number, ratio) = self.number_and_ratio(text)?;
         ratio.whole(number, smallest)
     }
 
-    /// Reads a number of base units, which is finite and not negative.
+    /// Parses a number of base units; the result is finite and not negative.
     ///
     /// # Errors
     /// [`QuantityError`], but never [`QuantityError::TooFine`].
@@ -348,7 +352,7 @@ impl Dimension {
     /// The shortest form that [`Dimension::parse_whole`] reads as `value`.
     ///
     /// # Panics
-    /// If this dimension is counted in fractions.
+    /// If this dimension allows fractions.
     #[must_use]
     pub fn print_whole(self, value: u64) -> String {
         assert!(self.smallest().is_some(), "only time, length and bytes are whole numbers");
@@ -399,7 +403,7 @@ fn time_hint(unit: &str) -> Option<&'static str> {
         "day" | "days" | "D" => "days are `d`",
         "w" | "weeks" => "weeks are `week`",
         "a" | "y" | "yr" | "years" => "years are `year`",
-        "mo" | "month" | "months" => "months differ in length, so days are meant, `d`",
+        "mo" | "month" | "months" => "months differ in length; use days, `d`",
         _ => return None,
     })
 }
@@ -413,11 +417,11 @@ fn size_hint(unit: &str) -> Option<&'static str> {
         "T" | "TIB" | "Tib" | "tib" | "tB" => "`TB` are 1000^4 bytes, `TiB` are 1024^4",
         "P" | "PIB" | "Pib" | "pib" | "pB" => "`PB` are 1000^5 bytes, `PiB` are 1024^5",
         "b" | "bit" | "kb" | "Mb" | "mb" | "Gb" | "gb" | "Tb" | "tb" | "kbit" | "Mbit" | "Gbit" | "Tbit" => {
-            "bytes are counted here, with a large `B`, and no bits"
+            "sizes are in bytes (`B`), not bits"
         }
         "kBps" | "MBps" | "GBps" | "MBPS" => "per second is `/s`",
         "B" | "kB" | "MB" | "GB" | "TB" | "PB" | "EB" | "KiB" | "MiB" | "GiB" | "TiB" | "PiB" | "EiB" => {
-            "it does not say per what time, as in `MB/s`"
+            "the unit of time is missing, as in `MB/s`"
         }
         _ => return None,
     })

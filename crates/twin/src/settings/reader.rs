@@ -1,7 +1,10 @@
-//! The reader: asks a document for its settings one by one, and so learns what settings there are.
+//! The reader: asks a document for its settings one by one, and thereby records which settings
+//! exist.
 //!
-//! Whoever asks gets a value in any case; where it is wrong or missing, a stand-in, and [`Reader::finish`] then gives all errors
-//! instead of a scenario. So a scenario is read in one expression, a line for each setting, and its errors come together.
+//! Each request returns a value. If the value in the file is invalid or missing, it is a
+//! placeholder, and [`Reader::finish`] returns all errors instead of a scenario. A scenario is
+//! therefore read in one expression, one line per setting, and all its errors are reported
+//! together.
 
 use std::rc::Rc;
 
@@ -13,7 +16,7 @@ use super::section::Section;
 use super::tree::{self, Table, Value, quoted, shortened};
 use super::{canonical, suggest};
 
-/// Reads one document. See the module's page for an example.
+/// Reads one document. See the module documentation for an example.
 #[derive(Debug)]
 pub struct Reader {
     pub(super) document: Document,
@@ -22,17 +25,17 @@ pub struct Reader {
     pub(super) written: canonical::Tables,
 }
 
-/// More are not collected: whoever sees so many has given the wrong file.
+/// Maximum number of errors collected: a longer list means the wrong file was given.
 const ERRORS_MAX: usize = 200;
 
 impl Reader {
-    /// A reader that was asked for nothing yet.
+    /// A reader without any declared settings.
     #[must_use]
     pub fn new(document: Document) -> Self {
         Self { document, errors: Vec::new(), schema: Schema::new(), written: canonical::Tables::new() }
     }
 
-    /// The settings in front of the first section.
+    /// The settings before the first section.
     pub fn top(&mut self) -> Section<'_> {
         Section::top(self)
     }
@@ -47,31 +50,34 @@ impl Reader {
         self.top().tables(name, about, read)
     }
 
-    /// The Markdown page of all settings asked for so far.
+    /// The Markdown reference of all settings declared so far.
     #[must_use]
     pub fn reference(&self) -> String {
         self.schema.reference()
     }
 
-    /// Ends the reading. Gives the complete scenario as TOML, every setting with its value; it reads back as the same.
+    /// Finishes reading. Returns the complete scenario as TOML with every setting; it reads back as
+    /// the same scenario.
     ///
     /// # Errors
-    /// All that was wrong, and all settings and sections that nobody asked for.
+    /// All errors found, including settings and sections that were never declared.
     pub fn finish(mut self) -> Result<String, SettingErrors> {
         let root = Rc::clone(&self.document.root);
         self.find_unknown(&root, Schema::TOP, "");
         if self.errors.is_empty() { Ok(self.written.print()) } else { Err(SettingErrors::new(self.errors)) }
     }
 
-    /// Whether nothing was wrong so far. Where it is not, some values are stand-ins, and need not go together.
+    /// True if no error has been found so far. Otherwise some values are placeholders and may
+    /// conflict.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// Reports a setting that is of its kind, but does not go with others. `name` is the whole one, such as `drives.count`, and
-    /// `expected` says what would go. The place is the setting's, or where its default is meant, that of its section. Nothing is
-    /// reported of a setting that is known to be wrong.
+    /// Rejects a valid value that conflicts with other settings. `name` is the full name, such as
+    /// `drives.count`; `expected` says what would be accepted. The error's position is that of the
+    /// setting or, for a default, of its section. A setting that already has an error is not
+    /// reported again.
     pub fn refuse(&mut self, name: &str, expected: impl Into<String>) {
         let (place, value) = tree::find(&self.document.root, name);
         let place = place.unwrap_or(&self.document.whole).clone();
@@ -108,7 +114,7 @@ impl Reader {
                         }
                     }
                 }
-                // A value in place of a section was reported when the section was asked for.
+                // The value in place of a section was already reported when the section was read.
                 (Some(_), _) => {}
                 (None, value) => {
                     let is_section = match value {
@@ -124,7 +130,7 @@ impl Reader {
         }
     }
 
-    /// A near name here, or the same name elsewhere, or what there is.
+    /// Suggests a similar name, the same name in another section, or the valid names.
     fn hint(&self, section: SectionId, key: &str, path: &str) -> String {
         const NAMES_MAX: usize = 12;
         let names = self.schema.names(section);
@@ -132,7 +138,7 @@ impl Reader {
             return format!("did you mean `{near}`?");
         }
         if let Some(elsewhere) = self.schema.find_elsewhere(section, key) {
-            return format!("there is `{elsewhere}`");
+            return format!("did you mean `{elsewhere}`?");
         }
         if names.is_empty() {
             return String::new();
@@ -142,12 +148,12 @@ impl Reader {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let place = if path.is_empty() { "there are".to_owned() } else { format!("`{path}` has") };
+        let place = if path.is_empty() { "valid names are".to_owned() } else { format!("`{path}` has") };
         format!("{place} {}{more}", shown.join(", "))
     }
 }
 
-/// A setting's whole name, as errors call it.
+/// The full name of a setting, as used in errors.
 pub(super) fn joined(path: &str, name: &str) -> String {
     let name = shortened(name);
     let name = if canonical::is_bare(&name) { name } else { quoted(&name) };

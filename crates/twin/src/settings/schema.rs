@@ -1,11 +1,12 @@
-//! What settings there are: learnt by being asked for them, and printed as the reference of scenario files.
+//! The schema of scenario files: records each setting that is declared, and prints the reference
+//! page.
 
 use std::fmt::Write as _;
 
 use super::kind::Kind;
 use super::quantity::Dimension;
 
-/// All sections with their settings, in the order in which they were asked for.
+/// All sections with their settings, in order of declaration.
 #[derive(Debug)]
 pub(super) struct Schema(Vec<SectionRecord>);
 
@@ -34,13 +35,16 @@ struct SettingRecord {
 const INTRODUCTION: &str = "\
 # Scenario files
 
-A scenario is a TOML file. What it leaves out has the default given here; a setting or section that is not listed here is refused.
+A scenario is a TOML file. Omitted settings have the default given here; unknown settings and
+sections are rejected.
 
-- A quantity is a number and its unit in quotes: `throughput = \"60 MB/s\"`. A number without a unit is refused where a unit belongs.
-- `base = \"typical.toml\"` in front of the first section takes everything from another scenario and changes what this one gives;
-  the path starts from the folder of this file. Tables are changed key by key, lists and arrays of tables as a whole.
-- `--set drives.throughput=\"120 MB/s\"` changes a setting for one run; `--vary` takes a list (`30 MB/s,60 MB/s`) or a range
-  (`8..40:4`, both ends included) and runs all combinations.
+- A quantity is a number and its unit in quotes: `throughput = \"60 MB/s\"`. A number without a
+  required unit is rejected.
+- `base = \"typical.toml\"` before the first section inherits another scenario, and this file
+  overrides parts of it; the path is relative to this file. Tables are merged key by key, lists and
+  arrays of tables are replaced as a whole.
+- `--set drives.throughput=\"120 MB/s\"` changes a setting for one run; `--vary` takes a list (`30
+  MB/s,60 MB/s`) or a range (`8..40:4`, both ends included) and runs all combinations.
 ";
 
 impl Schema {
@@ -50,7 +54,7 @@ impl Schema {
         Self(vec![SectionRecord::default()])
     }
 
-    /// A section inside of `parent`, made at the first time it is asked for.
+    /// Adds a section inside of `parent`, or returns the existing one.
     pub(super) fn add_section(&mut self, parent: SectionId, name: &'static str, about: &'static str, is_repeated: bool) -> SectionId {
         if let Some(known) = self.child(parent, name) {
             return known;
@@ -65,7 +69,7 @@ impl Schema {
         id
     }
 
-    /// Once for each name: the elements of an array of tables ask for the same ones.
+    /// Adds each name once: all elements of an array of tables declare the same settings.
     pub(super) fn add_setting(&mut self, section: SectionId, name: &'static str, kind: &impl Kind, default: String, about: &'static str) {
         if !self.has_setting(section, name) {
             let setting = SettingRecord { name, unit: kind.unit(), default, range: kind.range(), about };
@@ -81,18 +85,18 @@ impl Schema {
         self.0[section.0].children.iter().find(|(known, _)| *known == name).map(|(_, id)| *id)
     }
 
-    /// Whether it is an array of tables.
+    /// True if the section is an array of tables.
     pub(super) fn is_repeated(&self, section: SectionId) -> bool {
         self.0[section.0].is_repeated
     }
 
-    /// Of all settings and sections in this one.
+    /// Names of all settings and sections in this section.
     pub(super) fn names(&self, section: SectionId) -> Vec<&'static str> {
         let SectionRecord { settings, children, .. } = &self.0[section.0];
         settings.iter().map(|setting| setting.name).chain(children.iter().map(|(name, _)| *name)).collect()
     }
 
-    /// The whole name of a setting that is called `name` in another section.
+    /// The full name of a setting called `name` in another section.
     pub(super) fn find_elsewhere(&self, section: SectionId, name: &str) -> Option<String> {
         let others = self.0.iter().enumerate().filter(|(index, _)| *index != section.0);
         let whole = |record: &SectionRecord| if record.path.is_empty() { name.to_owned() } else { format!("{}.{name}", record.path) };
@@ -110,9 +114,9 @@ impl Schema {
         let SectionRecord { path, about, is_repeated, settings, children } = &self.0[section.0];
         match (path.is_empty(), *is_repeated) {
             (true, _) if settings.is_empty() => {}
-            (true, _) => out.push_str("\n## In front of the first section\n"),
+            (true, _) => out.push_str("\n## Before the first section\n"),
             (false, false) => write!(out, "\n## `[{path}]`\n\n{about}\n").expect("writing to a string"),
-            (false, true) => write!(out, "\n## `[[{path}]]`\n\n{about} Any number of them.\n").expect("writing to a string"),
+            (false, true) => write!(out, "\n## `[[{path}]]`\n\n{about} May be repeated.\n").expect("writing to a string"),
         }
         if !settings.is_empty() {
             out.push_str("\n| setting | unit | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
@@ -128,7 +132,7 @@ impl Schema {
     }
 }
 
-/// The table of units.
+/// The reference table of units.
 fn units() -> String {
     use Dimension::{Acceleration, Drag, Duration, Energy, Frequency, Length, Mass, Power, Rate, Share, Size, Speed};
     let mut out = String::from("\n## Units\n\n| quantity | units |\n| --- | --- |\n");
@@ -138,8 +142,8 @@ fn units() -> String {
         writeln!(out, "| {} | {} |", dimension.noun(), units.join(", ")).expect("writing to a string");
     }
     out.push_str(
-        "\n`kB` is 1000 bytes, `KiB` is 1024, and so on. Rates and frequencies take any unit of time after the `/`. \
-         A `year` has 365.25 days. `µs`, `µm`, `m/s²` and `Hz` are read too.\n",
+        "\n`kB` is 1000 bytes, `KiB` is 1024, and so on. Rates and frequencies accept any unit of time after\n\
+         the `/`. A `year` has 365.25 days. `µs`, `µm`, `m/s²` and `Hz` are also accepted.\n",
     );
     out
 }

@@ -1,4 +1,4 @@
-//! A section: one table of a scenario while it is read, and the questions it can be asked.
+//! A section: one table of a scenario while it is read.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,34 +11,35 @@ use super::reader::{Reader, joined};
 use super::schema::{Schema, SectionId};
 use super::tree::{Table, Value, parse_argument};
 
-/// A table of the scenario while it is read.
+/// A table of a scenario while it is read.
 #[derive(Debug)]
 pub struct Section<'r> {
     reader: &'r mut Reader,
-    /// `None` where the scenario has no such table: all defaults.
+    /// `None` if the scenario has no such table: all settings have their defaults.
     table: Option<Rc<Table>>,
-    /// Where a missing setting is reported.
+    /// Position at which missing settings are reported.
     place: Place,
     path: String,
     schema: SectionId,
-    /// `None` for the example that an array of tables is documented by.
+    /// `None` for the sample element that documents an array of tables.
     written: Option<TableId>,
 }
 
 impl Section<'_> {
-    /// A setting with a default, which is written as on the command line: `60 MB/s`, `partitioned`, `20`, `[1, 2]`.
+    /// Declares a setting with a default in the notation of the command line: `60 MB/s`,
+    /// `partitioned`, `20`, `[1, 2]`.
     ///
     /// # Panics
-    /// If the default is not of this kind, or the setting was asked for before: mistakes in the program.
+    /// If the default is invalid or the setting is declared twice: programming errors.
     pub fn setting<K: Kind>(&mut self, name: &'static str, kind: K, default: &str, about: &'static str) -> K::Value {
         let value = self.default(name, &kind, default);
         self.setting_or(name, kind, value, about)
     }
 
-    /// A setting with a default that the program has as a value.
+    /// Declares a setting whose default is a value of the program.
     ///
     /// # Panics
-    /// If the default is out of the range, or the setting was asked for before: mistakes in the program.
+    /// If the default is out of range or the setting is declared twice: programming errors.
     pub fn setting_or<K: Kind>(&mut self, name: &'static str, kind: K, default: K::Value, about: &'static str) -> K::Value {
         let default_text = kind.print(&default);
         let _ = self.default(name, &kind, &default_text);
@@ -52,18 +53,18 @@ impl Section<'_> {
         }
     }
 
-    /// A setting that may be left out, and then is nothing.
+    /// Declares an optional setting without a default.
     ///
     /// # Panics
-    /// If the setting was asked for before: a mistake in the program.
+    /// If the setting is declared twice: a programming error.
     pub fn optional<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> Option<K::Value> {
         self.optional_or(name, kind, None, about)
     }
 
-    /// A setting that may be left out, and then is what the program has, if anything.
+    /// Declares an optional setting with an optional default.
     ///
     /// # Panics
-    /// If the setting was asked for before: a mistake in the program.
+    /// If the setting is declared twice: a programming error.
     pub fn optional_or<K: Kind>(
         &mut self,
         name: &'static str,
@@ -81,10 +82,10 @@ impl Section<'_> {
         read.or(default)
     }
 
-    /// A setting that each scenario has to give.
+    /// Declares a setting that every scenario must give.
     ///
     /// # Panics
-    /// If the setting was asked for before: a mistake in the program.
+    /// If the setting is declared twice: a programming error.
     pub fn required<K: Kind>(&mut self, name: &'static str, kind: K, about: &'static str) -> K::Value {
         self.reader.schema.add_setting(self.schema, name, &kind, "must be given".to_owned(), about);
         if let Some(value) = self.read(name, &kind) {
@@ -97,10 +98,10 @@ impl Section<'_> {
         kind.sample()
     }
 
-    /// A setting that each scenario has to give, unless the program has it.
+    /// Declares a setting that every scenario must give unless the program has a default.
     ///
     /// # Panics
-    /// If the setting was asked for before: a mistake in the program.
+    /// If the setting is declared twice: a programming error.
     pub fn required_or<K: Kind>(&mut self, name: &'static str, kind: K, default: Option<K::Value>, about: &'static str) -> K::Value {
         match default {
             Some(value) => self.setting_or(name, kind, value, about),
@@ -108,20 +109,21 @@ impl Section<'_> {
         }
     }
 
-    /// The table `[name]` inside of this one; all defaults if there is none.
+    /// Opens the table `[name]` inside of this one; without it, all settings have their defaults.
     pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
         let (place, table, written, schema) = self.open(name, about);
         Section { path: joined(&self.path, name), reader: self.reader, table, place, schema, written }
     }
 
-    /// The elements of the array of tables `[[name]]`, each read by `read`; it is also called once for the reference, with a section
-    /// that has nothing, and what it then gives is dropped.
+    /// Reads the elements of the array of tables `[[name]]` with `read`. `read` is also called once
+    /// on an empty section for the reference; that result is dropped.
     pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
         self.tables_or(name, about, &[], |section, _| read(section))
     }
 
-    /// Like [`Section::tables`], with the elements that there are if the scenario has none: each is handed to `read`, to be the default of
-    /// its settings. Elements of the scenario, and the one for the reference, come without.
+    /// Like [`Section::tables`], with default elements for scenarios that have none: each is passed
+    /// to `read` as the default of its settings. For elements of the scenario, and for the
+    /// reference, `read` gets `None`.
     pub fn tables_or<T>(
         &mut self,
         name: &'static str,
@@ -150,7 +152,7 @@ impl Section<'_> {
         let all_tables = matches!(&entry.value, Value::List(list) if list.iter().all(|(_, value)| matches!(value, Value::Table(_))));
         if !all_tables {
             let (place, found) = (entry.place.clone(), entry.value.found());
-            self.refused(place, &path, format!("tables, each begun by `[[{path}]]`"), found, String::new());
+            self.refused(place, &path, format!("tables that each start with `[[{path}]]`"), found, String::new());
         }
         let mut values = Vec::with_capacity(elements.len());
         for (index, (place, value)) in elements.into_iter().enumerate() {
@@ -162,7 +164,7 @@ impl Section<'_> {
         values
     }
 
-    /// What is read from the text of a default.
+    /// Parses the text of a default.
     fn default<K: Kind>(&self, name: &'static str, kind: &K, text: &str) -> K::Value {
         let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
         let place = Place { origin, offset: None };
@@ -171,13 +173,14 @@ impl Section<'_> {
         value.unwrap_or_else(|| panic!("the default {text} of `{}` is not {}", joined(&self.path, name), kind.expected()))
     }
 
-    /// Whether the scenario gives this setting or section.
+    /// True if the scenario gives this setting or section.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.table.as_ref().is_some_and(|table| table.contains_key(name))
     }
 
-    /// Reports a setting of this section that is of its kind, but does not go with others; see [`Reader::refuse`].
+    /// Rejects a valid value of this section that conflicts with other settings; see
+    /// [`Reader::refuse`].
     pub fn refuse(&mut self, name: &str, expected: impl Into<String>) {
         if self.written.is_some() {
             self.reader.refuse(&joined(&self.path, name), expected);
@@ -185,13 +188,13 @@ impl Section<'_> {
     }
 
     fn refused(&mut self, place: Place, setting: &str, expected: String, found: String, hint: String) {
-        // The example of the reference is nobody's scenario.
+        // The sample for the reference belongs to no scenario.
         if self.written.is_some() {
             self.reader.report(place, Problem::Refused { setting: setting.to_owned(), expected, found, hint });
         }
     }
 
-    /// The setting's value, or a stand-in for a wrong one; `None` if it is not there.
+    /// The value of a setting, or a placeholder if it is invalid; `None` if it is missing.
     fn read<K: Kind>(&mut self, name: &'static str, kind: &K) -> Option<K::Value> {
         let entry = self.table.as_ref()?.get(name)?;
         match kind.read(Written { value: &entry.value, place: &entry.place }) {
@@ -213,7 +216,7 @@ impl Section<'_> {
         }
     }
 
-    /// What a section inside of this one begins with.
+    /// Opens the parts of a nested section.
     fn open(&mut self, name: &'static str, about: &'static str) -> (Place, Option<Rc<Table>>, Option<TableId>, SectionId) {
         let schema = self.reader.schema.add_section(self.schema, name, about, false);
         let written = self.written.map(|written| self.reader.written.add(written, name, false));
@@ -225,20 +228,20 @@ impl Section<'_> {
             return (place, Some(Rc::clone(table)), written, schema);
         }
         let (path, found) = (joined(&self.path, name), entry.value.found());
-        self.refused(place.clone(), &path, format!("a table, begun by `[{path}]`"), found, String::new());
+        self.refused(place.clone(), &path, format!("a table that starts with `[{path}]`"), found, String::new());
         (place, None, written, schema)
     }
 }
 
 impl<'r> Section<'r> {
-    /// What stands in front of the first section.
+    /// The settings before the first section.
     pub(super) fn top(reader: &'r mut Reader) -> Self {
         let table = Some(Rc::clone(&reader.document.root));
         let place = reader.document.whole.clone();
         Section { reader, table, place, path: String::new(), schema: Schema::TOP, written: Some(Tables::TOP) }
     }
 
-    /// [`Section::section`] that outlives this one.
+    /// [`Section::section`], but the result outlives this section.
     pub(super) fn into_section(mut self, name: &'static str, about: &'static str) -> Section<'r> {
         let (place, table, written, schema) = self.open(name, about);
         Section { path: joined(&self.path, name), reader: self.reader, table, place, schema, written }

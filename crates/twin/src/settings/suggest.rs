@@ -1,6 +1,6 @@
-//! What a mistyped word was meant to be.
+//! Suggestions for mistyped names.
 
-/// The nearest of `known`, if it is near enough to be meant: one slip in three letters, and never more than three.
+/// The nearest of `known` within one typo per three letters, and never more than three typos.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word: Vec<char> = plain(word).take(LONGEST).collect();
     known
@@ -15,15 +15,16 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .map(|(_, name)| name)
 }
 
-/// No setting is longer, and hostile words are cut.
+/// No setting is longer. Longer words are cut, which bounds the work on hostile input.
 const LONGEST: usize = 64;
 
-/// Capitals and hyphens are not what makes two names different.
+/// Case, hyphens and blanks don't distinguish names.
 fn plain(word: &str) -> impl Iterator<Item = char> + '_ {
     word.chars().flat_map(char::to_lowercase).map(|c| if c == '-' || c == ' ' { '_' } else { c })
 }
 
-/// Letters to insert, drop, replace or swap with their neighbour to get from one word to the other (optimal string alignment).
+/// Edit distance: letters to insert, drop, replace or swap with their neighbour (optimal string
+/// alignment).
 fn slips(a: &[char], b: &[char]) -> usize {
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_suggested_and_no_far_one() {
+    fn the_nearest_name_is_suggested_unless_it_is_too_far() {
         let known = ["throughput", "seek_median", "count", "at"];
         let cases = [
             ("troughput", Some("throughput")),

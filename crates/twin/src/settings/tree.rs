@@ -1,5 +1,5 @@
-//! A parsed scenario: tables and values, each with the place where it stands, so that what is merged from several files can still
-//! be traced back.
+//! A parsed scenario: tables and values with their positions, so that every value stays traceable
+//! after files are merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,35 +15,35 @@ use super::place::{Origin, Place};
 /// A table of a scenario.
 pub(super) type Table = BTreeMap<String, Entry>;
 
-/// A key with its value.
+/// A key and its value.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// Of the key: unknown settings are reported here.
+    /// Position of the key, for errors about unknown settings.
     pub(super) key: Place,
-    /// Of the value: wrong ones are reported here.
+    /// Position of the value, for errors about invalid values.
     pub(super) place: Place,
     pub(super) value: Value,
 }
 
-/// A value as it stands in a file.
+/// A value as written in a file.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
     Text(String),
-    /// `None` beyond 128 bits; with its digits as written.
+    /// `None` beyond 128 bits. The string holds the digits as written.
     Whole(Option<i128>, String),
-    /// With its digits as written.
+    /// The string holds the digits as written.
     Real(f64, String),
     Flag(bool),
-    /// Dates are no setting's value; they are here to be named in an error.
+    /// No setting takes a date; it is kept for error messages.
     Date(String),
     List(Vec<(Place, Value)>),
     Table(Rc<Table>),
 }
 
-/// Larger scenarios are refused unread.
+/// Larger scenarios are rejected without being parsed.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
-/// Parses a text. Nesting deeper than 80 is refused by the parser.
+/// Parses a text. The parser rejects nesting deeper than 80.
 pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
     let at = |offset| Place { origin: Arc::clone(origin), offset };
     if origin.text.len() > BYTES_MAX {
@@ -51,7 +51,7 @@ pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
     }
     let table = DeTable::parse(&origin.text).map_err(|error| {
         let span = error.span().unwrap_or(origin.text.len()..origin.text.len());
-        // Some errors are a byte behind the end, or inside of a character that should not be there.
+        // Some errors point one byte past the end, or inside of an invalid character.
         let start = origin.text.floor_char_boundary(span.start);
         let place = at(Some(start));
         let part = origin.text.get(start..span.end).unwrap_or("");
@@ -62,20 +62,21 @@ pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
     Ok(convert_table(table.into_inner(), origin))
 }
 
-/// The parser's message, in our words where people most often meet it. `part` is what it is about, `at` its offset in `line`.
+/// Rewords common parser messages. `part` is the text that the message is about, `at` its offset in
+/// `line`.
 fn syntax(message: &str, part: &str, line: &str, at: usize) -> String {
     if message == "duplicate key" {
-        return format!("`{}` stands here a second time", shortened(part));
+        return format!("duplicate key `{}`", shortened(part));
     }
     let value = line.split_once('=').filter(|(key, _)| at > key.len()).map(|(_, value)| value.split('#').next().unwrap_or("").trim());
     match value {
-        Some("") => "expected a value behind the `=`; found nothing".to_owned(),
-        Some(value) if lacks_quotes(value) => format!("expected a value; found {value}, which lacks its quotes: \"{value}\""),
+        Some("") => "expected a value after the `=`; found nothing".to_owned(),
+        Some(value) if lacks_quotes(value) => format!("expected a value; found {value} without quotes; write \"{value}\""),
         _ => format!("this is not TOML: {}", message.trim_end()),
     }
 }
 
-/// Whether it is a quantity or a word.
+/// True for a quantity or a word.
 fn lacks_quotes(value: &str) -> bool {
     const LONGEST: usize = 40;
     let is_unit = |unit: &str| unit.trim_start().starts_with(|c: char| c.is_alphabetic() || "/%µ".contains(c));
@@ -110,7 +111,8 @@ fn convert(value: DeValue<'_>, origin: &Arc<Origin>) -> Value {
     }
 }
 
-/// Parses the value of an argument: TOML where it is that, else the text itself, so that `60 MB/s` and `partitioned` need no quotes.
+/// Parses the value of an argument: as TOML if it is valid, otherwise as the text itself, so that
+/// `60 MB/s` and `partitioned` need no quotes.
 pub(super) fn parse_argument(text: &str, origin: &Arc<Origin>) -> Result<Value, String> {
     let text = text.trim();
     match DeValue::parse(text) {
@@ -120,7 +122,7 @@ pub(super) fn parse_argument(text: &str, origin: &Arc<Origin>) -> Result<Value, 
     }
 }
 
-/// Arguments are one place: offsets inside of them help nobody.
+/// An argument is a single position; offsets inside of it would not help.
 fn locate(value: Value, origin: &Arc<Origin>) -> Value {
     let whole = || Place { origin: Arc::clone(origin), offset: None };
     match value {
@@ -134,7 +136,7 @@ fn locate(value: Value, origin: &Arc<Origin>) -> Value {
     }
 }
 
-/// Puts `over` on top of `under`: tables key by key, everything else as a whole.
+/// Merges `over` into `under`: tables key by key, everything else as a whole.
 pub(super) fn merge(under: &mut Table, over: Table) {
     for (key, entry) in over {
         match under.get_mut(&key) {
@@ -155,7 +157,8 @@ pub(super) fn merge(under: &mut Table, over: Table) {
     }
 }
 
-/// Where a setting stands, or the nearest table around it; and its value, where it is given. Elements are named by their index.
+/// The position of a setting or of the nearest table around it, and its value if given. Elements
+/// are named by index.
 pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t Place>, Option<&'t Value>) {
     let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
     let Some(entry) = table.get(first) else {
@@ -178,7 +181,7 @@ pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t Place>, Opti
 }
 
 impl Value {
-    /// As an error calls it.
+    /// The value as error messages show it.
     pub(super) fn found(&self) -> String {
         match self {
             Self::Text(text) => quoted_short(text),
@@ -203,7 +206,7 @@ fn quoted_short(text: &str) -> String {
     quoted(&shortened(text))
 }
 
-/// A TOML string.
+/// Formats a TOML string.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Sweeps: settings with several values each, and all combinations of them.
+//! Sweeps: settings with several values each, and all their combinations.
 //!
 //! ```text
 //!   --vary drives.throughput="30 MB/s,60 MB/s" --vary shuttles.count=8..16:4
@@ -10,7 +10,7 @@ use super::decimal::Decimal;
 use super::document::{Override, argument_error, argument_origin, split_argument};
 use super::error::SettingErrors;
 
-/// One setting with the values that it takes in turn.
+/// A setting and the values it takes.
 #[derive(Debug, Clone)]
 pub struct Axis {
     name: String,
@@ -22,14 +22,14 @@ pub struct Axis {
 pub struct Sweep(Vec<Axis>);
 
 impl Axis {
-    /// More values of one setting than anyone looks at.
+    /// Maximum number of values of one setting.
     const VALUES_MAX: usize = 10_000;
 
-    /// Reads `name=values`: values between commas, and ranges `first..last:step` with both ends, such as `8,10,20..40:5` or
-    /// `30..210:30 MB/s`.
+    /// Parses `name=values`: comma-separated values and ranges `first..last:step` with both ends
+    /// included, such as `8,10,20..40:5` or `30..210:30 MB/s`.
     ///
     /// # Errors
-    /// If the name, a value or a range can't be read, and if values are missing, given twice or too many.
+    /// If the name, a value or a range is invalid, or if values are missing, repeated or too many.
     pub fn parse(argument: &str) -> Result<Self, SettingErrors> {
         const OPTION: &str = "--vary";
         let (name, text) = split_argument(OPTION, argument)?;
@@ -38,7 +38,7 @@ impl Axis {
         for item in split_at_commas(text) {
             let item = item.trim();
             if item.is_empty() {
-                return fail("values between commas, or a range such as `8..40:4`", "there is an empty one".to_owned());
+                return fail("values between commas, or a range such as `8..40:4`", "one value is empty".to_owned());
             }
             let texts = match range(item) {
                 None => vec![item.to_owned()],
@@ -47,7 +47,7 @@ impl Axis {
             };
             for text in texts {
                 if values.iter().any(|known| known.text() == text) {
-                    return fail("each value once", format!("{text} stands here twice"));
+                    return fail("each value once", format!("{text} is given twice"));
                 }
                 values.push(Override::new(OPTION, name, &text)?);
             }
@@ -58,7 +58,7 @@ impl Axis {
         Ok(Self { name: values[0].name(), values })
     }
 
-    /// The setting.
+    /// The name of the setting.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -72,10 +72,10 @@ impl Axis {
 }
 
 impl Sweep {
-    /// Reads the arguments of all `--vary`.
+    /// Parses the arguments of all `--vary` options.
     ///
     /// # Errors
-    /// Those of [`Axis::parse`]; a setting varied twice; more than `points_max` combinations.
+    /// Those of [`Axis::parse`], a setting varied twice, and more than `points_max` combinations.
     pub fn parse<'a>(arguments: impl IntoIterator<Item = &'a str>, points_max: usize) -> Result<Self, SettingErrors> {
         let mut axes: Vec<Axis> = Vec::new();
         let mut points = 1_usize;
@@ -83,11 +83,11 @@ impl Sweep {
             let axis = Axis::parse(argument)?;
             let origin = argument_origin(format!("--vary {argument}"));
             if axes.iter().any(|known| known.name == axis.name) {
-                return Err(argument_error(&origin, "each setting in one `--vary`", format!("`{}` was varied before", axis.name)));
+                return Err(argument_error(&origin, "each setting in one `--vary`", format!("`{}` is already varied", axis.name)));
             }
             points = points.saturating_mul(axis.values.len());
             if points > points_max {
-                let hint = format!("with this one there are {points}");
+                let hint = format!("this one makes it {points}");
                 return Err(argument_error(&origin, &format!("at most {points_max} combinations"), hint));
             }
             axes.push(axis);
@@ -95,19 +95,19 @@ impl Sweep {
         Ok(Self(axes))
     }
 
-    /// The settings that vary.
+    /// The varied settings.
     #[must_use]
     pub fn axes(&self) -> &[Axis] {
         &self.0
     }
 
-    /// How many combinations there are; one if nothing varies.
+    /// Number of combinations; one if nothing varies.
     #[must_use]
     pub fn point_count(&self) -> usize {
         self.0.iter().map(|axis| axis.values.len()).product()
     }
 
-    /// Each combination, a value of each axis; the last axis varies fastest.
+    /// Each combination, one value per axis; the last axis varies fastest.
     pub fn points(&self) -> impl Iterator<Item = Vec<&Override>> {
         (0..self.point_count()).map(|mut index| {
             let mut point: Vec<_> =
@@ -118,7 +118,7 @@ impl Sweep {
     }
 }
 
-/// Commas inside of quotes and brackets belong to a value.
+/// Splits at commas outside of quotes and brackets.
 fn split_at_commas(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut depth, mut quote) = (Vec::new(), 0, 0_usize, None);
     for (at, c) in text.char_indices() {
@@ -139,16 +139,16 @@ fn split_at_commas(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The members of `first..last:step`, in exact decimals; `None` if the text is no range.
+/// The members of `first..last:step` in exact decimals; `None` if the text is not a range.
 fn range(text: &str) -> Option<Result<Vec<String>, String>> {
     let (first, rest) = text.split_once("..")?;
-    // A path may have dots too.
+    // A path may contain `..` too.
     let (first, first_unit) = number_and_unit(first)?;
     Some(members(first, first_unit, rest))
 }
 
 fn members(first: Decimal, first_unit: &str, rest: &str) -> Result<Vec<String>, String> {
-    let (last, step) = rest.split_once(':').ok_or("it has no step behind a `:`")?;
+    let (last, step) = rest.split_once(':').ok_or("it has no step after a `:`")?;
     let (last, last_unit) = number_and_unit(last).ok_or("its end is not a number")?;
     let (step, unit) = number_and_unit(step).ok_or("its step is not a number")?;
     if [first_unit, last_unit].iter().any(|given| !given.is_empty() && *given != unit) {
@@ -159,7 +159,7 @@ fn members(first: Decimal, first_unit: &str, rest: &str) -> Result<Vec<String>, 
     let scaled = |number: Decimal| number.scaled_to(exponent).ok_or(too_far);
     let (from, to, by) = (scaled(first)?, scaled(last)?, scaled(step)?);
     if by <= 0 || from > to {
-        return Err("it goes up, by a step above 0".to_owned());
+        return Err("ranges ascend by a step above 0".to_owned());
     }
     let count = to.checked_sub(from).ok_or(too_far)? / by + 1;
     if count > Axis::VALUES_MAX as i128 {

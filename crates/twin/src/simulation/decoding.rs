@@ -1,5 +1,6 @@
-//! The decode service behind a run's libraries: whatever leaves them becomes a job, and is decoded by its deadline. It is reported apart, as in
-//! Project Silica (SOSP '23, section 7.2), and changes nothing of the run.
+//! The decode service of a run: every request that leaves the libraries becomes a job with a
+//! deadline. Its figures are reported separately, as in Project Silica (SOSP '23, section 7.2); it
+//! does not affect the run.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::RegionOutcome;
@@ -9,29 +10,29 @@ use crate::decode::{DecodeService, Job};
 use crate::scenario::Decode;
 use crate::statistics::Recorder;
 
-/// Images of a sector: the least that is decoded by itself. 100 kB (P, section 3).
+/// Size of a sector's images, the smallest unit of decoding: 100 kB (P, section 3).
 const SECTOR_BYTES: u64 = 100_000;
 
-/// What the decode service did with all requests of a run.
+/// What the decode service did with the requests of a run.
 #[derive(Debug, Clone)]
 pub struct DecodeFigures {
-    /// Jobs done.
+    /// Jobs decoded.
     pub jobs: u64,
-    /// Those done after their deadline.
+    /// Jobs decoded after their deadline.
     pub late: u64,
-    /// Those that came when no more could wait, and were not done.
+    /// Jobs rejected because the queue was full.
     pub turned_away: u64,
-    /// From the last byte leaving the library to its being decoded, in microseconds.
+    /// Time from the last byte leaving the library until it is decoded, in microseconds.
     pub waits: Recorder,
-    /// What the workers cost.
+    /// Cost of the workers.
     pub cost: f64,
-    /// What they would have cost, had all work been done at the mean price.
+    /// Cost of the same work at the mean price.
     pub cost_at_mean_price: f64,
-    /// Share of the workers that could be had that worked.
+    /// Share of the available workers that were used.
     pub utilization: f64,
 }
 
-/// Hands requests to the service as they end.
+/// Submits requests to the decode service as they end.
 pub(super) struct Decoding {
     service: DecodeService,
     bytes_per_second: f64,
@@ -56,7 +57,7 @@ impl Decoding {
         self.service.advance(until, |decoded| waits.record(decoded.at.since(decoded.job.ready).0));
     }
 
-    /// Goes on until all is done, but no longer than a month.
+    /// Continues until all jobs are done, for a month at most.
     pub(super) fn figures(mut self, now: Micros) -> DecodeFigures {
         let mut until = now;
         while self.service.waiting() > 0 && until < now + Micros(31 * 24 * Micros::HOUR.0) {

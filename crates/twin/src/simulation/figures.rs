@@ -1,4 +1,4 @@
-//! What a run says about itself.
+//! The figures of a run.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Congestion, RegionOutcome};
@@ -8,52 +8,54 @@ use super::decoding::DecodeFigures;
 use crate::bound::Bound;
 use crate::statistics::Recorder;
 
-/// What came out of a run. Requests are those that arrived in the measured interval; drives, shuttles and the system are as they were in
-/// it.
+/// The results of a run. Requests are those that arrived in the measured interval; drives, shuttles
+/// and the system are measured over that interval.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// The scenario's name.
     pub scenario: String,
     /// The seed.
     pub seed: u64,
-    /// Requests that count, all of which ended.
+    /// Number of measured requests; all of them ended.
     pub requests: u64,
-    /// Their shards.
+    /// Number of their shards.
     pub reads: u64,
     /// Bytes of the files that were read for them.
     pub bytes: u64,
-    /// Completion times in microseconds: from a request's arrival to its last byte leaving the library, whatever its outcome.
+    /// Completion times in microseconds, from a request's arrival to its last byte leaving the
+    /// library, for every outcome.
     pub completions: Recorder,
-    /// How they ended.
+    /// Their outcomes.
     pub outcomes: Outcomes,
-    /// Shards that were read from others of their set, over the whole run.
+    /// Shards recovered from other platters of their set, over the whole run.
     pub recoveries: u64,
-    /// Arrivals, and everything that fell due, over the whole run.
+    /// Arrivals and due events over the whole run.
     pub events: u64,
-    /// When the last request that counts had ended.
+    /// End of the last measured request.
     pub ended_at: Micros,
     /// Drives of all libraries.
     pub drives: DriveFigures,
     /// Shuttles of all libraries.
     pub shuttles: ShuttleFigures,
-    /// Who waited.
+    /// Requests and platters in progress.
     pub system: SystemFigures,
-    /// What no policy can beat; nothing if there were more reads than are kept for it.
+    /// Lower bounds that no policy can beat; `None` if there were more reads than the bound can
+    /// keep.
     pub bound: Option<Bound>,
-    /// What became of the images behind the libraries, if the scenario has a decode service.
+    /// Figures of the decode service, if the scenario has one.
     pub decode: Option<DecodeFigures>,
 }
 
-/// Requests by how they ended.
+/// Requests by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcomes {
-    /// Read from where they are.
+    /// Read from their own platters.
     pub read: u64,
-    /// Some of it read from others of its set.
+    /// At least partly recovered from other platters of the set.
     pub recovered: u64,
-    /// Without their bytes: too many platters of a set could not be reached.
+    /// Ended without their bytes: too many platters of a set were unreachable.
     pub unavailable: u64,
-    /// For tracks that are not there.
+    /// For tracks that don't exist.
     pub refused: u64,
 }
 
@@ -67,36 +69,36 @@ impl Outcomes {
         } += 1;
     }
 
-    /// All of them.
+    /// Total number of requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read + self.recovered + self.unavailable + self.refused
     }
 
-    /// Share that ended without their bytes; 0 of none.
+    /// Share of requests that ended without their bytes; 0 without requests.
     #[must_use]
     pub fn lost(&self) -> f64 {
         over(self.unavailable + self.refused, self.total())
     }
 }
 
-/// What drives did in the measured interval, over all of them. Shares are of their time.
+/// Activity of all drives in the measured interval. Shares are of the drives' total time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DriveFigures {
-    /// Drives.
+    /// Number of drives.
     pub drives: u32,
-    /// Reading for customers, with mounting, seeking and unmounting. What is verified is mounted and unmounted too, which is a visit's time
-    /// each way and counts here, as drives don't tell it apart.
+    /// Reading for customers, including mounting, seeking and unmounting. Mounting and unmounting
+    /// for verification also count here, because drives don't distinguish them.
     pub reading: f64,
     /// Verifying.
     pub verifying: f64,
-    /// Turning from one bay to the other.
+    /// Switching between bays.
     pub switching: f64,
-    /// Doing nothing.
+    /// Idle.
     pub idle: f64,
     /// Out of order.
     pub failed: f64,
-    /// Reading and verifying: what Project Silica calls utilization.
+    /// Reading and verifying; Project Silica calls this utilization.
     pub utilization: f64,
     /// Platters mounted.
     pub visits: u64,
@@ -111,7 +113,7 @@ pub struct DriveFigures {
 }
 
 impl DriveFigures {
-    /// Reads for customers, over platters mounted; 0 of none.
+    /// Reads for customers per platter mounted; 0 without any.
     #[must_use]
     pub fn reads_per_visit(&self) -> f64 {
         over(self.reads, self.visits)
@@ -143,49 +145,51 @@ impl DriveFigures {
     }
 }
 
-/// What shuttles did in the measured interval, over all of them. Shares are of their time.
+/// Activity of all shuttles in the measured interval. Shares are of the shuttles' total time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ShuttleFigures {
-    /// Shuttles.
+    /// Number of shuttles.
     pub shuttles: u32,
-    /// Going along shelves.
+    /// Moving along shelves.
     pub moving: f64,
     /// Changing shelves.
     pub crabbing: f64,
     /// Picking and placing.
     pub handling: f64,
-    /// At a dock.
+    /// Charging at a dock.
     pub charging: f64,
-    /// Doing nothing.
+    /// Idle.
     pub idle: f64,
     /// Out of order.
     pub lost: f64,
-    /// Platter operations: platters placed. Bringing one to a drive is an operation, and taking it back is another.
+    /// Platter operations: platters placed. Bringing a platter to a drive and taking it back are
+    /// two operations.
     pub operations: u64,
     /// Metres along shelves.
     pub metres: f64,
     /// Changes of shelf.
     pub crabs: u64,
-    /// Joules spent on motion, without what shuttles draw by being there.
+    /// Joules spent on motion, without the constant draw of the shuttles.
     pub joules: f64,
-    /// Trips, and what they took beside what they would have taken alone.
+    /// Trips, with their actual time and their time without other shuttles.
     pub congestion: Congestion,
 }
 
 impl ShuttleFigures {
-    /// Metres along shelves for a platter operation; 0 without any.
+    /// Metres along shelves per platter operation; 0 without any.
     #[must_use]
     pub fn metres_per_operation(&self) -> f64 {
         ratio(self.metres, self.operations as f64)
     }
 
-    /// Joules of motion for a platter operation; 0 without any.
+    /// Joules of motion per platter operation; 0 without any.
     #[must_use]
     pub fn joules_per_operation(&self) -> f64 {
         ratio(self.joules, self.operations as f64)
     }
 
-    /// What trips took longer because of other shuttles, as a share of what they would have taken: taken / unhindered - 1.
+    /// Extra trip time caused by other shuttles, relative to the unhindered time: taken /
+    /// unhindered - 1.
     #[must_use]
     pub fn congestion_overhead(&self) -> f64 {
         let unhindered = self.congestion.unhindered.0 as f64;
@@ -214,25 +218,27 @@ impl ShuttleFigures {
     }
 }
 
-/// Who waited.
+/// Requests and platters in progress.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SystemFigures {
-    /// Requests under way, averaged over the measured interval, whether they count or not.
+    /// Mean number of requests in progress over the measured interval, measured or not.
     pub requests: f64,
-    /// The most at once.
+    /// Maximum number of requests in progress.
     pub requests_most: f64,
-    /// Platters in line to be fetched, looked at once a minute.
+    /// Mean number of platters queued to be fetched, sampled once a minute.
     pub platters_waiting: f64,
-    /// The most seen.
+    /// Maximum sampled number.
     pub platters_waiting_most: u64,
-    /// Request-seconds over the whole run, by counting who is there: the left side of Little's law.
+    /// Request-seconds over the whole run, from the number present: the left side of Little's law.
     pub request_seconds_present: f64,
-    /// Request-seconds over the whole run, by adding up how long each was there until it or the run ended: the right side.
+    /// Request-seconds over the whole run, from the time each request spent until it or the run
+    /// ended: the right side.
     pub request_seconds_spent: f64,
 }
 
 impl Run {
-    /// A percentile of the completion times in seconds, such as 0.999 for the tail; 0 without requests.
+    /// A percentile of the completion times in seconds, such as `part` = 0.999 for the tail; 0
+    /// without requests.
     pub fn percentile_s(&mut self, part: f64) -> f64 {
         self.completions.percentile(part).unwrap_or(0) as f64 / 1e6
     }

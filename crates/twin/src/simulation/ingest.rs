@@ -1,4 +1,5 @@
-//! What is written during a run: platter after platter leaves the write rack of the library that its place is in.
+//! Platters written during a run: one after another leaves the write rack of the library that holds
+//! its slot.
 
 use std::collections::VecDeque;
 
@@ -9,10 +10,10 @@ use fulgurite_workload::Ingest;
 use super::RunError;
 use crate::scenario::{Scenario, ScenarioError, Stock};
 
-/// The platters that are still to be written, in order.
+/// The platters still to be written, in order.
 pub(super) struct Ingesting {
     days: Ingest,
-    /// Of the days drawn so far.
+    /// Instants at which platters are finished, for the days drawn so far.
     instants: VecDeque<Micros>,
     next: usize,
 }
@@ -24,11 +25,11 @@ impl Ingesting {
         Ok(Some(Self { days, instants: VecDeque::new(), next: stock.written as usize }))
     }
 
-    /// The next platter, with its library and when it is written; none if there is no room for more.
+    /// The next platter, with its library and the instant it is written; `None` if no room is left.
     pub(super) fn next(&mut self, stock: &Stock) -> Option<(Micros, Library, Platter)> {
         let (library, platter) = *stock.sets.places.get(self.next)?;
         self.next += 1;
-        // Nothing may come in for days.
+        // Several days may pass without a finished platter.
         while self.instants.is_empty() {
             self.instants.extend(self.days.next()?.finished());
         }

@@ -1,4 +1,4 @@
-//! What is measured while a run goes on.
+//! Measurements taken during a run.
 //!
 //! ```text
 //!  0            warm-up        begin              measured                 end      cool-down
@@ -17,13 +17,13 @@ use crate::bound::{ARRIVALS_MAX, Arrival, Bound};
 use crate::scenario::{RunSettings, Scenario, Stock};
 use crate::statistics::{Recorder, TimeWeighted};
 
-/// How often the lines are looked at.
+/// Sampling interval of the queues of platters.
 const LOOK: Micros = Micros(60_000_000);
 
 pub(super) struct Measuring {
     begin: Micros,
     end: Micros,
-    /// The next instant at which something is looked at.
+    /// Instant of the next measurement.
     pub(super) next_mark: Micros,
     at_begin: Option<Figures>,
     at_end: Option<Figures>,
@@ -32,7 +32,7 @@ pub(super) struct Measuring {
     bytes: u64,
     completions: Recorder,
     outcomes: Outcomes,
-    /// Requests under way: in the measured interval, and over the whole run.
+    /// Requests in progress: over the measured interval, and over the whole run.
     present: TimeWeighted,
     present_all: TimeWeighted,
     present_at_end: (f64, f64),
@@ -41,11 +41,11 @@ pub(super) struct Measuring {
     waiting: u64,
     waiting_most: u64,
     last_end: Micros,
-    /// All reads, for the bound; nothing if there are too many.
+    /// All reads, for the bound; `None` if there are too many.
     arrivals: Option<Vec<Arrival>>,
 }
 
-/// Figures of all machines at an instant.
+/// Statistics of all machines at one instant.
 struct Figures {
     drives: Vec<DriveStatistics>,
     shuttles: Vec<ShuttleStatistics>,
@@ -94,7 +94,7 @@ impl Measuring {
         }
     }
 
-    /// Looks at what is to be looked at up to `at`, before anything happens at that instant.
+    /// Takes the measurements that are due up to `at`, before anything happens at that instant.
     pub(super) fn mark<L: MotionLog>(&mut self, at: Micros, region: &Region, mechanics: &[Mechanics<L>]) {
         while self.next_mark <= at {
             let mark = self.next_mark;
@@ -145,12 +145,13 @@ impl Measuring {
         }
     }
 
-    /// Requests that count, so far.
+    /// Number of measured requests so far.
     pub(super) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// The figures of the run, which ended at `now`; requests under way then have been there for so long altogether.
+    /// The figures of a run that ended at `now`. `still_there_us` is the total time that the
+    /// requests still in progress have spent.
     pub(super) fn into_run(self, now: Micros, still_there_us: u64, scenario: &Scenario, stock: &Stock) -> Run {
         let (begin, end) = self.at_begin.zip(self.at_end).expect("both ends of the interval were marked");
         let drives: Vec<DriveStatistics> = end.drives.iter().zip(&begin.drives).map(|(end, begin)| end.since(begin)).collect();

@@ -1,4 +1,5 @@
-//! A run: the controllers of a scenario's libraries against the emulated mechanics, under its workload.
+//! A run: the controllers of a scenario's libraries drive the emulated mechanics under its
+//! workload.
 //!
 //! ```text
 //!   Requests --- arrivals ---.                         .--- commands ---> Mechanics of the library
@@ -9,8 +10,9 @@
 //!     ^---------------------------------------------------------------------'
 //! ```
 //!
-//! All libraries share one queue, so that a request whose shards are in several of them is one thing. Arrivals are drawn one at a time, and
-//! what is kept for a request goes when it ends; so memory is that of the platters, and of what is under way. The same scenario and seed give
+//! All libraries share one queue, so that a request with shards in several of them is tracked as
+//! one. Arrivals are drawn one at a time, and a request's state is dropped when it ends; memory is
+//! therefore bounded by the platters and the requests in progress. The same scenario and seed give
 //! the same run on any machine.
 
 mod decoding;
@@ -44,7 +46,7 @@ use measuring::Measuring;
 pub use requests::workload_statistics;
 use requests::{Open, OpenRequests, Requests};
 
-/// A run that came to no end.
+/// A run that could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The scenario can't be run.
@@ -55,27 +57,27 @@ pub enum RunError {
     TraceFile {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The trace is not as it should be.
+    /// The trace is invalid.
     #[error("the trace {}: {source}", path.display())]
     Trace {
         /// Its path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: TraceError,
     },
-    /// A trace that is a Parquet file can't be read.
+    /// The Parquet file of a trace can't be read.
     #[error("the trace {}: {source}", path.display())]
     TraceRows {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: crate::table::RowsError,
     },
-    /// No read of the trace falls into the measured interval, so that there is nothing to say.
-    #[error("the trace {}: no read arrives from {from} to {until}, which is what is measured (run.warm_up, run.measured)", path.display())]
+    /// No read of the trace falls into the measured interval, so the run has no results.
+    #[error("the trace {}: no read arrives in the measured interval from {from} to {until} (run.warm_up, run.measured)", path.display())]
     NothingMeasured {
         /// Its path.
         path: PathBuf,
@@ -84,21 +86,21 @@ pub enum RunError {
         /// The end of the measured interval.
         until: Micros,
     },
-    /// Requests that count did not end (I6).
+    /// Measured requests did not end (I6).
     #[error(
         "{requests} requests of the measured interval had not ended at {at}, {why}; the first of them, request {}, arrived at {arrived}",
         first.0
     )]
     Unfinished {
-        /// How many.
+        /// Number of unfinished requests.
         requests: u64,
-        /// The first of them.
+        /// The first unfinished request.
         first: RequestId,
         /// When it arrived.
         arrived: Micros,
         /// When the run gave up.
         at: Micros,
-        /// Why.
+        /// The reason.
         why: GaveUp,
     },
 }
@@ -106,28 +108,28 @@ pub enum RunError {
 /// Why a run gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GaveUp {
-    /// Nothing was to come.
+    /// No events were left.
     Idle,
-    /// The cool-down was over.
+    /// The cool-down had passed.
     Late,
 }
 
 impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Idle => "and nothing more was to happen",
+            Self::Idle => "and no events were left",
             Self::Late => "when the cool-down was over",
         })
     }
 }
 
-/// A run that came to its end, with all that was in it, to be looked at.
+/// A completed run with its final state, for inspection.
 pub struct Finished<L = ()> {
-    /// What came out.
+    /// The results.
     pub run: Run,
     /// The controllers.
     pub region: Region,
-    /// The machines of each library, with what saw their ways.
+    /// The machines of each library, with their motion logs.
     pub mechanics: Vec<Mechanics<L>>,
     /// When it ended.
     pub at: Micros,
@@ -136,12 +138,12 @@ pub struct Finished<L = ()> {
 /// Runs a scenario.
 ///
 /// # Errors
-/// [`RunError`], if it can't be run, or a request that counts doesn't end.
+/// [`RunError`] if the scenario can't be run or a measured request doesn't end.
 pub fn run(scenario: &Scenario, seed: u64) -> Result<Run, RunError> {
     Ok(run_with(scenario, seed, (), |_| ())?.run)
 }
 
-/// Runs a scenario with someone who watches, and a log of the ways of each library's shuttles.
+/// Runs a scenario with an observer, and a motion log for each library.
 ///
 /// # Errors
 /// As [`run`].
@@ -155,7 +157,8 @@ pub fn run_with<O: Observer, L: MotionLog>(
     run_on(scenario, &scenario.stock(seed)?, seed, observer, log)
 }
 
-/// Like [`run_with`], of a scenario that was [checked](Scenario::check) and whose platters have been placed for this seed.
+/// Like [`run_with`], for a [checked](Scenario::check) scenario whose platters are already placed
+/// for this seed.
 ///
 /// # Errors
 /// As [`run`].
@@ -169,8 +172,9 @@ pub fn run_on<O: Observer, L: MotionLog>(
     run_region(scenario, stock, seed, scenario.region(stock), observer, log)
 }
 
-/// Runs a scenario with a policy of one's own in each library, in place of the scenario's: the same platters, requests and draws of chance, so
-/// that runs of the same seed compare policies and nothing else. The policy has to use shuttles.
+/// Runs a scenario with a custom policy in each library. Platters, requests and random draws are
+/// the same as with the scenario's own policy, so runs with the same seed differ only in the
+/// policy. The policy must use shuttles.
 ///
 /// # Errors
 /// As [`run`].
@@ -196,7 +200,7 @@ fn run_region<O: Observer, L: MotionLog>(
 }
 
 impl Scenario {
-    /// The controllers at the beginning of a run: nothing has been told to them yet.
+    /// The controllers at the start of a run, before any event.
     #[must_use]
     pub fn region(&self, stock: &Stock) -> Region {
         self.region_with(stock, |layout| self.policy.build(layout, self.mechanics.drive.track_bytes))
@@ -210,7 +214,7 @@ impl Scenario {
     }
 }
 
-/// Something that falls due in a library.
+/// An event of a library.
 #[derive(Debug, Clone, Copy)]
 struct Occurrence {
     library: Library,
@@ -227,13 +231,13 @@ struct Simulation<'s, O, L> {
     requests: Requests,
     open: OpenRequests,
     ingesting: Option<Ingesting>,
-    /// When each library's controller will be woken, [`Micros::NEVER`] if it isn't to be.
+    /// When each library's controller will be woken; [`Micros::NEVER`] if it won't.
     wakes: Vec<Micros>,
     observer: O,
     measuring: Measuring,
     now: Micros,
     events: u64,
-    // Emptied in each step; kept for their memory.
+    // Emptied in each step; kept to reuse their memory.
     commands: Vec<(Library, Command)>,
     ended: Vec<(RequestId, RegionOutcome)>,
     answers: Vec<(Micros, Event)>,
@@ -251,7 +255,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let mechanics = region.controllers().iter().enumerate().map(|(index, controller)| {
             let library = Library(index as u16);
             let settings = scenario.mechanics_of(library);
-            // Libraries are alike, but their machines don't draw the same times.
+            // Libraries are identical, but their machines draw different times.
             let seed = seed.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
             let mut machines = Mechanics::with_log(scenario.layout.clone(), settings, seed, log(&scenario.layout));
             let panel = controller.panel();
@@ -292,7 +296,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         let latest = measured_until + self.scenario.run.cool_down;
         let gave_up = loop {
             let arrival = self.requests.next_at();
-            // At one instant, arrivals go first.
+            // At the same instant, arrivals precede events.
             let next = self.queue.pop_until(Micros(arrival.0.saturating_sub(1)));
             let at = match &next {
                 Some((at, _)) => *at,
@@ -337,7 +341,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.plan_ingest();
     }
 
-    /// The next request arrives.
+    /// Handles the arrival of the next request.
     fn arrive(&mut self) -> Result<(), RunError> {
         let at = self.now;
         let Some(bytes) = self.requests.take(self.stock)? else { return Ok(()) };
@@ -353,12 +357,12 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         Ok(())
     }
 
-    /// Something that was to happen happens, unless it has become void.
+    /// Handles a due event, unless it has become void.
     fn fall_due(&mut self, Occurrence { library, event }: Occurrence) {
         let index = usize::from(library.0);
         match event {
             Event::Woken => {
-                // Another one was planned meanwhile, for an earlier time.
+                // This wake-up was superseded by an earlier one.
                 if self.wakes[index] != self.now {
                     return;
                 }
@@ -384,7 +388,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         }
     }
 
-    /// Tells a controller of a fact, and sees to what follows.
+    /// Passes an event to a controller and handles the consequences.
     fn tell(&mut self, library: Library, event: Event) {
         self.observer.event(self.now, library, &event);
         self.region.step(self.now, library, event, &mut self.commands, &mut self.ended);
@@ -392,7 +396,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         self.look_after_changed();
     }
 
-    /// Hands commands to the machines, and lets those requests go that have ended.
+    /// Passes commands to the machines and releases requests that have ended.
     fn carry_out(&mut self) {
         for index in 0..self.commands.len() {
             let (library, command) = self.commands[index];
@@ -420,7 +424,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         }
     }
 
-    /// Plans to wake a controller that wants it earlier than is planned.
+    /// Schedules a wake-up if the controller needs one earlier than planned.
     fn look_after(&mut self, library: Library) {
         let index = usize::from(library.0);
         if let Some(deadline) = self.region.controllers()[index].deadline() {
@@ -432,7 +436,7 @@ impl<'s, O: Observer, L: MotionLog> Simulation<'s, O, L> {
         }
     }
 
-    /// A request for several shards, or a read that became others, may have changed several libraries.
+    /// A request with several shards, or a recovered read, may have changed several libraries.
     fn look_after_changed(&mut self) {
         for index in 0..self.region.changed().len() {
             let library = self.region.changed()[index];

@@ -1,4 +1,4 @@
-//! Who watches a run: sees all that goes into the controllers and all that comes out of them.
+//! Observers of a run: see all inputs and outputs of the controllers.
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Command, Event, Library, Region, RegionOutcome, RequestId, Shard};
@@ -6,60 +6,61 @@ use fulgurite_library::{Command, Event, Library, Region, RegionOutcome, RequestI
 /// A request for a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// Counted from 0 in order of arrival.
+    /// Number of the request, from 0 in order of arrival.
     pub id: RequestId,
-    /// When it arrived.
+    /// Arrival time.
     pub at: Micros,
-    /// What has to be read for it.
+    /// The shards that it reads.
     pub shards: &'a [Shard],
     /// Bytes of the file.
     pub bytes: u64,
-    /// When its last byte is wanted, [`Micros::NEVER`] if at leisure.
+    /// When its last byte is wanted; [`Micros::NEVER`] if it isn't urgent.
     pub deadline: Micros,
-    /// Whether it arrived in the measured interval.
+    /// True if it arrived in the measured interval.
     pub counts: bool,
 }
 
-/// A request whose bytes have left the library, as images still; or that ended without them.
+/// A request that ended, with its bytes (still as images) or without them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// The request.
     pub id: RequestId,
-    /// When it arrived.
+    /// Arrival time.
     pub arrived: Micros,
-    /// When it ended: its last byte left the library.
+    /// Time at which it ended: its last byte left the library.
     pub at: Micros,
     /// Bytes of the file.
     pub bytes: u64,
-    /// When its last byte is wanted, decoded: what the decode service has to keep.
+    /// When its last byte is wanted, decoded; the deadline of the decode service.
     pub deadline: Micros,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: RegionOutcome,
-    /// Whether it arrived in the measured interval.
+    /// True if it arrived in the measured interval.
     pub counts: bool,
 }
 
-/// Sees a run as it goes on. What is not asked for costs nothing.
+/// Observes a run. Callbacks that are not implemented cost nothing.
 ///
-/// Between them, [`Observer::request`] and [`Observer::event`] have all that a [`Region`] is told, in order: told to another one that
-/// begins alike, it gives the same commands. An event's commands and ends follow it.
+/// Together, [`Observer::request`] and [`Observer::event`] receive all inputs of a [`Region`], in
+/// order: another region in the same initial state gives the same commands for them. The commands
+/// and ends caused by an event follow it.
 pub trait Observer {
-    /// The run begins; the controllers have been told nothing yet.
+    /// The run begins; the controllers have received nothing yet.
     fn begin(&mut self, region: &Region) {
         let _ = region;
     }
 
-    /// A request is handed to the region.
+    /// A request is passed to the region.
     fn request(&mut self, request: &Request<'_>) {
         let _ = request;
     }
 
-    /// A controller is told an event.
+    /// An event is passed to a controller.
     fn event(&mut self, now: Micros, library: Library, event: &Event) {
         let _ = (now, library, event);
     }
 
-    /// A controller commands; never [`Command::Finish`], of which the region makes ends.
+    /// A controller gives a command; never [`Command::Finish`], which the region turns into ends.
     fn command(&mut self, now: Micros, library: Library, command: &Command) {
         let _ = (now, library, command);
     }
@@ -69,16 +70,17 @@ pub trait Observer {
         let _ = ended;
     }
 
-    /// All that followed a request or an event has been seen, and the region is as it is until the next one.
+    /// All consequences of a request or event have been reported; the region stays unchanged until
+    /// the next one.
     fn settled(&mut self, now: Micros, region: &Region) {
         let _ = (now, region);
     }
 }
 
-/// Nobody.
+/// Observes nothing.
 impl Observer for () {}
 
-/// Someone who is needed afterwards.
+/// An observer that is used again after the run.
 impl<O: Observer + ?Sized> Observer for &mut O {
     fn begin(&mut self, region: &Region) {
         (**self).begin(region);
@@ -105,7 +107,7 @@ impl<O: Observer + ?Sized> Observer for &mut O {
     }
 }
 
-/// Someone or nobody.
+/// An optional observer.
 impl<O: Observer> Observer for Option<O> {
     fn begin(&mut self, region: &Region) {
         if let Some(observer) = self {
@@ -144,7 +146,7 @@ impl<O: Observer> Observer for Option<O> {
     }
 }
 
-/// Two at once.
+/// Two observers, called in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn begin(&mut self, region: &Region) {
         self.0.begin(region);

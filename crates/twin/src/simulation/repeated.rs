@@ -1,4 +1,4 @@
-//! One scenario with many seeds.
+//! Runs one scenario with many seeds.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +7,8 @@ use fulgurite_library::Layout;
 use super::{Observer, Run, RunError, run_on};
 use crate::scenario::{Scenario, Stock};
 
-/// A scenario that is run with one seed after another, or with several at once. Its platters are placed once for all of them, by whoever comes first.
+/// A scenario for several seeds, run one after another or concurrently. The first run places the
+/// platters for all of them.
 #[derive(Debug, Clone)]
 pub struct Repeated {
     scenario: Arc<Scenario>,
@@ -15,20 +16,21 @@ pub struct Repeated {
 }
 
 impl Repeated {
-    /// Nothing has been placed yet.
+    /// Wraps a scenario. Its platters are placed by the first run.
     #[must_use]
     pub fn new(scenario: Scenario) -> Self {
         Self { scenario: Arc::new(scenario), stock: Arc::default() }
     }
 
-    /// Another scenario, which takes over what is placed if its platters go to the same slots: other machines, another workload.
+    /// Wraps another scenario. It reuses the placement if its platters go to the same slots, as
+    /// with other machines or another workload.
     #[must_use]
     pub fn followed_by(&self, scenario: Scenario) -> Self {
         let stock = if has_same_places(&self.scenario, &scenario) { Arc::clone(&self.stock) } else { Arc::default() };
         Self { scenario: Arc::new(scenario), stock }
     }
 
-    /// What is run.
+    /// The scenario.
     #[must_use]
     pub fn scenario(&self) -> &Scenario {
         &self.scenario
@@ -42,7 +44,7 @@ impl Repeated {
         self.run_with(seed, ())
     }
 
-    /// The same, with someone who watches.
+    /// Like [`Repeated::run`], with an observer.
     ///
     /// # Errors
     /// As [`run`](super::run).
@@ -51,14 +53,15 @@ impl Repeated {
         scenario.check()?;
         let stock = match self.stock.get_or_init(|| scenario.stock(seed).ok()) {
             Some(stock) => stock.for_seed(scenario, seed),
-            // It fails again, and says why.
+            // Placement fails again and returns the error.
             None => scenario.stock(seed)?,
         };
         Ok(run_on(scenario, &stock, seed, observer, |_| ())?.run)
     }
 }
 
-/// Whether all that [`Scenario::stock`] looks at is the same; what can't be used is drawn for each seed anew.
+/// True if all inputs of [`Scenario::stock`] are the same. Unavailable platters are redrawn for
+/// each seed.
 fn has_same_places(one: &Scenario, other: &Scenario) -> bool {
     let panel = |scenario: &Scenario| Layout { drives: [0; 2], shuttles: 0, ..scenario.layout.clone() };
     let counts = |of: &Scenario| (of.libraries, of.away, of.platters, of.tracks, of.mechanics.drive.track_bytes);
@@ -77,7 +80,7 @@ mod tests {
     use crate::simulation::run;
 
     #[test]
-    fn runs_on_platters_that_were_placed_before_are_the_same_runs() {
+    fn runs_on_a_reused_placement_are_identical() {
         let mut scenario = Scenario { platters: 190, ..Scenario::default() };
         (scenario.run.warm_up, scenario.run.measured) = (Micros::ZERO, Micros::HOUR);
         scenario.sets.unavailable = 0.02;

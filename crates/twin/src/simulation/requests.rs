@@ -1,4 +1,4 @@
-//! The requests of a run: where they come from, and those that are under way.
+//! The requests of a run: their source, and those in progress.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use super::RunError;
 use super::traced::Traced;
 use crate::scenario::{Scenario, Stock, WorkloadKind};
 
-/// Where reads come from.
+/// The source of reads.
 enum Reads {
     Generated(Box<Demand>),
     Traced(Traced, PathBuf),
 }
 
-/// Requests one after another, each with its shards. It holds one at a time.
+/// Yields requests one after another, each with its shards. Holds one request at a time.
 pub(super) struct Requests {
     reads: Reads,
     /// The first read of the next request.
     ahead: Option<Read>,
-    /// Of the request that was taken last.
+    /// Shards of the last request taken.
     pub(super) shards: Vec<Shard>,
 }
 
@@ -43,12 +43,13 @@ impl Requests {
         Ok(requests)
     }
 
-    /// When the next request arrives, [`Micros::NEVER`] if there is none.
+    /// Arrival of the next request; [`Micros::NEVER`] if there are no more.
     pub(super) fn next_at(&self) -> Micros {
         self.ahead.map_or(Micros::NEVER, |read| read.at)
     }
 
-    /// Takes the next request: its shards are in `shards`, and its bytes are returned. Nothing if there is none.
+    /// Takes the next request: stores its shards in `shards` and returns its bytes, or `None` after
+    /// the last one.
     pub(super) fn take(&mut self, stock: &Stock) -> Result<Option<u64>, RunError> {
         let Some(first) = self.ahead else { return Ok(None) };
         self.shards.clear();
@@ -73,17 +74,18 @@ impl Requests {
 }
 
 impl Requests {
-    /// A trace is refused if anything in it is wrong, also behind what is asked for here.
+    /// Reads the rest of a trace: errors after the measured interval also make it invalid.
     pub(super) fn read_to_end(&mut self) -> Result<(), RunError> {
         while matches!(self.reads, Reads::Traced(..)) && self.read()?.is_some() {}
         Ok(())
     }
 }
 
-/// What the reads of a scenario are like, from the start of the warm-up to the end of the measured interval.
+/// Statistics of a scenario's reads, from the start of the warm-up to the end of the measured
+/// interval.
 ///
 /// # Errors
-/// [`RunError`] if the platters have no place, or the trace is not as it should be.
+/// [`RunError`] if the platters can't be placed or the trace is invalid.
 pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics, RunError> {
     scenario.check()?;
     let stock = scenario.stock(seed)?;
@@ -100,7 +102,7 @@ pub fn workload_statistics(scenario: &Scenario, seed: u64) -> Result<Statistics,
     Ok(statistics)
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Open {
     pub(super) arrived: Micros,
@@ -109,13 +111,13 @@ pub(super) struct Open {
     pub(super) counts: bool,
 }
 
-/// Requests under way, by their number. It spans from the oldest of them to the newest.
+/// Requests in progress, by number. The queue spans from the oldest to the newest.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     first: u64,
     requests: VecDeque<Option<Open>>,
     pub(super) open: u64,
-    /// Of them those that count.
+    /// Number of measured requests among them.
     pub(super) counted: u64,
 }
 
@@ -127,8 +129,10 @@ impl OpenRequests {
         RequestId(self.first + self.requests.len() as u64 - 1)
     }
 
+    /// Removes a request that has ended.
+    ///
     /// # Panics
-    /// If it has ended before: then the region ended it twice.
+    /// If the request has already ended: the region ended it twice.
     pub(super) fn remove(&mut self, id: RequestId) -> Open {
         let place = id.0.checked_sub(self.first).and_then(|index| self.requests.get_mut(index as usize));
         let request = place.and_then(Option::take).unwrap_or_else(|| panic!("request {} ended twice", id.0));
@@ -141,12 +145,12 @@ impl OpenRequests {
         request
     }
 
-    /// Those that have not ended.
+    /// Requests that have not ended.
     pub(super) fn under_way(&self) -> impl Iterator<Item = &Open> + '_ {
         self.requests.iter().flatten()
     }
 
-    /// Those that count and have not ended, with their numbers.
+    /// Measured requests that have not ended, with their numbers.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = (RequestId, Open)> + '_ {
         let numbered = self.requests.iter().enumerate().filter_map(|(index, request)| Some((index, (*request)?)));
         numbered.filter(|(_, request)| request.counts).map(|(index, request)| (RequestId(self.first + index as u64), request))

@@ -1,4 +1,4 @@
-//! A trace as a run reads it: CSV, or Parquet, which its first bytes tell apart.
+//! Traces as read by a run: CSV or Parquet, told apart by the first bytes.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _};
@@ -9,7 +9,7 @@ use fulgurite_workload::{Cell, Header, Read, Trace, TraceError, TraceRows, Trace
 use super::RunError;
 use crate::table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
 
-/// The reads of a trace, one after another, in memory that doesn't grow with it.
+/// The reads of a trace, one after another, in bounded memory.
 pub(super) enum Traced {
     Csv(Box<Trace<BufReader<File>>>),
     Parquet(Box<ParquetTrace>),
@@ -18,7 +18,7 @@ pub(super) enum Traced {
 pub(super) struct ParquetTrace {
     rows: ParquetRows<File>,
     reads: TraceRows,
-    /// By column: nanoseconds of a unit, where a column holds times.
+    /// For each column that holds times, its unit in nanoseconds.
     units: Vec<Option<i64>>,
 }
 
@@ -75,7 +75,8 @@ impl ParquetTrace {
     fn new(schema: File, file: File, settings: &TraceSettings) -> Result<Self, Fault> {
         let columns = stored(schema)?;
         let header = Header::new(columns.iter().map(|column| column.name.as_str()))?;
-        // What can't be read as anything is refused as what most columns are.
+        // A column of unsupported type is requested as the most common kind, so that opening the
+        // file rejects it.
         let wanted = columns.iter().map(|Stored { name, kind, .. }| Wanted::required(name, kind.unwrap_or(Kind::I64)));
         let rows = ParquetRows::new(file, wanted)?;
         Ok(Self { rows, reads: TraceRows::new(header, settings)?, units: columns.iter().map(|column| column.nanoseconds).collect() })

@@ -1,15 +1,15 @@
-//! How sure one may be of a mean: intervals over independent runs, and over batches of one long run.
+//! Confidence intervals of a mean, over independent runs or over batches of one long run.
 
 use super::{Moments, student_t_quantile};
 
-/// A mean and how far from it the true one may be.
+/// A mean with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The mean of the runs or batches.
     pub mean: f64,
     /// Half the width of the interval, in the unit of the mean.
     pub half_width: f64,
-    /// How many runs or batches it comes from.
+    /// Number of runs or batches.
     pub count: u64,
 }
 
@@ -26,24 +26,25 @@ impl Interval {
         self.mean + self.half_width
     }
 
-    /// Whether this value lies in the interval, ends included.
+    /// True if the interval contains this value, ends included.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low() <= value && value <= self.high()
     }
 
-    /// Half the width as a part of the mean; nothing if the mean is zero.
+    /// Half the width relative to the mean; `None` if the mean is zero.
     #[must_use]
     pub fn relative(&self) -> Option<f64> {
         (self.mean != 0.0).then(|| self.half_width / self.mean.abs())
     }
 }
 
-/// The interval that holds the true mean with probability `level` (0.95, say), from one value of each independent run: its mean, or its
-/// 99.9th percentile. Nothing for fewer than two runs, because one says nothing about the spread.
+/// The interval that contains the true mean with probability `level` (such as 0.95), from one value
+/// per independent run: its mean, or its 99.9th percentile. `None` for fewer than two runs, because
+/// one run says nothing about the spread.
 ///
-/// The values are taken to be about normal, which means of many requests are. Percentiles of few requests are skewed, and their
-/// intervals too narrow on the upper side.
+/// The values are assumed to be approximately normal, as means of many requests are. Percentiles of
+/// few requests are skewed, so their intervals are too narrow on the upper side.
 ///
 /// # Panics
 /// If `level` isn't between 0 and 1.
@@ -57,9 +58,10 @@ pub fn confidence(values: &[f64], level: f64) -> Option<Interval> {
     Some(Interval { mean, half_width: t * (variance / count as f64).sqrt(), count })
 }
 
-/// The interval for the mean of one long run whose values follow from each other, such as waits: the values in order are cut into
-/// `batches` of equal length, whose means are nearly independent if batches are much longer than the memory of the queue. What is left
-/// over is dropped at the beginning, where the warm-up may still be felt. Nothing for fewer than two batches, or fewer values than
+/// The interval for the mean of one long run with correlated values, such as waits. The values are
+/// cut in order into `batches` of equal length; batch means are nearly independent if batches are
+/// much longer than the memory of the queue. Excess values are dropped at the beginning, where the
+/// warm-up may still have an effect. `None` for fewer than two batches, or fewer values than
 /// batches.
 ///
 /// # Panics
@@ -80,7 +82,7 @@ mod tests {
     use fulgurite_chance::Stream;
 
     #[test]
-    fn an_interval_is_that_of_the_textbook() {
+    fn an_interval_matches_the_textbook() {
         // Mean 5, variance 2.5, t(0.975, 4) = 2.776445.
         let interval = confidence(&[3.0, 4.0, 5.0, 6.0, 7.0], 0.95).unwrap();
         assert_eq!((interval.mean, interval.count), (5.0, 5));
@@ -96,7 +98,7 @@ mod tests {
         assert_eq!(batch_means(&[1.0, 2.0, 3.0], 0, 0.95), None);
     }
 
-    /// How many of 4,000 intervals over `runs` draws hold the true mean.
+    /// Share of 4,000 intervals over `runs` draws that contain the true mean.
     fn coverage(purpose: &str, runs: usize, level: f64, mean: f64, draw: impl Fn(&mut Stream) -> f64) -> f64 {
         let mut stream = Stream::new(2026, purpose);
         let held = (0..4_000).filter(|_| {
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_the_true_mean_as_often_as_they_say() {
+    fn intervals_contain_the_true_mean_at_the_stated_rate() {
         // The standard error of a coverage near 0.95 is 0.0034.
         for (runs, level) in [(2, 0.95), (3, 0.95), (10, 0.95), (10, 0.99), (10, 0.5)] {
             let found = coverage("normal", runs, level, 4.0, |stream| 4.0 + 3.0 * stream.normal());
@@ -119,8 +121,8 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_a_run_with_memory_hold_the_mean_where_single_values_do_not() {
-        // x' = 0.9 x + noise: mean 0, and each value remembers about ten before it.
+    fn batch_means_cover_the_mean_of_correlated_values_where_single_values_do_not() {
+        // x' = 0.9 x + noise: the mean is 0, and each value depends on about ten before it.
         let mut stream = Stream::new(2026, "memory");
         let (mut batched, mut single) = (0, 0);
         for _ in 0..400 {

@@ -1,4 +1,5 @@
-//! What a run says in numbers: percentiles of completion times, means and variances, averages over time, and how sure one may be of them.
+//! Statistics of runs: percentiles of completion times, means and variances, time averages, and
+//! confidence intervals.
 //!
 //! ```text
 //! one run      Recorder      percentiles   exact up to a number of samples, then within 0.05 %
@@ -8,7 +9,8 @@
 //! many runs    confidence    one value from each independent run -> Interval (Student's t)
 //! ```
 //!
-//! Everything merges, and nothing here knows a clock or chance: the same samples in the same order give the same bits on any machine.
+//! Recorders and moments merge. Nothing here depends on a clock or on chance: the same samples in
+//! the same order give the same bits on any machine.
 
 mod confidence;
 mod moments;

@@ -1,9 +1,9 @@
-//! Mean and variance of values that are not kept.
+//! Mean and variance of a stream of values, without storing them.
 
 /// Count, mean, variance and extremes of the values added so far.
 ///
-/// Source: B. P. Welford, Technometrics 4, 419 (1962); for merging, T. F. Chan, G. H. Golub and R. J. LeVeque, Stanford report
-/// STAN-CS-79-773 (1979).
+/// Source: B. P. Welford, Technometrics 4, 419 (1962); for merging, T. F. Chan, G. H. Golub and R.
+/// J. LeVeque, Stanford report STAN-CS-79-773 (1979).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -20,7 +20,7 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Of no values yet.
+    /// No values yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -36,7 +36,7 @@ impl Moments {
         self.high = self.high.max(value);
     }
 
-    /// Adds all values of another, as if they had been added here.
+    /// Adds all values of another, as if they had been added to this one.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -55,19 +55,19 @@ impl Moments {
         self.high = self.high.max(other.high);
     }
 
-    /// How many values were added.
+    /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean, of at least one value.
+    /// The mean; `None` without values.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// The unbiased estimate of the variance, from at least two values.
+    /// The unbiased estimate of the variance; `None` for fewer than two values.
     #[must_use]
     pub fn variance(&self) -> Option<f64> {
         (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
@@ -106,7 +106,7 @@ mod tests {
     use fulgurite_chance::Stream;
 
     #[test]
-    fn a_small_spread_on_a_large_mean_is_not_lost() {
+    fn a_small_spread_around_a_large_mean_is_kept() {
         let moments: Moments = [4.0, 7.0, 13.0, 16.0].into_iter().map(|value| value + 1e9).collect();
         assert_eq!(moments.mean(), Some(1e9 + 10.0));
         assert_eq!(moments.variance(), Some(30.0));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_parts_gives_what_the_whole_gives() {
+    fn merging_parts_equals_adding_all_values() {
         let mut stream = Stream::new(7, "moments");
         let values: Vec<f64> = (0..1_000).map(|_| stream.lognormal(3.0, 1.0)).collect();
         let whole: Moments = values.iter().copied().collect();

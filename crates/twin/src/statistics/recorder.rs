@@ -1,19 +1,20 @@
-//! Percentiles of whole numbers, such as completion times in microseconds, in bounded memory.
+//! Percentiles of integers, such as completion times in microseconds, in bounded memory.
 //!
-//! Samples are kept as they are up to a limit. Beyond it they are counted in buckets whose width grows with the value: 1,024 to each
-//! factor of two, values below 2,048 in buckets of their own. A percentile is then the middle of a bucket, at most 1/2048 = 0.049 % off.
+//! Samples are stored exactly up to a limit. Beyond it they are counted in buckets whose width
+//! grows with the value: 1,024 per factor of two, and values below 2,048 in buckets of their own. A
+//! percentile is then the middle of a bucket, at most 1/2048 = 0.049 % off.
 //!
 //! ```text
 //! value   0 1 2 ... 2047 | 2048 2050 ... 4094 | 4096 4100 ... 8188 | ...
 //! width        1                  2                    4
 //! ```
 
-/// How many samples are kept as they are, unless told otherwise: 8 MiB.
+/// Default number of exact samples: 8 MiB.
 const EXACT_SAMPLES: usize = 1 << 20;
-/// Buckets to each factor of two, as a power of two.
+/// Buckets per factor of two, as a power of two.
 const SUB_BITS: u32 = 10;
 
-/// A memory-bounded record of samples, for percentiles.
+/// A record of samples for percentiles, in bounded memory.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     limit: usize,
@@ -37,7 +38,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Exact up to 2^20 samples, then buckets: 8 MiB at most.
+    /// Exact up to 2^20 samples, which take at most 8 MiB, then buckets.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(EXACT_SAMPLES)
@@ -68,7 +69,8 @@ impl Recorder {
         }
     }
 
-    /// Adds all samples of another. The result depends neither on the order nor on the grouping of merges, if limits are the same.
+    /// Adds all samples of another recorder. With equal limits, the result depends neither on the
+    /// order nor on the grouping of merges.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
@@ -91,38 +93,39 @@ impl Recorder {
         }
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether percentiles are exact still.
+    /// True while percentiles are exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         matches!(self.samples, Samples::Exact { .. })
     }
 
-    /// The mean, exact but for one rounding.
+    /// The mean, exact except for one rounding.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The smallest sample, always exact.
+    /// The smallest sample, always exact; `None` without samples.
     #[must_use]
     pub fn smallest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.smallest)
     }
 
-    /// The largest sample, always exact.
+    /// The largest sample, always exact; `None` without samples.
     #[must_use]
     pub fn largest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.largest)
     }
 
-    /// The smallest sample that at least `part` of all samples don't exceed: `percentile(0.999)` is the 99.9th percentile, by nearest
-    /// rank, with nothing interpolated. Exact, or at most 0.05 % off where [`Recorder::is_exact`] is false. Nothing without samples.
+    /// The smallest sample that is at least as large as a share `part` of all samples:
+    /// `percentile(0.999)` is the 99.9th percentile by nearest rank, without interpolation. At most
+    /// 0.05 % off if [`Recorder::is_exact`] is false, otherwise exact. `None` without samples.
     ///
     /// # Panics
     /// If `part` isn't within 0.0..=1.0.
@@ -140,7 +143,7 @@ impl Recorder {
                 }
                 Some(values[rank as usize - 1])
             }
-            // The extremes are known, and a bucket's middle may lie beyond them.
+            // The extremes are known exactly, and the middle of a bucket may be beyond them.
             Samples::Buckets(_) if rank == 1 => Some(self.smallest),
             Samples::Buckets(_) if rank == self.count => Some(self.largest),
             Samples::Buckets(counts) => {
@@ -155,8 +158,8 @@ impl Recorder {
         }
     }
 
-    /// The share of samples that are at most `value`; nothing without samples. Where [`Recorder::is_exact`] is false, the samples of the
-    /// value's own bucket all count.
+    /// The share of samples that are at most `value`; `None` without samples. If
+    /// [`Recorder::is_exact`] is false, all samples in the bucket of `value` count.
     #[must_use]
     pub fn share_within(&self, value: u64) -> Option<f64> {
         let within = match &self.samples {
@@ -168,8 +171,9 @@ impl Recorder {
         Some(within as f64 / self.count as f64)
     }
 
-    /// The distribution as a curve: pairs of a sample and the part of samples that don't exceed it, rising in both. The parts are close
-    /// together in the tail, so that the 99.9th percentile can be seen; at most about 500 pairs, however many samples there are.
+    /// The distribution as a curve: pairs of a sample and the share of samples that don't exceed
+    /// it, ascending in both. Points are dense in the tail, to resolve the 99.9th percentile; at
+    /// most about 500 pairs for any number of samples.
     pub fn curve(&mut self) -> Vec<(u64, f64)> {
         let mut pairs: Vec<(u64, f64)> = Vec::new();
         let tail = (0..=50).map(|step| 1.0 - 0.01 * libm::exp10(-f64::from(step) / 10.0));
@@ -194,10 +198,11 @@ impl Recorder {
     }
 }
 
-/// Which sample it is, counted from 1 in order of size, that `part` of `count` samples don't exceed.
+/// The rank, from 1 in ascending order, of the smallest sample that a share `part` of `count`
+/// samples doesn't exceed.
 fn rank(part: f64, count: u64) -> u64 {
     let exact = part * count as f64;
-    // 0.07 * 100 is a little more than 7 in binary, and means 7.
+    // 0.07 * 100 is slightly more than 7 in binary; the intended rank is 7.
     let nearest = (exact + 0.5).floor();
     let rank = if (exact - nearest).abs() <= exact * 4.0 * f64::EPSILON { nearest } else { exact.ceil() };
     (rank as u64).clamp(1, count)
@@ -214,11 +219,12 @@ fn add(counts: &mut Vec<u64>, value: u64, times: u64) {
 /// The bucket that counts this value.
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
-    // The leading one of the shifted value is 2^SUB_BITS, which makes the ranges of buckets follow each other.
+    // The leading one of the shifted value is 2^SUB_BITS, which makes consecutive bucket ranges
+    // contiguous.
     ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
 }
 
-/// The middle of a bucket's values.
+/// The middle of a bucket's range.
 fn middle(bucket: usize) -> u64 {
     let shift = ((bucket >> SUB_BITS) as u32).saturating_sub(1);
     let first = (bucket as u64 - (u64::from(shift) << SUB_BITS)) << shift;
@@ -237,7 +243,7 @@ mod tests {
         (0..count).map(|_| (stream.lognormal(6e8, 2.5)) as u64).collect()
     }
 
-    /// By the definition, without arithmetic on ranks.
+    /// Computed by the definition, without arithmetic on ranks.
     fn by_sorting(values: &[u64], part: f64) -> u64 {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_sorting_while_samples_are_kept() {
+    fn percentiles_match_sorting_while_samples_are_exact() {
         for count in [1, 2, 3, 10, 999, 1_000, 1_001, 5_000] {
             let values = times(3, count);
             let mut recorder = recorded(&values, 5_000);
@@ -278,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_has_a_bucket_whose_middle_is_near() {
+    fn the_middle_of_every_bucket_is_near_its_values() {
         let mut stream = Stream::new(5, "bits");
         let edges = (0..64).flat_map(|bit| [1_u64 << bit, (1_u64 << bit) - 1, (1 << bit) + 1]);
         let anywhere: Vec<u64> = (0..10_000).map(|_| stream.bits() >> stream.below(64)).collect();
@@ -291,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_binary_fractions_miss_is_still_the_right_rank() {
+    fn rounding_errors_of_binary_fractions_do_not_change_the_rank() {
         let hundred: Vec<u64> = (1..=100).collect();
         let mut recorder = recorded(&hundred, 100);
         for percent in 1..=100_u64 {
@@ -302,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_recording_whatever_the_order_and_the_limit() {
+    fn merging_equals_recording_for_any_order_and_limit() {
         let values = times(6, 3_000);
         for limit in [0, 10, 1_500, 2_999, 3_000] {
             let mut whole = recorded(&values, limit);
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_rises_from_the_smallest_to_all_and_knows_the_tail() {
+    fn the_curve_ascends_from_the_smallest_sample_and_resolves_the_tail() {
         let values = times(8, 20_000);
         for limit in [100, 20_000] {
             let mut recorder = recorded(&values, limit);
@@ -334,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_within_a_service_level_counts_the_level_itself() {
+    fn the_share_within_a_service_level_includes_the_level_itself() {
         let mut recorder = recorded(&[30, 10, 20, 20], 10);
         assert_eq!([9, 10, 20, 29, 30].map(|value| recorder.share_within(value).unwrap()), [0.0, 0.25, 0.75, 0.75, 1.0]);
         assert_eq!(recorder.percentile(0.5), Some(20));

@@ -1,7 +1,7 @@
 //! Quantiles of Student's t, from the incomplete beta function.
 
-/// The value that a variable with Student's t distribution of `degrees` degrees of freedom stays below with this probability; for an
-/// interval of 95 % over n runs, `student_t_quantile(0.975, n - 1)`.
+/// The quantile of Student's t distribution with `degrees` degrees of freedom. For a 95 % interval
+/// over n runs, use `student_t_quantile(0.975, n - 1)`.
 ///
 /// # Panics
 /// If `degrees` is 0 or the probability isn't between 0 and 1.
@@ -11,7 +11,7 @@
 pub fn student_t_quantile(probability: f64, degrees: u64) -> f64 {
     assert!(degrees > 0, "one run says nothing about the spread of runs");
     assert!(probability > 0.0 && probability < 1.0, "{probability} is not a probability between 0 and 1");
-    // The smaller tail keeps its digits; the distribution is symmetric.
+    // The smaller tail keeps more digits; the distribution is symmetric.
     let tail = probability.min(1.0 - probability);
     if tail == 0.5 {
         return 0.0;
@@ -37,7 +37,8 @@ pub fn student_t_quantile(probability: f64, degrees: u64) -> f64 {
     }
 }
 
-/// The regularized incomplete beta function I_x(a, b), with `y` = 1 - x handed in because the subtraction would lose its digits.
+/// The regularized incomplete beta function I_x(a, b). The caller passes `y` = 1 - x, because the
+/// subtraction would lose digits.
 fn incomplete_beta(x: f64, y: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -46,7 +47,7 @@ fn incomplete_beta(x: f64, y: f64, a: f64, b: f64) -> f64 {
         return 1.0;
     }
     let front = libm::exp(a * libm::log(x) + b * libm::log(y) - libm::lgamma(a) - libm::lgamma(b) + libm::lgamma(a + b));
-    // The fraction converges fast on this side only; the other is reached by symmetry.
+    // The fraction converges fast on this side only; symmetry gives the other side.
     if x < (a + 1.0) / (a + b + 2.0) { front * beta_fraction(x, a, b) / a } else { 1.0 - front * beta_fraction(y, b, a) / b }
 }
 
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_the_published_tables() {
         // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, three decimals.
         for (probability, degrees, wanted) in [
             (0.975, 1, 12.706),
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_have_the_digits_of_the_closed_forms() {
+    fn quantiles_match_the_closed_forms() {
         // One degree: t = tan(pi (p - 1/2)). Two: t = (2p - 1) sqrt(2 / (4 p (1 - p))).
         for probability in [0.5, 0.55, 0.75, 0.9, 0.975, 0.999, 0.999_999] {
             let one = libm::tan(std::f64::consts::PI * (probability - 0.5));
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn many_degrees_give_the_normal_distribution_and_sides_mirror() {
+    fn many_degrees_approach_the_normal_distribution_and_quantiles_are_symmetric() {
         assert!((student_t_quantile(0.975, 10_000_000) - 1.959_964).abs() < 1e-5);
         assert_eq!(student_t_quantile(0.25, 7), -student_t_quantile(0.75, 7));
     }

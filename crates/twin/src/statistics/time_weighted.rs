@@ -1,8 +1,8 @@
-//! Averages over time of what stays as it is between events: queue lengths, busy drives.
+//! Time averages of values that are constant between events: queue lengths, busy drives.
 
 use fulgurite_domain::Micros;
 
-/// A value that changes at instants, and its average over the time since the measurement began.
+/// A value that changes at instants, and its time average since the measurement began.
 ///
 /// ```text
 /// value  3 |      ____
@@ -20,16 +20,16 @@ pub struct TimeWeighted {
 }
 
 impl TimeWeighted {
-    /// Begins to measure at this instant, with this value.
+    /// Begins measuring at this instant, with this value.
     #[must_use]
     pub fn new(begin: Micros, value: f64) -> Self {
         Self { begin, changed: begin, value, area: 0.0, largest: value }
     }
 
-    /// From this instant on the value is another.
+    /// Sets the value from this instant on.
     ///
     /// # Panics
-    /// If the instant lies before the last change: a run's time never goes back.
+    /// If the instant is before the last change: time never goes back in a run.
     pub fn set(&mut self, at: Micros, value: f64) {
         self.area = self.area_until(at);
         self.changed = at;
@@ -37,24 +37,24 @@ impl TimeWeighted {
         self.largest = self.largest.max(value);
     }
 
-    /// Like [`TimeWeighted::set`], with the value that is `step` more than now.
+    /// Changes the value by `step`; see [`TimeWeighted::set`].
     ///
     /// # Panics
-    /// As there.
+    /// If the instant is before the last change.
     pub fn change(&mut self, at: Micros, step: f64) {
         self.set(at, self.value + step);
     }
 
-    /// Forgets what was before this instant and keeps the value: the warm-up is over.
+    /// Discards everything before this instant and keeps the value, as at the end of a warm-up.
     ///
     /// # Panics
-    /// If the instant lies before the last change.
+    /// If the instant is before the last change.
     pub fn restart(&mut self, at: Micros) {
-        assert!(at >= self.changed, "{at} lies before the last change, at {}", self.changed);
+        assert!(at >= self.changed, "{at} is before the last change, at {}", self.changed);
         *self = Self::new(at, self.value);
     }
 
-    /// The value now.
+    /// The current value.
     #[must_use]
     pub fn value(&self) -> f64 {
         self.value
@@ -66,19 +66,19 @@ impl TimeWeighted {
         self.largest
     }
 
-    /// Value times time since the measurement began, in units of the value times seconds.
+    /// The integral of the value since the measurement began, in units of the value times seconds.
     ///
     /// # Panics
-    /// If the instant lies before the last change.
+    /// If the instant is before the last change.
     #[must_use]
     pub fn integral(&self, until: Micros) -> f64 {
         self.area_until(until) / 1e6
     }
 
-    /// The average from the beginning until this instant; nothing if no time went by.
+    /// The average from the beginning until this instant; `None` if no time has passed.
     ///
     /// # Panics
-    /// If the instant lies before the last change.
+    /// If the instant is before the last change.
     #[must_use]
     pub fn average(&self, until: Micros) -> Option<f64> {
         let area = self.area_until(until);
@@ -87,7 +87,7 @@ impl TimeWeighted {
     }
 
     fn area_until(&self, at: Micros) -> f64 {
-        assert!(at >= self.changed, "{at} lies before the last change, at {}", self.changed);
+        assert!(at >= self.changed, "{at} is before the last change, at {}", self.changed);
         self.area + self.value * at.since(self.changed).0 as f64
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_counts_for_as_long_as_it_stayed() {
+    fn each_value_is_weighted_by_its_duration() {
         let mut queue = TimeWeighted::new(Micros(1_000_000), 0.0);
         queue.change(Micros(2_000_000), 1.0);
         queue.change(Micros(4_000_000), 2.0);

@@ -1,4 +1,4 @@
-//! Tables as Parquet files.
+//! Writes tables as Parquet files.
 
 use super::{Kind, Table, Value};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
@@ -11,7 +11,8 @@ use parquet::schema::types::Type;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Fixed, so that the same table gives the same bytes whatever the version; who wants the version in the file makes a note of it.
+/// Fixed, so that the same table gives the same bytes in every version. Callers that want the
+/// version in the file add a note.
 const CREATED_BY: &str = "fulgurite version 1";
 const ROWS_OF_A_GROUP: usize = 1 << 20;
 

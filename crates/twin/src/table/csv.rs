@@ -1,4 +1,4 @@
-//! Tables as comma-separated values.
+//! Writes tables as CSV.
 
 use super::{Table, Value};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 pub(super) fn write(table: &Table, to: &mut impl Write) -> io::Result<()> {
     line(to, table.columns.iter().map(|column| quoted(&column.name)))?;
     for row in &table.rows {
-        // A lone missing value would be an empty line, which many readers skip.
+        // A lone missing value would be written as an empty line, which many readers skip.
         if let [Value::Missing] = row.as_slice() {
             to.write_all(b"\"\"\r\n")?;
             continue;
@@ -28,7 +28,8 @@ fn line(to: &mut impl Write, fields: impl Iterator<Item = String>) -> io::Result
 
 fn field(value: &Value) -> String {
     match value {
-        // Debug output is the shortest that reads back, with an exponent where that is shorter; Display would write 1e300 in full.
+        // Debug prints the shortest form that reads back, with an exponent where that is shorter;
+        // Display would write 1e300 in full.
         Value::F64(number) => format!("{number:?}"),
         Value::I64(number) => number.to_string(),
         Value::Text(text) => quoted(text),
@@ -37,9 +38,9 @@ fn field(value: &Value) -> String {
     }
 }
 
-/// Text in quotes if it has to be.
+/// Quotes text if necessary.
 fn quoted(text: &str) -> String {
-    // Blanks at the ends are part of a field, and yet some readers strip them.
+    // Leading and trailing blanks are part of a field, but some readers strip them.
     let plain = !text.is_empty() && text.trim() == text && !text.contains([',', '"', '\r', '\n']);
     if plain { text.into() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
 }

@@ -1,4 +1,5 @@
-//! Tables: what experiments give out, as CSV, as Parquet and on the terminal; and Parquet back in, row by row, for traces.
+//! Tables: results of experiments, written as CSV, as Parquet or to the terminal. Parquet traces
+//! are read back row by row.
 //!
 //! ```text
 //! Table ---- write_csv ------> RFC 4180, for anything
@@ -19,7 +20,7 @@ use std::io;
 
 pub use rows::{ParquetRows, Row, RowsError, Stored, Wanted, stored};
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Floating-point numbers.
@@ -33,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind as messages name it.
+    /// The name of the kind in messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,12 +57,13 @@ pub enum Value {
     Text(String),
     /// Yes or no.
     Bool(bool),
-    /// Nothing: what wasn't measured, such as a percentile of no samples. Any column may hold it.
+    /// A value that wasn't measured, such as a percentile of no samples. Any column may hold it.
     Missing,
 }
 
 impl Value {
-    /// The kind of column that this value belongs in; none for a missing one, which fits in all.
+    /// The kind of column that this value belongs in; `None` for a missing value, which fits any
+    /// column.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         match self {
@@ -92,7 +94,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// A column: what it is called, what it holds, in which unit, and what that means.
+/// A column: its name, kind, unit and description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     name: String,
@@ -102,7 +104,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// A column; the unit is empty for what has none, the description one sentence.
+    /// A column. The unit is empty for dimensionless values; the description is one sentence.
     #[must_use]
     pub fn new(name: &str, kind: Kind, unit: &str, description: &str) -> Self {
         Self { name: name.into(), kind, unit: unit.into(), description: description.into() }
@@ -126,38 +128,38 @@ impl Column {
         Self::new(name, Kind::Text, "", description)
     }
 
-    /// A column of yes or no.
+    /// A column of booleans.
     #[must_use]
     pub fn bool(name: &str, description: &str) -> Self {
         Self::new(name, Kind::Bool, "", description)
     }
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it holds.
+    /// The kind of its values.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The unit of its values, or nothing.
+    /// The unit of its values; may be empty.
     #[must_use]
     pub fn unit(&self) -> &str {
         &self.unit
     }
 
-    /// What it means, in a sentence.
+    /// The description, one sentence.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 }
 
-/// Named, typed columns, rows, and notes on the whole.
+/// A table of named, typed columns, with rows and notes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     columns: Vec<Column>,
@@ -166,10 +168,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these columns, without rows.
+    /// A table with these columns and no rows.
     ///
     /// # Panics
-    /// If two columns have one name: readers could not tell them apart.
+    /// If two columns have the same name: readers could not tell them apart.
     #[must_use]
     pub fn new(columns: impl IntoIterator<Item = Column>) -> Self {
         let columns: Vec<Column> = columns.into_iter().collect();
@@ -179,7 +181,8 @@ impl Table {
         Self { columns, rows: Vec::new(), notes: Vec::new() }
     }
 
-    /// Notes something on the whole table, such as its scenario, seed or version. It goes into Parquet files as metadata.
+    /// Adds a note on the whole table, such as its scenario, seed or version. Parquet files store
+    /// notes as metadata.
     #[must_use]
     pub fn note(mut self, key: &str, value: impl ToString) -> Self {
         self.notes.push((key.into(), value.to_string()));
@@ -189,7 +192,8 @@ impl Table {
     /// Adds a row.
     ///
     /// # Errors
-    /// If it has another number of values than there are columns, or one of another kind than its column; the row isn't added then.
+    /// If the number of values differs from the number of columns, or a value has the wrong kind.
+    /// The row is then not added.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) -> Result<(), TableError> {
         let row: Vec<Value> = row.into_iter().collect();
         if row.len() != self.columns.len() {
@@ -210,33 +214,33 @@ impl Table {
         &self.columns
     }
 
-    /// The rows, in the order they were added.
+    /// The rows, in insertion order.
     #[must_use]
     pub fn rows(&self) -> &[Vec<Value>] {
         &self.rows
     }
 
-    /// The notes, in the order they were made.
+    /// The notes, in insertion order.
     #[must_use]
     pub fn notes(&self) -> &[(String, String)] {
         &self.notes
     }
 
-    /// The value of this row, counted from 0, in the column of this name.
+    /// The value in this row, counted from 0, and the column of this name.
     #[must_use]
     pub fn value(&self, row: usize, column: &str) -> Option<&Value> {
         let column = self.columns.iter().position(|candidate| candidate.name == column)?;
         self.rows.get(row)?.get(column)
     }
 
-    /// What the columns mean, as a table itself: to lie beside a CSV file, which has no place for it.
+    /// The descriptions of the columns as a table, to accompany a CSV file, which can't hold them.
     #[must_use]
     pub fn dictionary(&self) -> Self {
         let mut dictionary = Self::new([
             Column::text("column", "The name of a column."),
-            Column::text("kind", "What it holds."),
-            Column::text("unit", "The unit of its values, or nothing."),
-            Column::text("description", "What it means."),
+            Column::text("kind", "Kind of its values."),
+            Column::text("unit", "Unit of its values; may be empty."),
+            Column::text("description", "Description of the column."),
         ]);
         for column in &self.columns {
             dictionary.rows.push(vec![
@@ -249,40 +253,42 @@ impl Table {
         dictionary
     }
 
-    /// Writes the table as CSV by RFC 4180: a line of column names, lines ended by CR LF, quotes where they are needed. Numbers are the
-    /// shortest that read back as the same value. What is missing is an empty field, empty text is `""`.
+    /// Writes the table as CSV (RFC 4180): a header line, CR LF line ends, quotes where necessary.
+    /// Numbers are the shortest that read back as the same value. A missing value is an empty
+    /// field, empty text is `""`.
     ///
     /// # Errors
-    /// If the writer refuses.
+    /// If writing fails.
     pub fn write_csv(&self, to: &mut impl io::Write) -> io::Result<()> {
         csv::write(self, to)
     }
 
-    /// Writes the table as a Parquet file: every column optional, compressed with Snappy. Its metadata holds the notes under their keys,
-    /// and `unit.<column>` and `description.<column>` where there are some.
+    /// Writes the table as a Parquet file: all columns optional, compressed with Snappy. The
+    /// metadata contains the notes under their keys, and `unit.<column>` and `description.<column>`
+    /// unless empty.
     ///
     /// # Errors
-    /// If the writer refuses.
+    /// If writing fails.
     pub fn write_parquet(&self, to: &mut (impl io::Write + Send)) -> Result<(), TableError> {
         columnar::write(self, to).map_err(TableError::from)
     }
 }
 
-/// Why a row or a table was refused.
+/// Why a row or table was rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// A row has too many values, or too few.
-    #[error("row {row} has {found} values, and the table {expected} columns")]
+    /// The number of values differs from the number of columns.
+    #[error("row {row} has {found} values, but the table has {expected} columns")]
     Width {
         /// The row, counted from 0.
         row: usize,
-        /// How many values it has.
+        /// Number of values in the row.
         found: usize,
-        /// How many columns there are.
+        /// Number of columns.
         expected: usize,
     },
-    /// A value is of another kind than its column.
-    #[error("row {row} has a {} in column `{column}`, which holds: {}", found.name(), expected.name())]
+    /// The kind of a value differs from that of its column.
+    #[error("row {row} has a {} in column `{column}`, which holds {}", found.name(), expected.name())]
     Kind {
         /// The row, counted from 0.
         row: usize,

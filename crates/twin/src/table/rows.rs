@@ -1,7 +1,7 @@
-//! Parquet files row by row, for traces: named columns of known kinds, in bounded memory.
+//! Reads Parquet files row by row, for traces: named columns of known kinds, in bounded memory.
 //!
-//! A file may have more columns than are wanted, in any order, and whole numbers or floating-point ones of any width. Only the wanted
-//! columns are read, some thousand rows of one row group at a time.
+//! A file may have additional columns, in any order, and integers or floating-point numbers of any
+//! width. Only the requested columns are read, some thousand rows of one row group at a time.
 
 use super::{Kind, Value};
 use parquet::basic::{Compression, LogicalType, TimeUnit, Type as PhysicalType};
@@ -14,7 +14,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 const ROWS_OF_A_BATCH: usize = 4_096;
 
-/// A column that a reader of rows asks for.
+/// A column requested by a reader of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     name: String,
@@ -23,13 +23,13 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// A column that the file has to have.
+    /// A column that the file must have.
     #[must_use]
     pub fn required(name: &str, kind: Kind) -> Self {
         Self { name: name.into(), kind, required: true }
     }
 
-    /// A column whose values are all missing if the file doesn't have it.
+    /// A column whose values are all missing if the file lacks it.
     #[must_use]
     pub fn optional(name: &str, kind: Kind) -> Self {
         Self { name: name.into(), kind, required: false }
@@ -39,18 +39,18 @@ impl Wanted {
 /// A column of a Parquet file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What its values are read as; nothing if they are of none of these kinds.
+    /// The kind that its values are read as; `None` if the type is unsupported.
     pub kind: Option<Kind>,
-    /// Of a column of times: how many nanoseconds one of its whole numbers is, counted from 1970.
+    /// For a column of times: its unit in nanoseconds. Times are counted from 1970.
     pub nanoseconds: Option<i64>,
 }
 
 /// The columns of a Parquet file.
 ///
 /// # Errors
-/// If it is none.
+/// If the source is not a Parquet file.
 pub fn stored<R: ChunkReader + 'static>(source: R) -> Result<Vec<Stored>, RowsError> {
     let file = SerializedFileReader::new(source).map_err(RowsError::NotParquet)?;
     let column = |column: &std::sync::Arc<ColumnDescriptor>| {
@@ -73,17 +73,17 @@ pub fn stored<R: ChunkReader + 'static>(source: R) -> Result<Vec<Stored>, RowsEr
 /// One row of a Parquet file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Which row of the file it is, counted from 0.
+    /// Index of the row in the file, from 0.
     pub number: u64,
-    /// The values of the wanted columns, in the order they were asked for.
+    /// The values of the requested columns, in the order of the request.
     pub values: Vec<Value>,
 }
 
-/// The rows of a Parquet file, one after another. After an error there are no more.
+/// The rows of a Parquet file, one after another. The iterator ends after an error.
 pub struct ParquetRows<R: ChunkReader + 'static> {
     file: SerializedFileReader<R>,
     wanted: Vec<Wanted>,
-    /// For each wanted column the file's column, or none where it has none.
+    /// For each requested column, its place in the file; `None` if the file lacks it.
     places: Vec<Option<Place>>,
     group: usize,
     readers: Vec<Option<ColumnReader>>,
@@ -94,7 +94,7 @@ pub struct ParquetRows<R: ChunkReader + 'static> {
     ended: bool,
 }
 
-/// A column of the file, by its index.
+/// A column of the file.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     index: usize,
@@ -111,7 +111,8 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
     /// Opens a file, or bytes, for these columns.
     ///
     /// # Errors
-    /// If it is no Parquet file, lacks a required column, or has a wanted one of another kind or compressed with something else than Snappy.
+    /// If the source is not a Parquet file, or a requested column is missing, has another kind, or
+    /// uses a compression other than Snappy.
     pub fn new(source: R, wanted: impl IntoIterator<Item = Wanted>) -> Result<Self, RowsError> {
         let wanted: Vec<Wanted> = wanted.into_iter().collect();
         let file = SerializedFileReader::new(source).map_err(RowsError::NotParquet)?;
@@ -154,20 +155,20 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
         })
     }
 
-    /// How many rows the file says it has.
+    /// Number of rows according to the file.
     #[must_use]
     pub fn row_count(&self) -> u64 {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// What the file's metadata notes under this key.
+    /// The note under this key in the file's metadata.
     #[must_use]
     pub fn note(&self, key: &str) -> Option<&str> {
         let notes = self.file.metadata().file_metadata().key_value_metadata()?;
         notes.iter().find(|note| note.key == key)?.value.as_deref()
     }
 
-    /// Reads on until there is a row; false at the end.
+    /// Reads the next batch; returns false at the end of the file.
     fn fill(&mut self) -> Result<bool, RowsError> {
         while self.left_in_group == 0 {
             if self.group == self.file.num_row_groups() {
@@ -224,7 +225,8 @@ impl<R: ChunkReader + 'static> Iterator for ParquetRows<R> {
     }
 }
 
-/// Whether a column of the file can give values of the wanted kind; and if so, whether its numbers have no sign.
+/// Checks that a column of the file can provide the requested kind. Returns true if its numbers are
+/// unsigned.
 fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> {
     let physical = column.physical_type();
     let logical = column.logical_type_ref();
@@ -245,7 +247,7 @@ fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> 
     Err(RowsError::Kind { column: wanted.name.clone(), found, expected: wanted.kind })
 }
 
-/// The next `rows` values of a column.
+/// Reads the next `rows` values of a column.
 fn read(reader: &mut ColumnReader, wanted: &Wanted, unsigned: bool, rows: usize, first_row: u64) -> Result<Vec<Value>, RowsError> {
     let float = wanted.kind == Kind::F64;
     let whole = |number: i64| if float { Value::F64(number as f64) } else { Value::I64(number) };
@@ -273,7 +275,8 @@ fn read(reader: &mut ColumnReader, wanted: &Wanted, unsigned: bool, rows: usize,
     .map_err(|at| unsuitable(first_row + at as u64))
 }
 
-/// The next values of a column, converted; or which of them, counted from 0, can't be.
+/// Reads and converts the next values of a column. The inner error is the index, from 0, of a value
+/// that can't be converted.
 fn values<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
@@ -288,7 +291,7 @@ fn values<T: DataType>(
     let mut converted = Vec::with_capacity(rows);
     let mut present = present.into_iter();
     for at in 0..rows {
-        // A required column has no levels: all of its values are there.
+        // A required column has no levels: all its values are present.
         let value = if levels.get(at) == Some(&0) { Some(Value::Missing) } else { present.next().and_then(&convert) };
         match value {
             Some(value) => converted.push(value),
@@ -298,54 +301,55 @@ fn values<T: DataType>(
     Ok(Ok(converted))
 }
 
-/// Why rows of a Parquet file couldn't be read.
+/// Why rows of a Parquet file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError {
-    /// The file isn't one.
-    #[error("this is no Parquet file that can be read")]
+    /// The file is not a Parquet file.
+    #[error("this is not a readable Parquet file")]
     NotParquet(#[source] ParquetError),
-    /// A required column isn't there.
+    /// A required column is missing.
     #[error("the file has no column `{column}`; its columns are `{found}`")]
     Missing {
         /// The column's name.
         column: String,
-        /// The names of the columns that are there.
+        /// Names of the columns in the file.
         found: String,
     },
-    /// A column holds something else than was asked for.
-    #[error("column `{column}` holds {found}, not: {}", expected.name())]
+    /// A column has another kind than requested.
+    #[error("column `{column}` holds {found}; expected {}", expected.name())]
     Kind {
         /// The column's name.
         column: String,
-        /// What it holds, as Parquet names it.
+        /// Its type, as named by Parquet.
         found: String,
-        /// What was asked for.
+        /// The requested kind.
         expected: Kind,
     },
-    /// A value can't be represented: an unsigned number of more than 63 bits, or text that isn't UTF-8.
-    #[error("row {row} of column `{column}` holds what is no {}: a number beyond 63 bits, or bytes that are not UTF-8", expected.name())]
+    /// A value can't be represented: an unsigned number of more than 63 bits, or text that isn't
+    /// UTF-8.
+    #[error("row {row} of column `{column}` is not a valid {}: a number beyond 63 bits, or bytes that are not UTF-8", expected.name())]
     Unsuitable {
         /// The row, counted from 0.
         row: u64,
         /// The column's name.
         column: String,
-        /// What was asked for.
+        /// The requested kind.
         expected: Kind,
     },
-    /// A column is compressed in a way that isn't built in.
-    #[error("column `{column}` is compressed with {found}; only Snappy and no compression can be read")]
+    /// A column uses an unsupported compression.
+    #[error("column `{column}` is compressed with {found}; only Snappy and uncompressed columns are supported")]
     Compressed {
         /// The column's name.
         column: String,
-        /// The compression, as Parquet names it.
+        /// The compression, as named by Parquet.
         found: String,
     },
     /// The file is damaged.
-    #[error("the file is damaged, and can't be read from row {row} on")]
+    #[error("the file is damaged and can't be read from row {row} on")]
     Damaged {
-        /// The first row that wasn't read, counted from 0.
+        /// Index of the first row that wasn't read, from 0.
         row: u64,
-        /// What the Parquet library says.
+        /// The error of the Parquet library.
         #[source]
         cause: ParquetError,
     },

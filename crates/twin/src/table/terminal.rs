@@ -1,4 +1,4 @@
-//! Tables on a terminal: one line a row, numbers under each other by their decimal points.
+//! Prints tables on a terminal: one line per row, numbers aligned at their decimal points.
 
 use super::{Column, Kind, Table, Value};
 use std::fmt;
@@ -67,7 +67,7 @@ fn cell(value: &Value, whole: bool) -> String {
     }
 }
 
-/// Four significant digits, or all digits before the point if there are more.
+/// Formats with four significant digits, or all digits before the point if there are more.
 fn sensible(number: f64, whole: bool) -> String {
     let size = number.abs();
     if !number.is_finite() || number == 0.0 && whole {
@@ -87,7 +87,7 @@ fn sensible(number: f64, whole: bool) -> String {
 
 const POWERS: [f64; 9] = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
-/// Fills up on the right so that decimal points stand under each other.
+/// Pads cells on the right so that decimal points align.
 fn align_points(cells: &mut [String]) {
     let after = |cell: &str| cell.find('.').map_or(0, |point| cell.len() - point);
     let most = cells.iter().map(|cell| after(cell)).max().unwrap_or(0);
@@ -97,7 +97,7 @@ fn align_points(cells: &mut [String]) {
     }
 }
 
-/// One line, whatever is in the text; a control character could move the cursor.
+/// Escapes control characters: they could break the line or move the cursor.
 fn printable(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
 }

@@ -35,7 +35,7 @@ fn parquet(table: &Table) -> File {
     file
 }
 
-/// RFC 4180, plainly: fields, and whether each was quoted.
+/// A plain reader for RFC 4180: fields, and whether each was quoted.
 fn read_csv(text: &str) -> Vec<Vec<(String, bool)>> {
     let (mut rows, mut row, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut chars = text.chars().peekable();
@@ -65,7 +65,7 @@ fn read_csv(text: &str) -> Vec<Vec<(String, bool)>> {
 }
 
 #[test]
-fn csv_reads_back_as_what_was_written() {
+fn csv_reads_back_the_same() {
     let table = sample();
     let rows = read_csv(&csv(&table));
     assert_eq!(rows[0].iter().map(|field| field.0.as_str()).collect::<Vec<_>>(), ["policy", "tail_s", "requests", "met"]);
@@ -85,7 +85,7 @@ fn csv_reads_back_as_what_was_written() {
 }
 
 #[test]
-fn csv_is_these_bytes() {
+fn csv_has_the_expected_bytes() {
     let mut table = Table::new([Column::text("a \"b\"", ""), Column::f64("x", "", ""), Column::bool("c", "")]);
     table.push(["".into(), 0.1.into(), true.into()]).unwrap();
     table.push(["q\"q".into(), 1e21.into(), Value::Missing]).unwrap();
@@ -94,7 +94,7 @@ fn csv_is_these_bytes() {
 }
 
 #[test]
-fn the_dictionary_says_what_columns_mean() {
+fn the_dictionary_describes_the_columns() {
     let dictionary = sample().dictionary();
     assert_eq!(dictionary.rows().len(), 4);
     assert_eq!(dictionary.value(1, "unit"), Some(&Value::from("s")));
@@ -110,7 +110,7 @@ fn rows<R: ChunkReader + 'static>(source: R, wanted: Vec<Wanted>) -> Vec<Row> {
 }
 
 #[test]
-fn parquet_reads_back_as_what_was_written() {
+fn parquet_reads_back_the_same() {
     let table = sample();
     let read = rows(parquet(&table), all_wanted(&table));
     assert_eq!(read.iter().map(|row| row.values.clone()).collect::<Vec<_>>(), table.rows());
@@ -125,7 +125,7 @@ fn parquet_reads_back_as_what_was_written() {
 }
 
 #[test]
-fn parquet_is_the_same_bytes_each_time() {
+fn parquet_files_are_reproducible() {
     let bytes = || {
         let mut file = parquet(&sample());
         let mut bytes = Vec::new();
@@ -144,7 +144,7 @@ fn an_empty_table_is_a_file_without_rows() {
 }
 
 #[test]
-fn many_rows_come_in_order_whatever_the_batches() {
+fn rows_come_in_order_across_batches() {
     let mut table = Table::new([Column::i64("n", "", ""), Column::f64("x", "", ""), Column::text("t", "")]);
     for n in 0..10_000_i64 {
         let text: Value = if n % 3 == 0 { Value::Missing } else { format!("t{}", n % 17).into() };
@@ -160,34 +160,35 @@ fn many_rows_come_in_order_whatever_the_batches() {
 }
 
 #[test]
-fn a_missing_column_and_a_wrong_kind_are_named() {
+fn errors_name_a_missing_column_and_a_wrong_kind() {
     let error = |wanted| ParquetRows::new(parquet(&sample()), [wanted]).unwrap_err().to_string();
     let missing = error(Wanted::required("arrival_us", Kind::I64));
     assert_eq!(missing, "the file has no column `arrival_us`; its columns are `policy`, `tail_s`, `requests`, `met`");
-    assert_eq!(error(Wanted::required("tail_s", Kind::I64)), "column `tail_s` holds DOUBLE, not: whole number");
-    assert_eq!(error(Wanted::optional("policy", Kind::F64)), "column `policy` holds BYTE_ARRAY as String, not: number");
+    assert_eq!(error(Wanted::required("tail_s", Kind::I64)), "column `tail_s` holds DOUBLE; expected whole number");
+    assert_eq!(error(Wanted::optional("policy", Kind::F64)), "column `policy` holds BYTE_ARRAY as String; expected number");
 }
 
 #[test]
-fn another_compression_is_named() {
+fn an_unsupported_compression_is_named() {
     let mut table = Table::new([Column::i64("n", "", "")]);
     table.push([1_i64.into()]).unwrap();
     let mut file = parquet(&table);
     let mut bytes = Vec::new();
     file.rewind().unwrap();
     file.read_to_end(&mut bytes).unwrap();
-    // In the footer, the codec is the field after the column's path (["n"]): 1 is Snappy, 6 Zstandard; Thrift doubles them.
+    // In the footer, the codec is the field after the column's path (["n"]): 1 is Snappy, 6
+    // Zstandard; Thrift doubles them.
     let path = bytes.windows(5).rposition(|window| window == [0x19, 0x18, 1, b'n', 0x15]).unwrap();
     assert_eq!(bytes[path + 5], 2);
     bytes[path + 5] = 12;
     let mut changed = tempfile::tempfile().unwrap();
     io::Write::write_all(&mut changed, &bytes).unwrap();
     let error = ParquetRows::new(changed, [Wanted::required("n", Kind::I64)]).unwrap_err().to_string();
-    assert_eq!(error, "column `n` is compressed with ZSTD(ZstdLevel(1)); only Snappy and no compression can be read");
+    assert_eq!(error, "column `n` is compressed with ZSTD(ZstdLevel(1)); only Snappy and uncompressed columns are supported");
 }
 
 #[test]
-fn what_is_no_parquet_file_or_a_damaged_one_is_an_error() {
+fn damaged_files_and_other_formats_are_errors() {
     let mut nonsense = tempfile::tempfile().unwrap();
     io::Write::write_all(&mut nonsense, b"arrival,bytes\n1,2\n").unwrap();
     assert!(matches!(ParquetRows::new(nonsense, []), Err(RowsError::NotParquet(_))));
@@ -202,22 +203,22 @@ fn what_is_no_parquet_file_or_a_damaged_one_is_an_error() {
 }
 
 #[test]
-fn a_row_that_does_not_fit_is_refused_and_named() {
+fn a_row_that_does_not_fit_the_columns_is_rejected() {
     let mut table = Table::new([Column::f64("x", "", ""), Column::text("t", "")]);
-    assert_eq!(table.push([1.0.into()]).unwrap_err().to_string(), "row 0 has 1 values, and the table 2 columns");
+    assert_eq!(table.push([1.0.into()]).unwrap_err().to_string(), "row 0 has 1 values, but the table has 2 columns");
     let error = table.push([1_i64.into(), "a".into()]).unwrap_err().to_string();
-    assert_eq!(error, "row 0 has a whole number in column `x`, which holds: number");
+    assert_eq!(error, "row 0 has a whole number in column `x`, which holds number");
     assert!(table.rows().is_empty());
 }
 
 #[test]
 #[should_panic(expected = "two columns are called `x`")]
-fn two_columns_of_one_name_are_refused() {
+fn two_columns_of_the_same_name_are_rejected() {
     let _ = Table::new([Column::text("x", ""), Column::f64("x", "", "")]);
 }
 
 #[test]
-fn a_terminal_gets_aligned_columns_and_sensible_digits() {
+fn terminal_output_has_aligned_columns_and_four_significant_digits() {
     let mut table = Table::new([
         Column::text("policy", ""),
         Column::f64("tail", "s", ""),
@@ -240,7 +241,7 @@ SP              -     1.500e-7         3  -
 }
 
 #[test]
-fn columns_of_times_are_whole_numbers_of_their_unit() {
+fn time_columns_are_integers_of_their_unit() {
     use parquet::data_type::Int64Type;
     use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
@@ -276,7 +277,7 @@ fn columns_of_times_are_whole_numbers_of_their_unit() {
     );
     let read = rows(file.try_clone().unwrap(), columns.iter().map(|column| Wanted::required(&column.name, column.kind.unwrap())).collect());
     assert_eq!(read[0].values, [1_500_i64.into(), 2_000_000_000_i64.into(), 7_i64.into(), Value::from("a")]);
-    // As a number, a time is refused: nobody could tell its unit.
+    // A time is rejected as a plain number, because its unit would be lost.
     let error = ParquetRows::new(file, [Wanted::required("ms", Kind::F64)]).unwrap_err().to_string();
     assert!(error.starts_with("column `ms` holds INT64 as Timestamp"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Short runs of many kinds, with everything looked at.
+//! Short runs of many kinds, with all checks enabled.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -14,7 +14,8 @@ pub(crate) fn minutes(minutes: u64) -> Micros {
     Micros(minutes * 60_000_000)
 }
 
-/// A quarter of an hour of steady demand, with some before: one library of 600 platters in sets of 4+2, files of 100 MB in the mean.
+/// A quarter of an hour of steady demand after a warm-up of five minutes: one library of 600
+/// platters in sets of 4+2, files of 100 MB on average.
 pub(crate) fn scenario(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario {
     let mut workload = Workload::preset(WorkloadKind::Typical);
     workload.rate = rate;
@@ -33,7 +34,7 @@ pub(crate) fn scenario(policy: PolicyName, shuttles: u16, rate: f64) -> Scenario
     scenario
 }
 
-/// What to say of a run that went wrong.
+/// Describes a run in failure messages.
 pub(crate) fn named(scenario: &Scenario, seed: u64) -> String {
     let Scenario { policy, layout, libraries, .. } = scenario;
     format!(
@@ -44,7 +45,7 @@ pub(crate) fn named(scenario: &Scenario, seed: u64) -> String {
     )
 }
 
-/// Runs a scenario and looks at everything; and so does somebody else.
+/// Runs a scenario with all checks and a further observer.
 pub(crate) fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> (Checked, Finished<NoTwoShuttlesMeet>) {
     let name = named(scenario, seed);
     let mut checks = Checks::new(scenario);
@@ -61,12 +62,12 @@ pub(crate) fn watched<O: Observer>(scenario: &Scenario, seed: u64, other: O) -> 
     (checked, finished)
 }
 
-/// Runs a scenario and looks at everything.
+/// Runs a scenario with all checks.
 pub(crate) fn checked(scenario: &Scenario, seed: u64) -> Checked {
     watched(scenario, seed, ()).0
 }
 
-/// All facts of a run.
+/// Records all facts of a run.
 #[derive(Default)]
 pub(crate) struct Facts(pub(crate) Vec<Fact>);
 

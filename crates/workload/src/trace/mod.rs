@@ -1,20 +1,21 @@
-//! Traces: reads from a log of one's own, as CSV, in a preset's place.
+//! Traces: reads from a CSV log, in place of a preset.
 //!
 //! ```text
 //! arrival,file,account,bytes,platter,track        the first line names the columns, in any order
-//! 0.25,17,alice,1048576,812,4000                  seconds from the start, or RFC 3339 from the first row on
-//! 0.75,18,alice,2500000000,,                      no place known: drawn by the account's name
+//! 0.25,17,alice,1048576,812,4000                  seconds from the start, or RFC 3339 times in all rows
+//! 0.75,18,alice,2500000000,,                      unknown place: drawn by the account's name
 //! ```
 //!
 //! | column | | |
 //! | --- | --- | --- |
-//! | `arrival` | needed | seconds, or RFC 3339 in all rows; never earlier than in the row before |
-//! | `bytes` | needed | of the file, 1 or more |
-//! | `file`, `account` | one of them | any name; the same name is the same file or account. Files of one account lie on one platter |
-//! | `platter`, `track` | if known | counted from 0; a file with a known platter is one shard |
+//! | `arrival` | required | seconds, or RFC 3339 in all rows; never earlier than in the row before |
+//! | `bytes` | required | of the file, 1 or more |
+//! | `file`, `account` | at least one | any name; the same name is the same file or account. Files of one account are on one platter |
+//! | `platter`, `track` | optional | counted from 0; a file with a known platter is one shard |
 //!
-//! A trace decides what a study says, so nothing in it is guessed or mended: whatever is not as it should be ends the reading, with the
-//! line, the column, what was found and what was expected. Rows from elsewhere, such as Parquet, go through the same [`TraceRows`].
+//! A study depends on its trace, so the reader neither guesses nor repairs: any invalid value ends
+//! reading, with an error that names the line, the column, the value found and the value expected.
+//! Rows from other sources, such as Parquet, go through the same [`TraceRows`].
 
 mod rows;
 mod time;
@@ -28,61 +29,63 @@ pub use rows::{Cell, Column, Expected, Header, TraceRows, TraceSettings};
 
 use crate::{Read, SpecError};
 
-/// The longest line, in bytes. Rows are read one at a time into buffers of this size, so any length of trace takes the same memory.
+/// The longest line, in bytes. Rows are read one by one into buffers of this size, so traces of any
+/// length need the same memory.
 const LINE_BYTES: usize = 64 * 1024;
-/// Fields that are told apart; more than columns there are, so that a line with too many can be counted.
+/// Most fields that are separated; more than the number of columns, so that excess fields can be
+/// counted.
 const FIELDS: usize = 64;
 
-/// Why a trace can't be read further. Lines count from 1; the header is the first one.
+/// Why a trace can't be read further. Lines count from 1, the header.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// Nothing at all is there.
+    /// The trace is empty.
     #[error("the trace is empty: a line with the names of the columns is expected, such as arrival,file,bytes")]
     Empty,
-    /// Only the header is there.
+    /// The trace has only a header.
     #[error("the trace has a header and no rows: one or more are expected")]
     NoRows,
-    /// A column that has to be there is not.
-    #[error("line 1: no column is named {}: it is expected", column.name())]
+    /// A required column is missing.
+    #[error("line 1: the required column {} is missing", column.name())]
     MissingColumn {
-        /// Which.
+        /// The column.
         column: Column,
     },
-    /// Neither a file nor an account is named.
-    #[error("line 1: no column is named file, and none account: one of them is expected")]
+    /// Neither the file nor the account column exists.
+    #[error("line 1: neither a file nor an account column: one of them is required")]
     NoFile,
-    /// A name that no column has.
+    /// An unknown column name.
     #[error("line 1: column {column} is unknown: arrival, file, account, bytes, platter and track are expected")]
     UnknownColumn {
-        /// As it stands there.
+        /// The name found.
         column: Box<str>,
     },
-    /// Two columns of one name.
-    #[error("line 1: column {} is there twice", column.name())]
+    /// A duplicate column.
+    #[error("line 1: column {} appears twice", column.name())]
     ColumnTwice {
-        /// Which.
+        /// The column.
         column: Column,
     },
-    /// More or fewer fields than the header has.
+    /// A row with a different number of fields than the header.
     #[error("line {line}: found {found} fields, expected {expected} as in the header")]
     FieldCount {
         /// Line.
         line: u64,
-        /// Fields of this line.
+        /// Fields of the line.
         found: usize,
         /// Fields of the header.
         expected: usize,
     },
-    /// A field that is not what it should be.
+    /// An invalid field.
     #[error("line {line}, column {}: found {found:?}, expected {expected}", column.name())]
     Value {
         /// Line.
         line: u64,
         /// Column.
         column: Column,
-        /// As it stands there, cut off if it is long.
+        /// The text found, truncated if it is long.
         found: Box<str>,
-        /// What should stand there.
+        /// What is valid.
         expected: Expected,
     },
     /// A row that is earlier than the one before.
@@ -90,18 +93,18 @@ pub enum TraceError {
     Order {
         /// Line.
         line: u64,
-        /// As it stands there.
+        /// The text found.
         found: Box<str>,
-        /// By how many seconds.
+        /// How much earlier, in seconds.
         earlier_s: f64,
     },
-    /// A line that is not text.
-    #[error("line {line}: found bytes that are no UTF-8: text is expected")]
+    /// A line that is not UTF-8.
+    #[error("line {line}: invalid UTF-8: text is expected")]
     NotText {
         /// Line.
         line: u64,
     },
-    /// A line beyond the limit.
+    /// A line that exceeds the limit.
     #[error("line {line}: it is longer than {LINE_BYTES} bytes")]
     LongLine {
         /// Line.
@@ -113,32 +116,32 @@ pub enum TraceError {
         /// Line.
         line: u64,
     },
-    /// More fields than can be told apart.
+    /// More fields than can be separated.
     #[error("line {line}: found more than {} fields, expected a column for each of 6 names at most", FIELDS - 1)]
     ManyFields {
         /// Line.
         line: u64,
     },
-    /// A carriage return that no line feed follows.
-    #[error("line {line}: a line end inside the line")]
+    /// A carriage return without a line feed.
+    #[error("line {line}: a carriage return inside the line")]
     LineEnd {
         /// Line.
         line: u64,
     },
-    /// The settings make no sense.
+    /// Invalid settings.
     #[error(transparent)]
     Settings(#[from] SpecError),
-    /// The trace can't be read.
+    /// The input can't be read.
     #[error("line {line} can't be read: {source}")]
     Input {
         /// Line.
         line: u64,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Yields the reads of a CSV trace; after an error nothing more.
+/// Yields the reads of a CSV trace, up to the first error.
 #[derive(Debug)]
 pub struct Trace<R> {
     lines: Lines<R>,
@@ -151,7 +154,7 @@ impl<R: BufRead> Trace<R> {
     /// Reads the header.
     ///
     /// # Errors
-    /// [`TraceError`] if there is none, its columns are not those expected, or the settings make no sense.
+    /// [`TraceError`] if the header is missing or invalid, or the settings are.
     pub fn new(input: R, settings: &TraceSettings) -> Result<Self, TraceError> {
         let mut lines = Lines::new(input);
         let Some(names) = lines.next()? else { return Err(TraceError::Empty) };
@@ -193,8 +196,8 @@ impl<R: BufRead> Iterator for Trace<R> {
     }
 }
 
-/// Takes CSV apart line by line. The engine of the `csv` crate does it, on our buffers: its own reader lets a record grow without bounds, and
-/// passes over blank lines.
+/// Splits CSV line by line. The parser of the `csv` crate's core does the work on our buffers: its
+/// own reader lets records grow without bound, and skips blank lines.
 #[derive(Debug)]
 struct Lines<R> {
     input: R,
@@ -205,7 +208,7 @@ struct Lines<R> {
     ends: [usize; FIELDS],
 }
 
-/// The fields of one line, without their quotes.
+/// The fields of one line, unquoted.
 #[derive(Debug, Clone, Copy)]
 struct Fields<'a> {
     line: u64,
@@ -232,7 +235,7 @@ impl<R: BufRead> Lines<R> {
         Self { input, reader: Reader::new(), line: 0, bytes, text, ends: [0; FIELDS] }
     }
 
-    /// The next line; none at the end. A line that is empty has no fields.
+    /// The next line; `None` at the end. An empty line has no fields.
     fn next(&mut self) -> Result<Option<Fields<'_>>, TraceError> {
         self.line += 1;
         let line = self.line;
@@ -248,7 +251,7 @@ impl<R: BufRead> Lines<R> {
         let mut content: &[u8] = self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes);
         content = content.strip_suffix(b"\r").unwrap_or(content);
         if line == 1 {
-            // Spreadsheets mark UTF-8 this way.
+            // Spreadsheets write a byte order mark.
             content = content.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(content);
         }
         if content.is_empty() {

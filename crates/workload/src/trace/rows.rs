@@ -1,4 +1,4 @@
-//! Rows: what one has to be to become a read, whatever kind of file it comes from.
+//! Rows: validates them and turns them into reads, whatever the file type they come from.
 
 use std::fmt;
 
@@ -14,23 +14,23 @@ use crate::read::{Located, Numbers, Platters, Read, Sharding, Shards, scaled};
 pub enum Column {
     /// When the request arrived.
     Arrival,
-    /// Which file.
+    /// The file.
     File,
-    /// Whose file.
+    /// The account that the file belongs to.
     Account,
     /// Bytes of the file.
     Bytes,
-    /// The platter it lies on.
+    /// The file's platter.
     Platter,
-    /// The first track of it.
+    /// The file's first track.
     Track,
 }
 
 impl Column {
-    /// All of them.
+    /// All columns.
     pub const ALL: [Self; 6] = [Self::Arrival, Self::File, Self::Account, Self::Bytes, Self::Platter, Self::Track];
 
-    /// As the header has it.
+    /// The name in the header.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,49 +44,49 @@ impl Column {
     }
 }
 
-/// What stands in one column of one row.
+/// The value of one column in one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
-    /// Nothing.
+    /// No value.
     Missing,
-    /// Text; an empty one is nothing.
+    /// Text; empty text is no value.
     Text(&'a str),
     /// A whole number.
     Whole(i64),
-    /// A number.
+    /// A floating-point number.
     Real(f64),
     /// An instant, in microseconds since 1970 UTC.
     Instant(i64),
 }
 
-/// What a column should have held.
+/// The valid values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// A time of either kind.
     Time,
-    /// Seconds, since the first row has them.
+    /// Seconds, because the first row has seconds.
     Seconds,
-    /// A time of day, since the first row has one.
+    /// A time of day, because the first row has one.
     Instant,
     /// A file's or account's name.
     Name,
     /// Bytes of a file.
     Bytes {
-        /// The most that there is room for.
+        /// The most that fits.
         most: u64,
     },
-    /// A platter or track.
+    /// The index of a platter or track.
     Index {
-        /// How many there are.
+        /// Number of platters or tracks.
         count: u32,
     },
-    /// The platter of a track that is named.
+    /// A platter, because a track is given.
     Platter,
-    /// A track with room behind it.
+    /// A track with enough tracks after it.
     Room {
-        /// Tracks that the file takes.
+        /// Tracks that the file needs.
         tracks: u64,
-        /// The last track it can begin at.
+        /// The last track that it can start at.
         last: u64,
     },
 }
@@ -106,21 +106,21 @@ impl fmt::Display for Expected {
     }
 }
 
-/// 285,000 years: microseconds of it fit into 63 bits.
+/// 285,000 years: in microseconds that fits into 63 bits.
 const MOST_SECONDS: f64 = 9e12;
 
-/// Which columns a trace has, and where.
+/// The columns of a trace and their positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// By [`Column::ALL`].
+    /// Positions in the order of [`Column::ALL`].
     places: [Option<usize>; Column::ALL.len()],
 }
 
 impl Header {
-    /// From the names of the columns, in their order.
+    /// Reads the names of the columns, in order.
     ///
     /// # Errors
-    /// [`TraceError`] if a name is unknown, is there twice, or is missing.
+    /// [`TraceError`] if a name is unknown or repeated, or a required one is missing.
     pub fn new<'a>(names: impl Iterator<Item = &'a str>) -> Result<Self, TraceError> {
         let mut places = [None; Column::ALL.len()];
         for (place, name) in names.enumerate() {
@@ -146,18 +146,18 @@ impl Header {
     }
 }
 
-/// What a trace's reads fall on.
+/// The platters that a trace's reads refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceSettings {
-    /// The platters; a trace that names another one is refused.
+    /// The platters; a trace that names any other is rejected.
     pub platters: Platters,
-    /// The largest shard, in bytes, of files whose place isn't known.
+    /// The largest shard, in bytes, of files with unknown places.
     pub shard_bytes: u64,
-    /// For the places that aren't known.
+    /// Seed for unknown places.
     pub seed: u64,
 }
 
-/// Checks row after row and turns each into reads.
+/// Validates rows one by one and turns each into reads.
 #[derive(Debug)]
 pub struct TraceRows {
     header: Header,
@@ -170,25 +170,26 @@ pub struct TraceRows {
     shards: Shards,
 }
 
-/// How the trace tells time, as the first row does, and the last instant.
+/// The kind of time that the first row uses, and the last instant.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
-    /// Microseconds since 1970 of the first row; none if seconds are counted from the start.
+    /// The first row's time in microseconds since 1970; `None` if the trace counts seconds from the
+    /// start.
     zero: Option<i64>,
     last: Micros,
 }
 
-/// A time as it stands in a row.
+/// The time of a row.
 enum Time {
     Seconds(Micros),
     Instant(i64),
 }
 
 impl TraceRows {
-    /// Ready for the first row.
+    /// Starts before the first row.
     ///
     /// # Errors
-    /// [`TraceError::Settings`] if the settings make no sense.
+    /// [`TraceError::Settings`] if the settings are invalid.
     pub fn new(header: Header, settings: &TraceSettings) -> Result<Self, TraceError> {
         let numbers = |purpose| Numbers(Stream::new(settings.seed, purpose).bits());
         Ok(Self {
@@ -203,17 +204,18 @@ impl TraceRows {
         })
     }
 
-    /// Whether no row was taken yet.
+    /// Whether no row was accepted yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Takes a row with a cell for each name of the header; the reads are then to be had from [`TraceRows::next_read`]. `line` is for
-    /// errors: of a CSV file its line, else the row counted from 1.
+    /// Accepts a row with one cell per name in the header; its reads then come from
+    /// [`TraceRows::next_read`]. `line` is used in errors: the line of a CSV file, otherwise the
+    /// row counted from 1.
     ///
     /// # Errors
-    /// [`TraceError`] says what is wrong with the row. Nothing was taken then.
+    /// [`TraceError`] says what is wrong with the row, which is then ignored.
     pub fn take(&mut self, line: u64, cells: &[Cell<'_>]) -> Result<(), TraceError> {
         let cell = |column: Column| {
             let cell = self.header.places[column as usize].and_then(|place| cells.get(place)).copied();
@@ -228,7 +230,7 @@ impl TraceRows {
             let column = if self.header.has(Column::File) { Column::File } else { Column::Account };
             return Err(wrong(column, Expected::Name));
         }
-        // Without a file's name every row is a file of its own.
+        // Without file names, every row is a file of its own.
         let file = file.unwrap_or(self.rows);
         let object = account.map_or(file, |account| Numbers(account).at(file));
 
@@ -271,13 +273,13 @@ impl TraceRows {
         Ok(())
     }
 
-    /// The next read of the row that was taken; none when all are had.
+    /// The next read of the accepted row; `None` after the last.
     #[inline]
     pub fn next_read(&mut self) -> Option<Read> {
         self.sharding.next(&mut self.shards)
     }
 
-    /// The clock after a row that has this time.
+    /// The clock after a row with this time.
     fn time(&self, line: u64, cell: Cell<'_>) -> Result<Clock, TraceError> {
         let wrong = |expected| TraceError::Value { line, column: Column::Arrival, found: excerpt(cell), expected };
         let early = |earlier_us: u64| TraceError::Order { line, found: excerpt(cell), earlier_s: Micros(earlier_us).seconds() };
@@ -311,13 +313,13 @@ fn time(cell: Cell<'_>) -> Option<Time> {
     (0.0..=MOST_SECONDS).contains(&seconds).then(|| Time::Seconds(Micros::from_seconds(seconds)))
 }
 
-/// A number that is whole and not negative.
+/// A non-negative whole number.
 fn whole(cell: Cell<'_>) -> Option<u64> {
     match cell {
-        // `parse` would take a plus sign.
+        // `parse` would accept a plus sign.
         Cell::Text(text) => text.starts_with(|first: char| first.is_ascii_digit()).then(|| text.parse().ok())?,
         Cell::Whole(number) => u64::try_from(number).ok(),
-        // Above 2^53 a double doesn't tell neighbours apart.
+        // Above 2^53, neighbouring integers are the same double.
         Cell::Real(number) => {
             let whole = (0.0..=9_007_199_254_740_992.0).contains(&number) && number == (number as u64) as f64;
             whole.then_some(number as u64)
@@ -326,7 +328,7 @@ fn whole(cell: Cell<'_>) -> Option<u64> {
     }
 }
 
-/// The number of a name: numbers stay as they are, other text is hashed (Fowler, Noll and Vo, 64 bits).
+/// The number of a name: numbers represent themselves, other text is hashed (64-bit FNV-1a).
 fn name(cell: Cell<'_>) -> Option<u64> {
     match cell {
         Cell::Text(text) => whole(cell).filter(|_| text == "0" || !text.starts_with('0')).or_else(|| {
@@ -338,7 +340,7 @@ fn name(cell: Cell<'_>) -> Option<u64> {
     }
 }
 
-/// What stands in a cell, for a message: not more than fits into a line.
+/// A cell's content for a message, truncated to fit a line.
 fn excerpt(cell: Cell<'_>) -> Box<str> {
     const CHARACTERS: usize = 60;
     match cell {

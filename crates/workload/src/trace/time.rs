@@ -1,7 +1,7 @@
-//! Times of day as RFC 3339 writes them: `2023-10-23T08:00:00.25+02:00`.
+//! RFC 3339 times, such as `2023-10-23T08:00:00.25+02:00`.
 
-/// Microseconds since 1970 UTC, or none if the text is no such time. Digits beyond microseconds are cut off; a leap second counts as the
-/// first one of the next minute.
+/// Microseconds since 1970 UTC, or `None` if the text is not such a time. Digits beyond
+/// microseconds are dropped; a leap second counts as the first second of the next minute.
 pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let number = |from: usize, digits: usize| {
@@ -55,12 +55,12 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days of the Gregorian calendar. Years begin in March here, so that the leap day is the last of its year; then the months up to one
-/// have (153 m + 2) / 5 days.
+/// Days in the Gregorian calendar. Years start in March here, so that the leap day is the last of
+/// its year; the months before a given one then have (153 m + 2) / 5 days.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 719,469 days lie between 1 March of the year 0 and 1 January 1970, counted with both.
+    // From 1 March of the year 0 to 1 January 1970 there are 719,469 days, both included.
     year * 365 + leap_days + (153 * month + 2) / 5 + day - 719_469
 }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_calendar() {
+    fn times_match_the_calendar() {
         for (text, seconds) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T12:00:00Z", 951_825_600),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_is_a_day_after_the_one_before() {
+    fn every_day_of_four_centuries_follows_the_one_before() {
         let mut expected = days_since_1970(1800, 1, 1);
         for (year, month) in (1800..2200).flat_map(|year| (1..=12).map(move |month| (year, month))) {
             for day in 1..=days_of(year, month) {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn invalid_times_are_rejected() {
         for text in [
             "",
             "2023-10-23",

@@ -1,4 +1,4 @@
-//! Rebuilding.
+//! Properties of a rebuild.
 
 use super::*;
 
@@ -38,7 +38,7 @@ pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Place) {
             catalogue.staged_tombstones().expect("listed"),
         );
         assert!(now.0.iter().all(|row| row.state == SetState::Complete) && now.0.len() == 2);
-        assert_eq!(now.1.iter().map(|row| row.archived).collect::<Vec<_>>(), [true, false], "the first find counts");
+        assert_eq!(now.1.iter().map(|row| row.archived).collect::<Vec<_>>(), [true, false], "the first version adopted is kept");
         assert_eq!(*after_once.get_or_insert_with(|| now.clone()), now);
     }
     catalogue.check().expect("sound");

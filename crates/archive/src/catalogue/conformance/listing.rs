@@ -1,4 +1,4 @@
-//! Listings: order, pages, and which versions.
+//! Properties of listings: order, pages, and the versions they contain.
 
 use super::*;
 
@@ -51,7 +51,7 @@ pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place:
     }
     let before = After { name: ObjectName(b"A".to_vec()), version: 0, id: VersionId([0; 16]) };
     let found = catalogue.list(b"a", Versions::Newest, Some(&before), 1).expect("listed");
-    assert_eq!(names(&found), [(b"a".to_vec(), 3)], "a page may go on from before the prefix");
+    assert_eq!(names(&found), [(b"a".to_vec(), 3)], "a cursor before the prefix is accepted");
     let behind = After { name: ObjectName(b"b".to_vec()), ..before };
     assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
 }
@@ -68,10 +68,10 @@ pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn P
         for page in [1, 3, 100] {
             let newest = catalogue.list(b"", Versions::Newest, Some(&after), page).expect("listed");
             let expected: Vec<_> = behind.iter().map(|name| (name.to_vec(), 3)).take(page).collect();
-            assert_eq!(names(&newest), expected, "behind {passed:?}, {page} a page");
+            assert_eq!(names(&newest), expected, "after {passed:?}, {page} a page");
             let all = catalogue.list(b"", Versions::All, Some(&after), page).expect("listed");
             let expected: Vec<_> = behind.iter().flat_map(|name| [3, 2, 1].map(|number| (name.to_vec(), number))).take(page).collect();
-            assert_eq!(names(&all), expected, "behind {passed:?}, {page} a page");
+            assert_eq!(names(&all), expected, "after {passed:?}, {page} a page");
         }
     }
 }
@@ -130,10 +130,10 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(p
     catalogue.commit_put(&put).expect("put");
     let archived = ["archived, then deleted", "back again", "deleted on platters", "only a marker"];
     let rows = catalogue.staged_versions(None, 100).expect("listed");
-    assert_eq!(rows.len(), put.len(), "what is staged has its markers");
+    assert_eq!(rows.len(), put.len(), "staged versions include markers");
     let is_archived = |row: &&VersionRow| {
         let name = std::str::from_utf8(&row.record.name.0).expect("text");
-        // Of this one, the marker alone.
+        // Only the marker of this name.
         archived.contains(&name) || (name == "deleted on platters before" && row.record.kind == Kind::DeletionMarker)
     };
     let extents: Vec<_> = rows.iter().filter(is_archived).map(|row| (row.key, extent(1, 0, 0, row.stored_bytes))).collect();
@@ -157,7 +157,7 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(p
     let totals = catalogue.totals().expect("counted");
     assert_eq!((totals.objects, totals.versions), (6, 11), "deleted names are counted");
 
-    // Without its marker, a name is there again.
+    // Without its marker, the name is listed again.
     let deleted = catalogue.versions_of(&ObjectName(b"deleted on platters".to_vec())).expect("listed");
     catalogue.commit_delete(&[deleted[0].key], &[]).expect("deleted");
     assert_eq!(names(&listed(&mut *catalogue, b"d", Versions::Newest, 10)), [(b"deleted on platters".to_vec(), 1)]);
@@ -165,7 +165,7 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(p
 
 pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Place) {
     let mut catalogue = place.open();
-    // Runs of deleted names of every length up to 40, with one name in between that is there; then many deleted ones.
+    // Runs of 0 to 39 deleted names, each followed by one existing name; then many deleted names.
     let mut put = Vec::new();
     let mut expected = Vec::new();
     for run in 0..40 {
@@ -221,8 +221,8 @@ pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Pl
     let after = After::row(&rows[0]);
     let wanted = [platter(1, 0), platter(1, 1)];
     let page = catalogue.versions_on(&wanted, Some(&after), 1).expect("listed");
-    assert_eq!(page, [rows[1].clone()], "also without a page before");
+    assert_eq!(page, [rows[1].clone()], "also without a previous page");
     catalogue.commit_delete(&[rows[2].key], &[]).expect("deleted");
     let page = catalogue.versions_on(&wanted, Some(&After::row(&rows[1])), 1).expect("listed");
-    assert_eq!(page, [rows[3].clone()], "without what was deleted since");
+    assert_eq!(page, [rows[3].clone()], "versions deleted since are skipped");
 }

@@ -1,4 +1,4 @@
-//! Sets and platters, and what becomes archived when.
+//! Properties of sets and platters, and of archiving versions.
 
 use super::*;
 
@@ -21,7 +21,7 @@ pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Place) {
         })
         .collect();
     assert_eq!(catalogue.platters().expect("listed"), expected);
-    catalogue.begin_set(&described).expect_err("a set is begun once");
+    catalogue.begin_set(&described).expect_err("a set can't begin twice");
 }
 
 pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Place) {
@@ -34,7 +34,7 @@ pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Place) {
     assert!(catalogue.platters().expect("listed").is_empty());
     assert_eq!(catalogue.totals().expect("counted"), before);
     assert!(!only(&mut *catalogue, "a").archived);
-    catalogue.begin_set(&set(1, 3)).expect("the same set may be begun again");
+    catalogue.begin_set(&set(1, 3)).expect("an abandoned set can begin again");
 }
 
 pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Place) {
@@ -102,7 +102,7 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Place
         [(a, extent(1, 0, 0, 5)), (b, extent(2, 0, 0, 5))].into_iter().map(|(version, extent)| ArchivedExtent { version, extent });
     let refused = catalogue.complete_set(SetId([1; 16]), &mut extents, 5).expect_err("refused");
     assert!(matches!(refused, CatalogueError::UnknownPlatter { platter: found } if found == platter(2, 0)), "{refused}");
-    assert!(!only(&mut *catalogue, "a").archived, "nothing of it was kept");
+    assert!(!only(&mut *catalogue, "a").archived, "the failed change was rolled back");
     assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Pl
     assert_eq!(
         catalogue.extents(key).expect("looked up"),
         [extent(2, 0, 0, 1_000), extent(1, 0, 2_000, 1_000)],
-        "what has been done is known"
+        "the parts already archived are listed"
     );
     assert_eq!(catalogue.staged_totals().expect("counted").stored_bytes, 3_000);
     catalogue.check().expect("sound");
@@ -152,20 +152,20 @@ pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Place) {
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
     complete(&mut *catalogue, 1, &[(a, extent(1, 0, 0, 2_000)), (b, extent(1, 1, 0, 2_000))]);
     complete(&mut *catalogue, 2, &[(a, extent(2, 0, 0, 1_000))]);
-    assert!(!only(&mut *catalogue, "a").archived, "3,000 bytes in all, but not the last 1,000");
+    assert!(!only(&mut *catalogue, "a").archived, "3,000 bytes in total, but the last 1,000 are missing");
 
     complete(&mut *catalogue, 3, &[(a, extent(3, 0, 1_000, 2_000)), (b, extent(3, 1, 0, 3_000))]);
     assert_eq!(catalogue.extents(b).expect("looked up"), [extent(3, 1, 0, 3_000)], "whole on one platter");
     let mut end = 0;
     for extent in catalogue.extents(a).expect("looked up") {
         assert_eq!(extent.object_offset, end);
-        assert_eq!(extent.offset, 50_000 + extent.object_offset, "a part that is cut begins further in");
+        assert_eq!(extent.offset, 50_000 + extent.object_offset, "a trimmed extent starts at a larger offset");
         end += extent.bytes;
     }
     assert_eq!(end, 3_000);
 
     complete(&mut *catalogue, 4, &[(b, extent(4, 0, 0, 3_000))]);
-    assert_eq!(catalogue.extents(b).expect("looked up"), [extent(3, 1, 0, 3_000)], "what is archived stays where it is");
+    assert_eq!(catalogue.extents(b).expect("looked up"), [extent(3, 1, 0, 3_000)], "archived versions keep their extents");
     catalogue.check().expect("sound");
 }
 
@@ -194,7 +194,10 @@ pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Place)
     let written = [tombstones[0].id, tombstones[2].id, VersionId([9; 16])];
     catalogue.complete_set(SetId([1; 16]), &mut std::iter::empty(), 5).expect("completed");
     assert_eq!(catalogue.staged_tombstones().expect("listed"), tombstones);
-    catalogue.forget_tombstones(&written).expect("forgotten");
+    catalogue.archive_tombstones(&written, SetId([1; 16])).expect("archived");
+    let archived = [tombstones[0].id, tombstones[2].id].map(|id| (id, SetId([1; 16])));
+    assert_eq!(catalogue.archived_tombstones(None, 10).expect("listed"), archived);
+    assert_eq!(catalogue.archived_tombstones(Some(archived[0].0), 10).expect("listed"), archived[1..]);
     assert_eq!(catalogue.staged_tombstones().expect("listed"), [tombstones[1]]);
     assert_eq!(catalogue.staged_totals().expect("counted").tombstones, 1);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);

@@ -1,4 +1,4 @@
-//! Puts, deletions and counts; opening again.
+//! Properties of puts, deletions, counts, and reopening.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Plac
     for record in &records {
         assert!(of(catalogue.versions_of(&record.name).expect("listed")).contains(record));
     }
-    assert!(catalogue.extents(rows[0].key).expect("looked up").len() == 1, "a marker on a platter has its extent of no bytes");
+    assert!(catalogue.extents(rows[0].key).expect("looked up").len() == 1, "a marker on a platter has one empty extent");
     catalogue.check().expect("sound");
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Pla
     let etags = [None, Some(etag.clone()), Some(format!("{etag}-1")), Some(format!("{etag}-10000"))];
     let mut named = 0;
     for at in [1, 2, 7, 12] {
-        // With so many others the map of attributes has a longer head.
+        // This many other attributes lengthen the head of the attribute map.
         for (more, etag) in [0, 30, 253].into_iter().flat_map(|more| etags.iter().map(move |etag| (more, etag.as_deref()))) {
             named += 1;
             let one = format!("n{named}");
@@ -113,9 +113,9 @@ pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
 
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
     complete(&mut *catalogue, 1, &[(rows[0].key, extent(1, 0, 0, 5))]);
-    assert_eq!(latest(&mut *catalogue, b"a"), Some(12), "also when the newest is archived");
+    assert_eq!(latest(&mut *catalogue, b"a"), Some(12), "counts an archived version");
     catalogue.commit_put(&[version("a", 13, 5, 5)]).expect("put");
-    assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "also when the newest is staged");
+    assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "counts a staged version");
 }
 
 pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Place) {
@@ -141,8 +141,8 @@ pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Place) {
     catalogue.adopt_unlisted(&more).expect("recorded");
     let mut latest = |of: &str| catalogue.latest_number(&name(of)).expect("looked up");
     assert_eq!((latest("a"), latest("b"), latest("only")), (Some(6), Some(9), Some(7)));
-    assert_eq!((latest("disk"), latest("onl"), latest("")), (None, None, None), "the name of a store is no object's");
-    // A name that turns up later counts too.
+    assert_eq!((latest("disk"), latest("onl"), latest("")), (None, None, None), "store names are not object names");
+    // A name added later counts, too.
     catalogue.adopt_unlisted(&[unlisted(23, Unlisted::Gone, Some((name("later"), 3)))]).expect("recorded");
     assert_eq!(catalogue.latest_number(&name("later")).expect("looked up"), Some(3));
     catalogue.check().expect("sound");
@@ -157,8 +157,8 @@ pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Place) {
     catalogue.commit_put(&[version("a", 1, 1, 5), broken]).expect_err("not covered");
     assert_eq!(catalogue.totals().expect("counted"), Totals::default());
     assert!(catalogue.segments_in_use().expect("listed").is_empty());
-    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("the same may be tried again");
-    catalogue.commit_put(&[]).expect("nothing is fine");
+    catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("the same put can be repeated");
+    catalogue.commit_put(&[]).expect("an empty put succeeds");
 }
 
 pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Place) {
@@ -242,7 +242,7 @@ pub(crate) fn a_key_is_never_used_again(place: &dyn Place) {
     for seed in 1..5 {
         catalogue.commit_put(&[version("a", 1, seed, 5)]).expect("put");
         let key = only(&mut *catalogue, "a").key;
-        assert!(seen.insert(key), "{key:?} was another version's");
+        assert!(seen.insert(key), "{key:?} was reused");
         catalogue.commit_delete(&[key], &[]).expect("deleted");
         drop(catalogue);
         catalogue = place.open();
@@ -295,7 +295,7 @@ pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Place) {
     assert_eq!(catalogue.totals().expect("counted"), before);
     assert_eq!(catalogue.segments_in_use().expect("listed"), [1]);
     catalogue.check().expect("sound");
-    catalogue.commit_put(&[version("b", 1, 2, 5)]).expect("the catalogue goes on working");
+    catalogue.commit_put(&[version("b", 1, 2, 5)]).expect("the catalogue still works");
 }
 
 pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
@@ -303,7 +303,7 @@ pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
     catalogue.check().expect("sound when empty");
     put_odd_names(&mut *catalogue);
     catalogue.adopt_tombstones(&[StagedTombstone { id: VersionId([1; 16]), segment: 2 }]).expect("adopted");
-    catalogue.check().expect("sound with something in it");
+    catalogue.check().expect("sound when not empty");
     let keys: Vec<_> = listed(&mut *catalogue, b"", Versions::All, 100).iter().map(|row| row.key).collect();
     catalogue.commit_delete(&keys, &[]).expect("deleted");
     catalogue.check().expect("sound when everything is deleted");

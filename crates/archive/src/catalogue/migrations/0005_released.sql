@@ -8,3 +8,11 @@ CREATE TABLE released (
     first_number BIGINT NOT NULL,
     row_check BIGINT NOT NULL
 );
+
+-- Removals whose tombstones are on platters, and of which set. A set that is given up or lost takes its tombstones with it; they are
+-- staged again then, or what they removed would come back.
+CREATE TABLE archived_tombstone (
+    id BYTEA NOT NULL PRIMARY KEY,
+    set_id BYTEA NOT NULL,
+    row_check BIGINT NOT NULL
+) /*sqlite WITHOUT ROWID*/;

@@ -1,4 +1,4 @@
-//! Rebuilding: versions and tombstones that were found on platters and in staging.
+//! Rebuilding: adds versions and tombstones found on platters and in staging.
 
 use fulgurite_domain::{ObjectName, VersionId};
 use rusqlite::{Connection, params};

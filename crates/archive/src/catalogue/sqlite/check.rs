@@ -1,4 +1,5 @@
-//! Looking for damage: SQLite's own check, each row against its checksum, and the counts against what they count.
+//! The damage check: runs SQLite's own check, and compares each row with its checksum and each
+//! counter with a fresh count.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     while let Some(row) = rows.next()? {
         let row = read_version(row)?;
         if row.key.0 >= counted.next_version {
-            return Err(Fault::Damaged(format!("version {} has a key that was not given out", row.id)));
+            return Err(Fault::Damaged(format!("version {} has a key that was never assigned", row.id)));
         }
         counted.versions += 1;
         counted.content_bytes = counted.content_bytes.saturating_add_unsigned(row.record.size);
@@ -33,7 +34,7 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
         match staged {
             None if row.archived => {
                 if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
-                    return Err(Fault::Damaged(format!("the extents of version {} are not what it is made of", row.id)));
+                    return Err(Fault::Damaged(format!("the extents of version {} do not add up to it", row.id)));
                 }
             }
             Some((record, data)) if !row.archived => {
@@ -41,13 +42,13 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
                 counted.staged_bytes = counted.staged_bytes.saturating_add_unsigned(row.stored_bytes);
                 let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
                 if end != Some(row.stored_bytes) {
-                    return Err(Fault::Damaged(format!("not all of version {} is where it is staged", row.id)));
+                    return Err(Fault::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
                 }
                 for place in data.iter().map(|data| data.place).chain([record]) {
                     *live.entry(place.segment.cast_signed()).or_default() += 1;
                 }
             }
-            _ => return Err(Fault::Damaged(format!("version {} is either staged or archived, and not both", row.id))),
+            _ => return Err(Fault::Damaged(format!("version {} must be either staged or archived, and is neither or both", row.id))),
         }
     }
     counted.objects = connection.query_row(
@@ -71,15 +72,15 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     }
 
     if counted != Counters::read(connection)? {
-        return Err(Fault::Damaged("the counters differ from what they count".into()));
+        return Err(Fault::Damaged("the counters are wrong".into()));
     }
     if live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
-        return Err(Fault::Damaged("the segments hold other rows than are counted".into()));
+        return Err(Fault::Damaged("the row counts of the segments are wrong".into()));
     }
     for (table, what) in [("extent", "extents"), ("staged", "staged rows")] {
         let strays = format!("SELECT 1 FROM {table} WHERE version NOT IN (SELECT version FROM version) LIMIT 1");
         if connection.prepare(&strays)?.exists([])? {
-            return Err(Fault::Damaged(format!("there are {what} of no version")));
+            return Err(Fault::Damaged(format!("some {what} belong to no version")));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What is counted as it changes: versions, bytes, and how much each segment still holds.
+//! Running counts of versions, bytes, and the live rows of each segment.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl Counters {
         Ok(())
     }
 
-    /// What is staged.
+    /// Totals of the staged content.
     pub(super) fn staged_totals(&self, connection: &Connection) -> Result<StagedTotals, Fault> {
         let oldest: Option<i64> = connection
             .prepare_cached("SELECT created_ms FROM main.version INDEXED BY staged_by_age WHERE archived = 0 ORDER BY created_ms LIMIT 1")?
@@ -92,7 +92,7 @@ impl Counters {
         })
     }
 
-    /// What there is.
+    /// Totals of the catalogue.
     pub(super) fn totals(&self, connection: &Connection) -> Result<Totals, Fault> {
         Ok(Totals {
             objects: uint(self.objects, "the number of objects")?,
@@ -103,11 +103,11 @@ impl Counters {
     }
 }
 
-/// The counts of a transaction: read at its start, written at its end.
+/// The counts of a transaction, read at its start and written at its end.
 pub(super) struct Ledger<'c> {
     connection: &'c Connection,
     counters: Counters,
-    // What this transaction adds to (or takes from) the rows that each segment holds.
+    // Change in the number of rows that refer to each segment.
     segments: BTreeMap<i64, i64>,
 }
 
@@ -116,7 +116,7 @@ impl<'c> Ledger<'c> {
         Ok(Self { connection, counters: Counters::read(connection)?, segments: BTreeMap::new() })
     }
 
-    /// A key that no version has had.
+    /// A key that no version has had before.
     pub(super) fn next_version(&mut self) -> VersionKey {
         let key = VersionKey(self.counters.next_version);
         self.counters.next_version += 1;
@@ -149,12 +149,12 @@ impl<'c> Ledger<'c> {
         self.counters.tombstones += change;
     }
 
-    /// A row that refers to a segment came (1) or went (-1).
+    /// Counts a row that refers to a segment: 1 if added, -1 if removed.
     pub(super) fn segment(&mut self, number: i64, change: i64) {
         *self.segments.entry(number).or_default() += change;
     }
 
-    /// Writes what has changed.
+    /// Writes the changed counts.
     pub(super) fn close(self) -> Result<(), Fault> {
         for (&number, &change) in &self.segments {
             if change == 0 {
@@ -162,7 +162,7 @@ impl<'c> Ledger<'c> {
             }
             let live = read_segment(self.connection, number)?.unwrap_or(0) + change;
             if live < 0 {
-                return Err(Fault::Damaged(format!("segment {number:016x} holds less than is taken from it")));
+                return Err(Fault::Damaged(format!("more rows were removed from segment {number:016x} than it has")));
             } else if live == 0 {
                 self.connection.prepare_cached("DELETE FROM segment WHERE number = ?1")?.execute([number])?;
                 self.connection.prepare_cached("DELETE FROM segment_end WHERE number = ?1")?.execute([number])?;
@@ -209,7 +209,8 @@ pub(super) fn record_segment_ends(connection: &Connection, ends: &[SegmentEnd]) 
     Ok(())
 }
 
-/// The ends of the segments that are in use. A row can outlive its segment, when nothing in that was ever acknowledged.
+/// The ends of the segments in use. A row can outlive its segment if nothing in that segment was
+/// ever acknowledged.
 pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT number, end_offset, row_check FROM segment_end WHERE number IN (SELECT number FROM segment) ORDER BY number",
@@ -224,7 +225,7 @@ pub(super) fn segment_ends(connection: &Connection) -> Result<Vec<SegmentEnd>, F
     Ok(found)
 }
 
-/// All segments with the number of rows that each holds, ascending.
+/// All segments with the number of rows that refer to each, ascending.
 pub(super) fn segments(connection: &Connection) -> Result<Vec<(i64, i64)>, Fault> {
     let mut statement = connection.prepare_cached("SELECT number, live, row_check FROM segment ORDER BY number")?;
     let mut rows = statement.query([])?;

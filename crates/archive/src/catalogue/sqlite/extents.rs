@@ -1,4 +1,4 @@
-//! Extents: which bytes of a version lie where, and when they are all of it.
+//! Extents: which bytes of a version are on which platter, and whether they cover it.
 
 use fulgurite_domain::PlatterId;
 use rusqlite::{Connection, params};
@@ -19,7 +19,7 @@ pub(super) fn of(connection: &Connection, key: VersionKey) -> Result<Vec<Extent>
         let cells: [i64; 5] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
         let [object_offset, platter, shard, offset, bytes] = cells;
         check(key, cells).confirm(row.get(5)?, || format!("an extent on platter {platter} of the catalogue"))?;
-        let Some(id) = row.get(6)? else { return Err(Fault::Damaged(format!("platter {platter} of an extent isn't there"))) };
+        let Some(id) = row.get(6)? else { return Err(Fault::Damaged(format!("platter {platter} of an extent is missing"))) };
         found.push(Extent {
             shard: narrow(shard, "the shard of an extent")?,
             object_offset: uint(object_offset, "the place of an extent")?,
@@ -54,8 +54,9 @@ pub(super) fn remove(connection: &Connection, key: VersionKey) -> Result<(), Fau
     Ok(())
 }
 
-/// Chooses from extents that may overlap (a part that was written again) so that each stored byte is there once, and cuts off what is there twice.
-/// `None` if a byte is nowhere. An object without bytes needs one extent, of no bytes: that says which platter has its record.
+/// Selects from extents that may overlap (if a part was written twice) so that each stored byte
+/// appears once, and trims duplicates. `None` if a byte is missing. An object without bytes needs
+/// one empty extent, which names the platter that has its record.
 pub(super) fn tile(mut extents: Vec<Extent>, stored_bytes: u64) -> Option<Vec<Extent>> {
     extents.sort_by_key(|extent| extent.object_offset);
     if stored_bytes == 0 {
@@ -65,7 +66,7 @@ pub(super) fn tile(mut extents: Vec<Extent>, stored_bytes: u64) -> Option<Vec<Ex
     let mut end = 0;
     let mut rest = extents.as_slice();
     while end < stored_bytes {
-        // Of those that go on here without a gap, the one that reaches furthest.
+        // Of the extents that continue here without a gap, take the one that reaches furthest.
         let reachable = rest.iter().take_while(|extent| extent.object_offset <= end).count();
         let furthest = rest[..reachable].iter().max_by_key(|extent| extent.object_offset.saturating_add(extent.bytes))?;
         let cut = end - furthest.object_offset;
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn extents_without_gap_or_overlap_stay_as_they_are() {
+    fn extents_without_gaps_or_overlaps_are_unchanged() {
         let extents = vec![extent(0, 10), extent(10, 5), extent(15, 1)];
         let mut shuffled = extents.clone();
         shuffled.rotate_left(1);
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_byte_anywhere_means_not_covered() {
+    fn a_missing_byte_anywhere_means_that_the_object_is_not_covered() {
         assert_eq!(tile(vec![], 1), None);
         assert_eq!(tile(vec![], 0), None);
         assert_eq!(tile(vec![extent(1, 15)], 16), None);
@@ -104,19 +105,19 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_than_the_object_has_are_not_its_bytes() {
+    fn extents_longer_than_the_object_are_rejected() {
         assert_eq!(tile(vec![extent(0, 17)], 16), None);
     }
 
     #[test]
-    fn what_is_there_twice_is_taken_once() {
+    fn duplicate_bytes_are_used_once() {
         assert_eq!(tile(vec![extent(0, 6), extent(0, 16), extent(6, 10)], 16), Some(vec![extent(0, 16)]));
         let cut = Extent { object_offset: 9, offset: 1_009, bytes: 7, ..extent(4, 12) };
         assert_eq!(tile(vec![extent(0, 9), extent(2, 3), extent(4, 12)], 16), Some(vec![extent(0, 9), cut]));
     }
 
     #[test]
-    fn an_empty_object_is_where_its_extent_of_no_bytes_is() {
+    fn an_empty_object_keeps_its_empty_extent() {
         assert_eq!(tile(vec![extent(0, 0)], 0), Some(vec![extent(0, 0)]));
     }
 }

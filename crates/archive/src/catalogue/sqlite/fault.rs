@@ -1,19 +1,19 @@
-//! What goes wrong inside the engine, sorted into what the catalogue tells.
+//! Failures inside the engine, mapped to catalogue errors.
 
 use rusqlite::ErrorCode;
 
 use crate::catalogue::CatalogueError;
 
-/// A failure on its way out, before it is known what was being done.
+/// A failure before its operation is known.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// SQLite says so.
+    /// SQLite failed.
     Engine(rusqlite::Error),
     /// A row contradicts its checksum or another row.
     Damaged(String),
-    /// What was asked for can't be done.
+    /// The request can't be fulfilled.
     Refused(CatalogueError),
-    /// A number that the engine can't hold.
+    /// A number too large for the engine.
     TooLarge(u64),
 }
 
@@ -29,7 +29,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// The error for the caller who wanted to `action`.
+    /// Converts the failure to the error of the operation `action`.
     pub(super) fn told(self, action: &'static str) -> CatalogueError {
         match self {
             Self::Engine(error) if is_damage(&error) => CatalogueError::Damaged { found: error.to_string() },
@@ -41,10 +41,11 @@ impl Fault {
     }
 }
 
-/// Whether the error says something about the file, and not about the disk, the locks or the program.
+/// Whether the error shows damage of the file, as opposed to trouble with the disk, locks or the
+/// program.
 ///
-/// Values of an unexpected type count: all of them were written with the right one. So does a statement that does not compile, for want
-/// of a table.
+/// Values of an unexpected type count as damage, since all were written with the right one. So does
+/// a statement that fails to compile for lack of a table.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => {

@@ -1,8 +1,9 @@
 //! Listings: pages in the order of names.
 //!
-//! Staged and archived versions are two runs of one index (see the migration), each in the order of the listing. A page takes what it needs from both
-//! and merges. No page reads more of the index than it returns, except for a few older versions that the newest of a name are picked from, and for
-//! deleted names, which a page of newest versions goes past.
+//! Staged and archived versions are two runs of one index (see the migration), each in listing
+//! order. A page reads what it needs from both and merges them. A page reads no more of the index
+//! than it returns, with two exceptions: a few older versions while looking for the newest of a
+//! name, and deleted names that a page of newest versions skips.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -15,13 +16,14 @@ use super::schema::is_null_version;
 use super::{put, sets};
 use crate::catalogue::{After, NULL, VersionKey, VersionRow, Versions};
 
-/// After so many older versions of a name in a row it is quicker to look the next name up.
+/// After this many consecutive older versions of a name, seeking to the next name is faster than
+/// scanning.
 const OLDER_VERSIONS_BEFORE_SEEK: usize = 8;
 
-/// So many deleted names are read at once to be gone past.
+/// Upper bound on the deleted names read ahead at once to skip them.
 const DELETED_NAMES_AT_ONCE: usize = 256;
 
-/// Which of the two runs.
+/// One of the two runs of the index.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Staged = 0,
@@ -47,7 +49,8 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
     let mut after = after.cloned();
     let mut deleted = 0;
     while found.len() < limit {
-        // A row for each that is wanting would be a query for each deleted name, where many follow each other.
+        // Asking only for the missing rows would cost a query per deleted name where many follow
+        // each other.
         let wanted = (limit - found.len()).max(deleted.min(DELETED_NAMES_AT_ONCE));
         let rows = page(connection, prefix, Versions::Newest, after.as_ref(), wanted)?;
         let (read, had) = (rows.len(), found.len());
@@ -62,7 +65,7 @@ fn newest(connection: &Connection, prefix: &[u8], after: Option<&After>, limit: 
     Ok(found)
 }
 
-/// A page of a listing, deletion markers and all.
+/// A page of a listing, including deletion markers.
 fn page(connection: &Connection, prefix: &[u8], versions: Versions, after: Option<&After>, limit: usize) -> Result<Vec<VersionRow>, Fault> {
     let staged = run(connection, Run::Staged, prefix, versions, after, limit)?;
     let archived = run(connection, Run::Archived, prefix, versions, after, limit)?;
@@ -73,7 +76,8 @@ pub(super) fn staged_versions(connection: &Connection, after: Option<&After>, li
     run(connection, Run::Staged, b"", Versions::All, after, limit)
 }
 
-/// The highest number of a name, those of unlisted versions among them. The condition on `why` is the index's, word for word.
+/// The highest version number of a name, unlisted versions included. The condition on `why` repeats
+/// that of the index word for word.
 pub(super) const LATEST_NUMBER: &str = "SELECT \
      (SELECT number FROM version WHERE archived = 0 AND name = ?1 ORDER BY number DESC LIMIT 1), \
      (SELECT number FROM version WHERE archived = 1 AND name = ?1 ORDER BY number DESC LIMIT 1), \
@@ -124,7 +128,8 @@ pub(super) fn version(connection: &Connection, name: &ObjectName, id: VersionId)
     rows.next()?.map(read_version).transpose()
 }
 
-/// The null version of a name: the oldest of all, or one that the index knows.
+/// The null version of a name: the very first version of the name, or one in the index of null
+/// versions.
 pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result<Option<VersionRow>, Fault> {
     let is_null = |row: &VersionRow| row.record.attributes.get(NULL).is_some_and(<[u8]>::is_empty);
     let mut first = connection.prepare_cached(&format!(
@@ -154,7 +159,7 @@ pub(super) fn null_version(connection: &Connection, name: &ObjectName) -> Result
     Ok(found)
 }
 
-/// The first rows of one run after `after`.
+/// The first rows of a run after `after`.
 fn run(
     connection: &Connection,
     run: Run,
@@ -219,7 +224,7 @@ fn run(
     }
 }
 
-/// Whether all versions of the name are still to come.
+/// True if all versions of the name are still to come.
 fn is_before(after: &After) -> bool {
     after.version == u64::MAX
 }
@@ -253,9 +258,11 @@ fn merge(a: Vec<VersionRow>, b: Vec<VersionRow>, versions: Versions, limit: usiz
     merged
 }
 
-/// Sorts the versions that have an extent on one of these platters into a table of this connection, which [`versions_on_page`] pages through.
+/// Sorts the versions that have an extent on one of these platters into a temporary table, which
+/// [`versions_on_page`] pages through.
 ///
-/// Extents are in the order of platters and keys, pages in that of names. To sort once is better than once a page.
+/// Extents are ordered by platter and key, pages by name. Sorting once is cheaper than sorting for
+/// each page.
 pub(super) fn gather_versions_on(connection: &Connection, platters: &[PlatterId]) -> Result<(), Fault> {
     connection.execute_batch(
         "DROP TABLE IF EXISTS temp.gathered; \
@@ -277,7 +284,7 @@ pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, l
     let mut take = |mut keys: Rows<'_>| -> Result<(), Fault> {
         while found.len() < limit {
             let Some(row) = keys.next()? else { break };
-            // A version that was deleted since is not there any more.
+            // Skips versions deleted since.
             found.extend(put::version(connection, VersionKey(row.get(0)?))?);
         }
         Ok(())
@@ -294,7 +301,8 @@ pub(super) fn versions_on_page(connection: &Connection, after: Option<&After>, l
     Ok(found)
 }
 
-/// The version number that a page goes on after. One that no version can have comes from a caller's token.
+/// The version number after which a page continues. A caller's token can contain one that no
+/// version can have.
 fn number_of(after: &After) -> i64 {
     i64::try_from(after.version).unwrap_or(i64::MAX)
 }
@@ -305,4 +313,11 @@ pub(super) fn knows(connection: &Connection, id: VersionId) -> Result<bool, Faul
          OR EXISTS (SELECT 1 FROM tombstone WHERE id = ?1)",
     )?;
     Ok(select.query_row([id.0], |row| row.get(0))?)
+}
+
+/// Returns the highest identifier of a version, listed or not. Identifiers begin with their time.
+pub(super) fn newest_id(connection: &Connection) -> Result<Option<VersionId>, Fault> {
+    let newest = "SELECT max(id) FROM (SELECT max(id) AS id FROM version UNION ALL SELECT max(id) FROM unlisted WHERE why NOT IN (4, 5) \
+                  UNION ALL SELECT max(id) FROM tombstone UNION ALL SELECT max(id) FROM archived_tombstone)";
+    Ok(connection.query_row(newest, [], |row| row.get::<_, Option<[u8; 16]>>(0))?.map(VersionId))
 }

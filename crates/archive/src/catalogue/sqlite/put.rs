@@ -1,6 +1,6 @@
-//! Versions come and go: puts, deletions, and what both change.
+//! Puts and deletions: adding and removing versions.
 
-use fulgurite_domain::{ObjectRecord, VersionId};
+use fulgurite_domain::{ObjectRecord, SetId, VersionId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::counters::{self, Ledger};
@@ -9,7 +9,8 @@ use super::fault::Fault;
 use super::row::{RowCheck, VERSION_COLUMNS, VersionCells, int, narrow, read_version, uint};
 use crate::catalogue::{CatalogueError, Change, NewVersion, StagedData, StagedPlace, StagedTombstone, VersionKey, VersionRow};
 
-/// The statements of putting, kept at hand: finding them again would cost more than running them.
+/// The prepared statements of a put. They are kept because looking them up again costs more than
+/// running them.
 pub(super) struct Insertion<'c> {
     name_known: CachedStatement<'c>,
     version: CachedStatement<'c>,
@@ -31,7 +32,7 @@ impl<'c> Insertion<'c> {
         })
     }
 
-    /// Adds a version that is staged.
+    /// Adds a staged version.
     pub(super) fn staged(&mut self, ledger: &mut Ledger<'_>, new: &NewVersion) -> Result<(), Fault> {
         let end = new.data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
         if end != Some(new.stored_bytes) {
@@ -46,7 +47,7 @@ impl<'c> Insertion<'c> {
         Ok(())
     }
 
-    /// Adds the row of a version and gives its key.
+    /// Adds the row of a version and returns its key.
     pub(super) fn version(
         &mut self,
         ledger: &mut Ledger<'_>,
@@ -134,7 +135,7 @@ fn forget(connection: &Connection, ledger: &mut Ledger<'_>, versions: &[VersionK
         if !row.archived {
             leave_staging(connection, ledger, &row)?;
         }
-        // A staged version too may have some.
+        // Staged versions can have extents, too.
         extents::remove(connection, key)?;
         let others = connection.prepare_cached(NAME_KNOWN)?.exists([row.record.name.0.as_slice()])?;
         ledger.version_removed(&row, !others);
@@ -149,7 +150,7 @@ pub(super) fn version(connection: &Connection, key: VersionKey) -> Result<Option
     rows.next()?.map(read_version).transpose()
 }
 
-/// Takes a version's rows out of staging. The version itself stays, or goes, by another hand.
+/// Removes a version's rows from staging. The caller keeps or removes the version itself.
 pub(super) fn leave_staging(connection: &Connection, ledger: &mut Ledger<'_>, row: &VersionRow) -> Result<(), Fault> {
     let mut statement = connection.prepare_cached("DELETE FROM staged WHERE version = ?1 RETURNING segment")?;
     let mut rows = statement.query([row.key.0])?;
@@ -174,17 +175,54 @@ pub(super) fn add_tombstones(connection: &Connection, ledger: &mut Ledger<'_>, t
     Ok(())
 }
 
-/// Takes tombstones out of staging that are on platters now.
-pub(super) fn forget_tombstones(connection: &Connection, ids: &[VersionId]) -> Result<(), Fault> {
+/// Records that staged tombstones are on platters of a set and no longer staged.
+pub(super) fn archive_tombstones(connection: &Connection, ids: &[VersionId], set: SetId) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
+    let mut archived = Vec::new();
     let mut delete = connection.prepare_cached("DELETE FROM tombstone WHERE id = ?1 RETURNING segment")?;
-    for id in ids {
+    for &id in ids {
         if let Some(segment) = delete.query_row([id.0], |row| row.get(0)).optional()? {
             ledger.tombstones(-1);
             ledger.segment(segment, -1);
+            archived.push((id, set));
         }
     }
-    ledger.close()
+    ledger.close()?;
+    adopt_archived_tombstones(connection, &archived)
+}
+
+/// Records the set of each tombstone that is on platters, in place of an earlier one.
+pub(super) fn adopt_archived_tombstones(connection: &Connection, tombstones: &[(VersionId, SetId)]) -> Result<(), Fault> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO archived_tombstone (id, set_id, row_check) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (id) DO UPDATE SET set_id = excluded.set_id, row_check = excluded.row_check",
+    )?;
+    for (id, set) in tombstones {
+        insert.execute(params![id.0, set.0, archived_check(*id, *set).sum()])?;
+    }
+    Ok(())
+}
+
+/// Returns up to `limit` tombstones on platters, in order of identifier, after `after`.
+pub(super) fn archived_tombstones(
+    connection: &Connection,
+    after: Option<VersionId>,
+    limit: usize,
+) -> Result<Vec<(VersionId, SetId)>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT id, set_id, row_check FROM archived_tombstone WHERE ?1 IS NULL OR id > ?1 ORDER BY id LIMIT ?2")?;
+    let mut rows = statement.query(params![after.map(|id| id.0), int(limit as u64)?])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, set) = (VersionId(row.get(0)?), SetId(row.get(1)?));
+        archived_check(id, set).confirm(row.get(2)?, || format!("the archived tombstone of version {id}"))?;
+        found.push((id, set));
+    }
+    Ok(found)
+}
+
+fn archived_check(id: VersionId, set: SetId) -> RowCheck {
+    RowCheck::of("archived_tombstone").bytes(&id.0).bytes(&set.0)
 }
 
 pub(super) fn tombstones(connection: &Connection) -> Result<Vec<StagedTombstone>, Fault> {
@@ -204,7 +242,7 @@ fn tombstone_check(id: VersionId, segment: i64) -> RowCheck {
     RowCheck::of("tombstone").bytes(&id.0).number(segment)
 }
 
-/// Where a version's record and stored bytes are staged.
+/// Locations of a version's staged record and stored bytes.
 pub(super) fn staged(connection: &Connection, key: VersionKey) -> Result<Option<(StagedPlace, Vec<StagedData>)>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT part, stored_offset, segment, segment_offset, bytes, crc64, row_check FROM staged WHERE version = ?1 ORDER BY part",

@@ -1,4 +1,4 @@
-//! Segments that were released, in ranges that neither overlap nor touch.
+//! Released segments, as ranges that neither overlap nor touch.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ fn row_check(first: i64, last: i64) -> RowCheck {
     RowCheck::of("released").numbers([first, last])
 }
 
-/// Adds a range, and joins it with those that it overlaps or touches.
+/// Adds a range, merging it with ranges that it overlaps or touches.
 pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Result<(), Fault> {
     let (mut first, mut last) = (*range.start(), *range.end());
     while let Some(near) = page(connection, first.saturating_sub(1), 1)?.pop()
@@ -26,7 +26,7 @@ pub(super) fn note(connection: &Connection, range: &RangeInclusive<u64>) -> Resu
     Ok(())
 }
 
-/// Up to `limit` ranges that don't end before `from`, ascending.
+/// Up to `limit` ranges that end at or after `from`, ascending.
 pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<Vec<RangeInclusive<u64>>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT first_number, last_number, row_check FROM released WHERE last_number >= ?1 ORDER BY last_number LIMIT ?2",
@@ -41,7 +41,7 @@ pub(super) fn page(connection: &Connection, from: u64, limit: usize) -> Result<V
     Ok(found)
 }
 
-/// The highest number.
+/// The highest released segment number.
 pub(super) fn last(connection: &Connection) -> Result<Option<u64>, Fault> {
     let last: Option<i64> = connection.query_row("SELECT max(last_number) FROM released", [], |row| row.get(0))?;
     last.map(|last| uint(last, "the last released segment")).transpose()

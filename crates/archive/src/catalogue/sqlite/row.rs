@@ -1,7 +1,7 @@
-//! Rows and their checksums.
+//! Table rows and their checksums.
 //!
-//! SQLite believes every cell it can parse. So each row carries a CRC-32 over the others of its columns, and a reader that finds it wrong reports
-//! damage instead of a wrong place or a wrong digest.
+//! SQLite accepts every cell that it can parse. So each row carries a CRC-32 over its other
+//! columns, and a reader with a mismatch reports damage instead of a wrong location or digest.
 
 use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{decode_attributes, encode_attributes};
@@ -10,13 +10,14 @@ use rusqlite::Row;
 use super::fault::Fault;
 use crate::catalogue::{VersionKey, VersionRow};
 
-/// Collects the columns of a row for its checksum.
+/// Collects the columns of a row to compute its checksum.
 pub(super) struct RowCheck {
     bytes: Vec<u8>,
 }
 
 impl RowCheck {
-    /// Starts a row of a table. The table's name is part of it: a row can't pass for one of another table.
+    /// Starts a row of a table. The checksum includes the table's name, so a row can't pass for one
+    /// of another table.
     pub(super) fn of(table: &str) -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend_from_slice(table.as_bytes());
@@ -47,35 +48,35 @@ impl RowCheck {
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &self.bytes) as i64
     }
 
-    /// Compares with the checksum that was stored.
+    /// Compares the checksum with the stored one.
     pub(super) fn confirm(self, stored: i64, what: impl FnOnce() -> String) -> Result<(), Fault> {
         if self.sum() == stored { Ok(()) } else { Err(Fault::Damaged(format!("the checksum of {} is wrong", what()))) }
     }
 }
 
-/// A number as the engine holds it.
+/// Converts a number to SQLite's integer type.
 pub(super) fn int(number: u64) -> Result<i64, Fault> {
     i64::try_from(number).map_err(|_| Fault::TooLarge(number))
 }
 
-/// A number as it was before [`int`].
+/// Converts a number back from [`int`].
 pub(super) fn uint(number: i64, what: &str) -> Result<u64, Fault> {
     u64::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
 }
 
-/// A number that must fit a narrower type.
+/// Converts a number to a narrower type.
 pub(super) fn narrow<T: TryFrom<i64>>(number: i64, what: &str) -> Result<T, Fault> {
     T::try_from(number).map_err(|_| Fault::Damaged(format!("{what} is {number}")))
 }
 
-/// The columns of `version` in the order in which [`read_version`] takes them.
+/// The columns of `version`, in the order in which [`read_version`] reads them.
 pub(super) const VERSION_COLUMNS: &str = "version, archived, name, number, id, kind, sealed, size, sha256, \
      modified_seconds, modified_nanoseconds, mode, created_ms, stored_bytes, attributes, row_check";
 
 /// Index of `name` in [`VERSION_COLUMNS`].
 pub(super) const NAME_COLUMN: usize = 2;
 
-/// The columns of `version` that have to be made from a record, ready to be bound.
+/// The columns of `version` derived from a record, ready to be bound.
 pub(super) struct VersionCells {
     pub(super) version: i64,
     pub(super) archived: i64,
@@ -114,7 +115,7 @@ impl VersionCells {
         })
     }
 
-    /// What a row already in the catalogue is made of.
+    /// The cells of an existing row.
     pub(super) fn of(row: &VersionRow) -> Result<Self, Fault> {
         Self::new(row.key, row.archived, &row.record, row.sealed, row.stored_bytes)
     }
@@ -128,7 +129,8 @@ impl VersionCells {
             .bytes(name)
             .bytes(id)
             .bytes(sha256);
-        // Nothing at all for none: as it was before there were attributes.
+        // Empty attributes add nothing, so the checksum matches rows from before there were
+        // attributes.
         self.attributes.iter().fold(row, |row, attributes| row.bytes(attributes))
     }
 }

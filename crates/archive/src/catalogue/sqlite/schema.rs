@@ -1,10 +1,11 @@
-//! The tables: made, brought up to date, or refused.
+//! The schema: created, migrated, or rejected.
 //!
-//! The migrations are written in PostgreSQL's SQL, and used as they are there. For SQLite two words are changed: see [`in_sqlite`]. BYTEA and
-//! BIGINT need no change; SQLite takes any type name, and stores blobs and integers as they come.
+//! The migrations are written in PostgreSQL's SQL and used unchanged, except for two words that
+//! SQLite spells differently: see [`in_sqlite`]. BYTEA and BIGINT need no change, because SQLite
+//! accepts any type name and stores blobs and integers as they come.
 //!
-//! The version is SQLite's own `user_version`, counted here by hand: a migration library would bring some fifty crates for these
-//! few lines.
+//! The schema version is SQLite's own `user_version`, maintained here by hand: a migration library
+//! would bring some fifty crates for these few lines.
 
 use std::time::Duration;
 
@@ -16,10 +17,11 @@ use super::counters::Counters;
 use super::fault::Fault;
 use crate::catalogue::CatalogueError;
 
-/// Stands in the header of the file, where `file` and other programs look: "FuCa".
+/// Application id in the file's header, where `file` and other programs look for it: "FuCa".
 pub(super) const APPLICATION: i32 = 0x4675_4361;
 
-/// Each brings the schema from the version of its index to the next. Never changed once released, only added to.
+/// Each migration leads from the schema version of its index to the next. Released migrations never
+/// change; new ones are appended.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_catalogue.sql"),
     include_str!("../migrations/0002_attributes.sql"),
@@ -28,18 +30,20 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0005_released.sql"),
 ];
 
-/// What the index of null versions is made by. The planner takes the index for a query that says the same, word for word.
+/// The condition of the index of null versions. The planner uses that index only for queries with
+/// the same condition, word for word.
 pub(super) fn is_null_version() -> &'static str {
-    let (_, condition) = MIGRATIONS[2].rsplit_once(" WHERE ").expect("an index of some rows");
+    let (_, condition) = MIGRATIONS[2].rsplit_once(" WHERE ").expect("a partial index");
     condition.trim_end().trim_end_matches(';')
 }
 
-/// Shows a catalogue of version 1 to a reader, which can't bring it up to date, as one of version 2. The names of this connection's own views come
-/// before those of tables. When a writer brings the file up to date meanwhile, the column of the table is the first of the two, and counts.
+/// Lets a reader, which can't migrate the file, see a catalogue of version 1 as version 2. A
+/// connection's temporary views take precedence over tables. If a writer migrates the file
+/// meanwhile, the table's own column comes first and wins.
 const FROM_VERSION_1: &str = "CREATE TEMP VIEW version AS SELECT *, NULL AS attributes FROM main.version";
 
-/// Shows a reader of an older catalogue the tables of version 4, which are empty there. Once a writer has brought the file up to date
-/// meanwhile, this connection still sees them empty.
+/// Lets a reader of an older catalogue see the tables of version 4, which are empty there. If a
+/// writer migrates the file meanwhile, this connection still sees them as empty.
 const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NULL AS why, NULL AS stored_bytes, NULL AS name, \
      NULL AS number, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW unlisted_segment AS SELECT NULL AS id, NULL AS segment, NULL AS row_check WHERE 0; \
@@ -48,10 +52,11 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
      CREATE TEMP VIEW segment_end AS SELECT NULL AS number, NULL AS end_offset, NULL AS row_check WHERE 0;";
 
 /// The same for the table of version 5.
-const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0;";
+const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0; \
+     CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
 
-/// A migration as SQLite takes it. Only `INTEGER PRIMARY KEY` makes a column the row's own number, and a table without one is
-/// kept in the order of its key only if that is asked for.
+/// Translates a migration for SQLite. Only `INTEGER PRIMARY KEY` makes a column the rowid, and only
+/// `WITHOUT ROWID` stores a table in the order of its key.
 pub(super) fn in_sqlite(migration: &str) -> String {
     migration.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY").replace("/*sqlite WITHOUT ROWID*/", "WITHOUT ROWID")
 }
@@ -61,38 +66,41 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Cache of the connection that changes the catalogue, KiB.
 pub(crate) const MAIN_KIB: u64 = 49_152;
-/// Cache of one that only reads. There may be many.
+/// Cache of a connection that only reads, KiB. There may be many.
 pub(crate) const READER_KIB: u64 = 2_048;
 
-/// What a connection takes beside its cache, KiB: 200 such, each with a few statements and a small cache, took 210 each.
+/// Memory of a connection in addition to its cache, KiB. Measured: 200 connections, each with a few
+/// statements and a small cache, took 210 each.
 pub(crate) const BESIDE_KIB: u64 = 160;
 
-/// Sets the most that a connection keeps of its file.
+/// Sets the connection's cache limit.
 pub(crate) fn set_cache(connection: &Connection, kib: u64) -> rusqlite::Result<()> {
     // Negative numbers are KiB, positive ones pages.
     connection.pragma_update(None, "cache_size", -(kib as i64))
 }
 
-/// Sets up a connection. `writes` is whether it may change anything.
+/// Sets up a connection. `writes` says whether it may change anything.
 pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault> {
     connection.busy_timeout(PATIENCE)?;
-    // A plan must not depend on what is bound: SQLite would plan a statement anew whenever other values are, which costs more than running it.
+    // Plans must not depend on bound values: SQLite would otherwise plan a statement again whenever
+    // the values differ, which costs more than running it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Deleted rows are overwritten: a name must not outlive its object in a free page.
+    // Overwrite deleted rows: a name must not outlive its object in a free page.
     connection.pragma_update(None, "secure_delete", true)?;
     set_cache(connection, if writes { MAIN_KIB } else { READER_KIB })?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.set_prepared_statement_cache_capacity(64);
     if writes {
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // FULL: a commit is on stable storage when it returns. NORMAL would lose the last ones in a power failure, and I7 with them.
+        // FULL: a commit is on stable storage when it returns. NORMAL could lose the last commits
+        // in a power failure, and violate I7.
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 4_096)?;
     }
     Ok(())
 }
 
-/// Makes the tables of a new catalogue.
+/// Creates the tables of a new catalogue.
 pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for migration in MIGRATIONS {
@@ -106,8 +114,8 @@ pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<
     Ok(())
 }
 
-/// Makes sure that this is the catalogue of `archive`, in a schema that this program knows. A writer brings it up to date first; a reader sees an
-/// older one as it would be then.
+/// Checks that this is the catalogue of `archive`, in a schema that this program knows. A writer
+/// migrates an older schema first; a reader sees it through views as if it were migrated.
 pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), Fault> {
     let known = MIGRATIONS.len() as i64;
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
@@ -120,7 +128,7 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
     }
     if writes && found < known {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read again: another process may have been first.
+        // Read again: another process may have migrated the file in between.
         let found = version(&transaction)?.clamp(0, known);
         for migration in &MIGRATIONS[found as usize..] {
             transaction.execute_batch(&in_sqlite(migration))?;
@@ -140,7 +148,7 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
     }
     let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
     match id.map(ArchiveId) {
-        None => Err(Fault::Damaged("it does not say of which archive it is".into())),
+        None => Err(Fault::Damaged("it does not name its archive".into())),
         Some(found) if found != archive => Err(Fault::Refused(CatalogueError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),
     }

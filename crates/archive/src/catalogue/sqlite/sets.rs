@@ -17,7 +17,7 @@ use crate::catalogue::{
 struct SetCells {
     number: i64,
     id: SetId,
-    // complete, information, redundancy, the six of the geometry, written
+    // complete, information, redundancy, the six numbers of the geometry, written
     rest: [i64; 10],
 }
 
@@ -123,7 +123,7 @@ impl PlatterCells {
         Ok(cells)
     }
 
-    /// Writes what can change: store and health.
+    /// Writes the columns that can change: store and health.
     fn update(&self, connection: &Connection) -> Result<(), Fault> {
         let (verified, [missing, lost_sectors, lost_tracks]) = self.health()?;
         connection
@@ -158,7 +158,7 @@ fn find_platter(connection: &Connection, id: PlatterId) -> Result<Option<Platter
     rows.next()?.map(PlatterCells::read).transpose()
 }
 
-/// The catalogue's number of each platter.
+/// The catalogue's numbers of platters.
 pub(super) fn numbers_of(connection: &Connection, platters: &[PlatterId]) -> Result<Vec<i64>, Fault> {
     platters.iter().map(|&id| number_of(connection, id)).collect()
 }
@@ -272,7 +272,7 @@ pub(super) fn complete(
     ledger.close()
 }
 
-/// Archives a version if the extents recorded by now are all of it.
+/// Archives a version if its recorded extents now cover all of it.
 fn settle(connection: &Connection, ledger: &mut Ledger<'_>, key: VersionKey) -> Result<(), Fault> {
     let Some(row) = put::version(connection, key)? else { return Ok(()) };
     if row.archived {
@@ -337,7 +337,7 @@ pub(super) fn set_of(connection: &Connection, platter: PlatterId) -> Result<Opti
     let mut rows = statement.query([platter.set_number])?;
     match rows.next()? {
         Some(row) => Ok(Some(SetCells::read(row)?.row(connection)?)),
-        None => Err(Fault::Damaged(format!("the set of platter {} isn't there", platter.place.platter))),
+        None => Err(Fault::Damaged(format!("the set of platter {} is missing", platter.place.platter))),
     }
 }
 
@@ -365,12 +365,12 @@ pub(super) fn change_platter(
     cells.update(connection)
 }
 
-/// How many platters and sets there are, counted from either side.
+/// Checks that the platters of all sets add up to the platters in the table.
 pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     let described: usize = sets(connection)?.iter().map(|set| set.description.platters.len()).sum();
     let known: i64 = connection.query_row("SELECT count(*) FROM platter", [], |row| row.get(0))?;
     if described as i64 != known {
-        return Err(Fault::Damaged(format!("{known} platters, of which {described} belong to a set")));
+        return Err(Fault::Damaged(format!("it has {known} platters, but only {described} belong to a set")));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The conformance suite, and what only a file can go through: other processes, damage, queries that must not scan.
+//! Runs the conformance suite on the SQLite catalogue, and tests its file: concurrent processes,
+//! damage, and queries that must not scan.
 
 mod upgrading;
 
@@ -27,7 +28,8 @@ impl Folder {
         self.0.path().join("catalogue.db-wal")
     }
 
-    /// What would be found after a power failure at this instant: the file and its log, but not the memory that processes share.
+    /// The state after a power failure at this instant: the file and its log, without the memory
+    /// that processes share.
     fn copy(&self) -> Self {
         let copy = Self::new();
         std::fs::copy(self.file(), copy.file()).expect("copied");
@@ -51,7 +53,7 @@ fn put(catalogue: &mut dyn Catalogue, names: impl Iterator<Item = String>) {
     catalogue.commit_put(&versions).expect("put");
 }
 
-/// A folder with a catalogue that has something in every table, closed.
+/// A folder with a closed catalogue that has rows in every table.
 fn sample() -> Folder {
     let folder = Folder::new();
     let mut catalogue = folder.open();
@@ -65,7 +67,7 @@ fn sample() -> Folder {
     folder
 }
 
-/// Everything that a catalogue can tell, and its own check.
+/// Everything that a catalogue returns.
 fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
     use std::fmt::Write;
     let mut told = String::new();
@@ -84,7 +86,7 @@ fn all_of(catalogue: &mut dyn Catalogue) -> Result<String, CatalogueError> {
 }
 
 #[test]
-fn no_flipped_bit_changes_what_a_checked_catalogue_tells() {
+fn a_flipped_bit_never_changes_the_answers_of_a_checked_catalogue() {
     let folder = sample();
     let expected = all_of(&mut *folder.open()).expect("sound");
     let sound = std::fs::read(folder.file()).expect("read");
@@ -98,7 +100,7 @@ fn no_flipped_bit_changes_what_a_checked_catalogue_tells() {
             all_of(&mut catalogue)
         });
         match told {
-            // Free space and the names of columns may hold anything.
+            // Flipped bits in free space and column names have no effect.
             Ok(told) => assert_eq!(told, expected, "byte {at}"),
             Err(error) => {
                 assert!(matches!(error, CatalogueError::Damaged { .. }), "byte {at}: {error}");
@@ -106,11 +108,11 @@ fn no_flipped_bit_changes_what_a_checked_catalogue_tells() {
             }
         }
     }
-    assert!(found > 20, "{found} times damage was found");
+    assert!(found > 20, "damage was found only {found} times");
 }
 
 #[test]
-fn a_flipped_bit_in_a_cell_is_told_as_damage_when_the_row_is_read() {
+fn a_changed_cell_is_reported_as_damage_when_its_row_is_read() {
     for (table, read) in [
         ("UPDATE version SET stored_bytes = stored_bytes - 1 WHERE archived = 1", 0),
         ("UPDATE version SET archived = 1 WHERE archived = 0", 0),
@@ -146,7 +148,7 @@ fn a_flipped_bit_in_a_cell_is_told_as_damage_when_the_row_is_read() {
 }
 
 #[test]
-fn what_is_missing_is_found_by_the_check() {
+fn the_check_finds_missing_rows() {
     for loss in [
         "DELETE FROM staged WHERE part = 2",
         "DELETE FROM staged WHERE version = (SELECT max(version) FROM staged)",
@@ -166,7 +168,7 @@ fn what_is_missing_is_found_by_the_check() {
 }
 
 #[test]
-fn a_file_that_is_no_catalogue_is_damage() {
+fn a_file_that_is_not_a_catalogue_is_reported_as_damage() {
     let folder = sample();
     let sound = std::fs::read(folder.file()).expect("read");
     let half = sound[..sound.len() / 2].to_vec();
@@ -178,13 +180,13 @@ fn a_file_that_is_no_catalogue_is_damage() {
         }
     }
     std::fs::remove_file(folder.file()).expect("removed");
-    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Engine { .. })), "none at all is not damage");
+    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Engine { .. })), "a missing file is not damage");
     Connection::open(folder.file()).and_then(|file| file.execute_batch("CREATE TABLE another (program)")).expect("made");
-    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Damaged { .. })), "another program's");
+    assert!(matches!(SqliteCatalogue::open(&folder.file(), ARCHIVE), Err(CatalogueError::Damaged { .. })), "made by another program");
 }
 
 #[test]
-fn another_archive_and_a_newer_schema_are_refused() {
+fn another_archive_and_a_newer_schema_are_rejected() {
     let folder = sample();
     let other = ArchiveId([1; 16]);
     let refused = SqliteCatalogue::open(&folder.file(), other).expect_err("refused");
@@ -195,11 +197,11 @@ fn another_archive_and_a_newer_schema_are_refused() {
         assert!(matches!(refused, CatalogueError::Newer { found: 99, known: 5 }), "{refused}");
     }
     let exists = SqliteCatalogue::create(&folder.file(), ARCHIVE);
-    assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "never over another file");
+    assert!(matches!(exists, Err(CatalogueError::Engine { .. })), "create never overwrites a file");
 }
 
 #[test]
-fn others_read_while_one_writes() {
+fn readers_work_while_a_writer_commits() {
     let folder = Folder::new();
     let mut writer = folder.open();
     put(&mut *writer, ["a".to_owned()].into_iter());
@@ -207,13 +209,13 @@ fn others_read_while_one_writes() {
     writer.begin_set(&set(1, 3)).expect("begun");
     let key = only(&mut *writer, "a").key;
     let mut extents = std::iter::once(ArchivedExtent { version: key, extent: extent(1, 0, 0, 2_000) })
-        .inspect(|_| assert!(!only(&mut reader, "a").archived, "what is not committed is not seen"));
+        .inspect(|_| assert!(!only(&mut reader, "a").archived, "readers don't see uncommitted changes"));
     writer.complete_set(SetId([1; 16]), &mut extents, 5).expect("completed");
     drop(extents);
-    assert!(only(&mut reader, "a").archived, "what is committed is seen");
+    assert!(only(&mut reader, "a").archived, "readers see committed changes");
     let on = reader.versions_on(&[platter(1, 0)], None, 10).expect("a reader can gather, too");
     assert_eq!(on.len(), 1);
-    assert!(matches!(reader.commit_delete(&[key], &[]), Err(CatalogueError::Engine { .. })), "a reader changes nothing");
+    assert!(matches!(reader.commit_delete(&[key], &[]), Err(CatalogueError::Engine { .. })), "a reader can't change anything");
 }
 
 #[test]
@@ -228,7 +230,7 @@ fn a_crash_within_a_transaction_leaves_nothing_of_it() {
         rows.iter().map(|row| ArchivedExtent { version: row.key, extent: extent(1, 0, 0, 2_000) }).chain(std::iter::once_with(|| {
             let crash = folder.copy();
             assert_eq!(all_of(&mut *crash.open()).expect("sound"), before);
-            panic!("and this is how it would end in the program")
+            panic!("the program would crash here")
         }));
     let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| catalogue.complete_set(SetId([1; 16]), &mut extents, 5)));
     end.expect_err("it panicked");
@@ -237,7 +239,7 @@ fn a_crash_within_a_transaction_leaves_nothing_of_it() {
 }
 
 #[test]
-fn a_torn_log_leaves_a_sound_catalogue_of_whole_transactions() {
+fn a_torn_log_leaves_a_sound_catalogue_with_only_whole_transactions() {
     let folder = Folder::new();
     let mut catalogue = folder.open();
     let mut states = vec![all_of(&mut *catalogue).expect("sound")];
@@ -246,25 +248,25 @@ fn a_torn_log_leaves_a_sound_catalogue_of_whole_transactions() {
         states.push(all_of(&mut *catalogue).expect("sound"));
     }
     let crash = folder.copy();
-    assert_eq!(all_of(&mut *crash.open()).expect("sound"), states[20], "nothing that was committed is lost");
+    assert_eq!(all_of(&mut *crash.open()).expect("sound"), states[20], "every committed change survives");
     let log = std::fs::read(folder.log()).expect("the log is there");
     let mut reached = 0;
     for torn in (0..log.len()).step_by(6_029) {
         let crash = folder.copy();
         std::fs::write(crash.log(), &log[..torn]).expect("written");
-        // Nothing but the beginning may have reached the disk before the first sync.
+        // If too little of the log remains, the file is not a catalogue yet.
         let Ok(mut catalogue) = SqliteCatalogue::open(&crash.file(), ARCHIVE) else { continue };
         catalogue.check().expect("sound");
         let now = all_of(&mut catalogue).expect("sound");
         let state = states.iter().position(|state| *state == now).expect("between two transactions");
-        assert!(state >= reached, "a longer log has no less in it");
+        assert!(state >= reached, "a longer log never loses a transaction");
         reached = state;
     }
     assert!(reached > 10);
 }
 
 #[test]
-fn a_deleted_name_is_in_no_file() {
+fn no_file_contains_a_deleted_name() {
     let folder = Folder::new();
     let mut catalogue = folder.open();
     let name = |i: u64| format!("{:016x} and the rest of name {i}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -274,11 +276,11 @@ fn a_deleted_name_is_in_no_file() {
     catalogue.commit_delete(&lost.iter().map(|row| row.key).collect::<Vec<_>>(), &[]).expect("deleted");
     let raw: Vec<u8> = [folder.file(), folder.log()].iter().flat_map(|file| std::fs::read(file).expect("read")).collect();
     let there: std::collections::HashSet<&[u8]> = raw.windows(16).filter(|window| window.iter().all(u8::is_ascii_hexdigit)).collect();
-    assert!(kept.iter().all(|row| there.contains(&row.record.name.0[..16])), "the search finds names that are there");
+    assert!(kept.iter().all(|row| there.contains(&row.record.name.0[..16])), "the search finds existing names");
     assert!(!lost.iter().any(|row| there.contains(&row.record.name.0[..16])));
 }
 
-/// Steps of SQLite's machine, a measure of work that does not depend on the computer.
+/// Counts steps of SQLite's virtual machine: a measure of work that is the same on every computer.
 fn steps(catalogue: &mut SqliteCatalogue, work: impl FnOnce(&mut SqliteCatalogue)) -> usize {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -295,7 +297,7 @@ fn steps(catalogue: &mut SqliteCatalogue, work: impl FnOnce(&mut SqliteCatalogue
 }
 
 #[test]
-fn going_past_deleted_names_takes_as_much_work_as_there_are_of_them() {
+fn skipping_deleted_names_takes_work_proportional_to_their_number() {
     let works: Vec<usize> = [1_000, 2_000, 4_000]
         .into_iter()
         .map(|deleted| {
@@ -320,7 +322,7 @@ fn done<T>(result: Result<T, CatalogueError>) {
     result.expect("done");
 }
 
-/// An unlisted version of a name that has listed ones.
+/// An unlisted version of a name that also has listed ones.
 fn unlisted(round: u8, number: u64) -> UnlistedVersion {
     let mut id = [round; 16];
     id[..8].copy_from_slice(&number.to_be_bytes());
@@ -349,7 +351,7 @@ fn work_does_not_grow_with_the_catalogue() {
         let name = ObjectName(format!("{round}/00000").into_bytes());
         let archived = only(&mut catalogue, &name.0).key;
         let prefix = [b'0' + round];
-        // For versions_on, whose pages come after the gathering.
+        // Gathers for `versions_on`, so that later pages can continue.
         catalogue.versions_on(&[platter(1, 0)], None, 1).expect("gathered");
         let extent = ArchivedExtent { version: staged.key, extent: extent(round + 10, 0, 0, staged.stored_bytes) };
         let works: [(&str, Work<'_>); 16] = [
@@ -378,7 +380,7 @@ fn work_does_not_grow_with_the_catalogue() {
 }
 
 #[test]
-fn the_latest_number_is_looked_up_by_indices() {
+fn looking_up_the_latest_number_uses_the_indices() {
     let folder = Folder::new();
     drop(folder.open());
     let file = Connection::open(folder.file()).expect("opened");
@@ -390,7 +392,7 @@ fn the_latest_number_is_looked_up_by_indices() {
 }
 
 #[test]
-fn one_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name() {
+fn the_cost_of_finding_a_version_does_not_grow_with_the_versions_of_its_name() {
     let folder = Folder::new();
     let mut catalogue = SqliteCatalogue::create(&folder.file(), ARCHIVE).expect("created");
     let mut before: Option<Vec<(&str, usize)>> = None;
@@ -422,7 +424,7 @@ fn one_version_is_found_with_no_more_work_among_fifteen_thousand_of_its_name() {
 }
 
 #[test]
-fn a_null_version_is_looked_up_by_its_index() {
+fn looking_up_a_null_version_uses_its_index() {
     let folder = Folder::new();
     drop(folder.open());
     let file = Connection::open(folder.file()).expect("opened");
@@ -432,12 +434,12 @@ fn a_null_version_is_looked_up_by_its_index() {
 }
 
 #[test]
-fn a_log_that_a_crash_left_is_read_without_writing_beside_it() {
+fn a_log_left_by_a_crash_is_read_without_writing_any_file() {
     let folder = Folder::new();
     let mut catalogue = folder.open();
     put(&mut *catalogue, (0..40).map(|i| format!("name/{i}")));
     let crashed = folder.copy();
-    assert!(crashed.log().metadata().expect("a log").len() > 0, "what was put is in the log");
+    assert!(crashed.log().metadata().expect("a log").len() > 0, "the versions are still in the log");
     let files = || {
         let entries = std::fs::read_dir(crashed.0.path()).expect("a folder").map(|entry| entry.expect("an entry").path());
         entries.map(|path| (path.clone(), std::fs::read(path).expect("readable"))).collect::<std::collections::BTreeMap<_, _>>()
@@ -445,5 +447,5 @@ fn a_log_that_a_crash_left_is_read_without_writing_beside_it() {
     let before = files();
     let mut still = SqliteCatalogue::open_still(&crashed.file(), ARCHIVE).expect("opened");
     assert_eq!(all_of(&mut still).expect("sound"), all_of(&mut *catalogue).expect("sound"));
-    assert!(files() == before, "nothing is written beside it");
+    assert!(files() == before, "no file was written");
 }

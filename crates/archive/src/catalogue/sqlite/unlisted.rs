@@ -52,7 +52,8 @@ fn why_of(cell: i64) -> Result<Unlisted, Fault> {
     })
 }
 
-/// Records versions. Of one that is there already the first reason stays; segments are added, and its name if it has none.
+/// Records versions. A version already recorded keeps its first reason, and gains segments, and a
+/// name if it had none.
 pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
     let mut insert =
@@ -81,7 +82,7 @@ pub(super) fn adopt(connection: &Connection, versions: &[UnlistedVersion]) -> Re
     ledger.close()
 }
 
-/// Names a version that is recorded without a name.
+/// Adds a name to a version recorded without one.
 fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> Result<(), Fault> {
     let mut select = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM unlisted WHERE id = ?1 AND name IS NULL"))?;
     let Some(row) = select.query_row([id.0], |row| Ok(read(connection, row))).optional()?.transpose()? else { return Ok(()) };
@@ -91,7 +92,7 @@ fn add_name(connection: &Connection, id: VersionId, known_as: (&[u8], i64)) -> R
     Ok(())
 }
 
-/// Forgets versions, and records the tombstones that were staged for them.
+/// Forgets versions, and records their staged tombstones.
 pub(super) fn forget(connection: &Connection, ids: &[VersionId], tombstones: &[StagedTombstone]) -> Result<(), Fault> {
     let mut ledger = Ledger::open(connection)?;
     for id in ids {

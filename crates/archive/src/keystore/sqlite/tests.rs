@@ -1,4 +1,5 @@
-//! The conformance suite, and what only a file can go through.
+//! Runs the conformance suite on the SQLite key store, and tests damage and permissions of its
+//! file.
 
 use std::path::PathBuf;
 
@@ -34,7 +35,7 @@ impl Place for Folder {
 
 conformance!(Folder::new());
 
-/// Opens what damage has been done to, and reads all of it.
+/// Opens a damaged store and reads all of it.
 fn read_all(file: &std::path::Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyStoreError> {
     let mut store = SqliteKeyStore::open(file, ARCHIVE)?;
     store.check()?;
@@ -42,7 +43,7 @@ fn read_all(file: &std::path::Path) -> Result<Vec<(VersionId, WrappedKey)>, KeyS
 }
 
 #[test]
-fn any_bit_flipped_in_a_key_is_told_as_damage() {
+fn any_flipped_bit_in_a_key_is_reported_as_damage() {
     let folder = Folder::new();
     let kept: Vec<_> = (0..100).map(key).collect();
     folder.open().insert(&kept).expect("kept");
@@ -62,7 +63,7 @@ fn any_bit_flipped_in_a_key_is_told_as_damage() {
 }
 
 #[test]
-fn no_flipped_bit_anywhere_gives_a_wrong_key() {
+fn a_flipped_bit_anywhere_never_yields_a_wrong_key() {
     let folder = Folder::new();
     let mut kept: Vec<_> = (0..300).map(key).collect();
     folder.open().insert(&kept).expect("kept");
@@ -72,7 +73,7 @@ fn no_flipped_bit_anywhere_gives_a_wrong_key() {
         let mut damaged = sound.clone();
         damaged[at] ^= 0x10;
         std::fs::write(folder.file(), damaged).expect("written");
-        // Bits in free space change nothing.
+        // Flipped bits in free space change nothing.
         match read_all(&folder.file()) {
             Ok(found) => assert_eq!(found, kept, "byte {at}"),
             Err(error) => assert!(matches!(error, KeyStoreError::Damaged { .. }), "byte {at}: {error}"),
@@ -81,7 +82,7 @@ fn no_flipped_bit_anywhere_gives_a_wrong_key() {
 }
 
 #[test]
-fn a_file_that_is_no_key_store_is_damage() {
+fn a_file_that_is_not_a_key_store_is_reported_as_damage() {
     let folder = Folder::new();
     folder.open().insert(&(0..500).map(key).collect::<Vec<_>>()).expect("kept");
     let sound = std::fs::read(folder.file()).expect("read");
@@ -91,11 +92,11 @@ fn a_file_that_is_no_key_store_is_damage() {
         assert!(matches!(read_all(&folder.file()), Err(KeyStoreError::Damaged { .. })));
     }
     std::fs::remove_file(folder.file()).expect("removed");
-    assert!(matches!(SqliteKeyStore::open(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "none at all is not damage");
+    assert!(matches!(SqliteKeyStore::open(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "a missing file is not damage");
 }
 
 #[test]
-fn another_archive_and_a_newer_schema_are_refused() {
+fn another_archive_and_a_newer_schema_are_rejected() {
     let folder = Folder::new();
     drop(folder.open());
     let other = ArchiveId([1; 16]);
@@ -104,25 +105,25 @@ fn another_archive_and_a_newer_schema_are_refused() {
     Connection::open(folder.file()).and_then(|file| file.pragma_update(None, "user_version", 2)).expect("changed");
     let refused = SqliteKeyStore::open(&folder.file(), ARCHIVE).expect_err("refused");
     assert!(matches!(refused, KeyStoreError::Newer { found: 2, known: 1 }), "{refused}");
-    assert!(matches!(SqliteKeyStore::create(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "never over another file");
+    assert!(matches!(SqliteKeyStore::create(&folder.file(), ARCHIVE), Err(KeyStoreError::Engine { .. })), "create never overwrites a file");
 }
 
 #[cfg(unix)]
 #[test]
-fn only_its_owner_may_read_any_of_its_files() {
+fn only_the_owner_may_read_its_files() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let mut store = folder.open();
     store.insert(&[key(1)]).expect("kept");
     let files: Vec<_> = std::fs::read_dir(folder.0.path()).expect("listed").map(|file| file.expect("listed")).collect();
-    assert!(files.len() > 1, "the log too");
+    assert!(files.len() > 1, "expected the log as well");
     for file in files {
         assert_eq!(file.metadata().expect("read").permissions().mode() & 0o777, 0o600, "{:?}", file.path());
     }
 }
 
 #[test]
-fn a_destruction_waits_for_nobody_who_has_stopped_reading() {
+fn destroy_does_not_wait_for_idle_readers() {
     let folder = Folder::new();
     let mut store = folder.open();
     store.insert(&(0..100).map(key).collect::<Vec<_>>()).expect("kept");

@@ -1,4 +1,5 @@
-//! The conformance suite on a disk that renames, a disk that only copies and a bucket, and what only services do.
+//! Runs the conformance suite on a disk that renames, a disk that only copies and a bucket, and
+//! tests behaviour specific to services.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -20,7 +21,7 @@ fn store(operator: Operator) -> RemoteStore {
     RemoteStore::new("one".into(), ARCHIVE, operator).expect("a service that can do it")
 }
 
-/// opendal's service for folders.
+/// opendal's file system service.
 struct Disk {
     folder: tempfile::TempDir,
     renames: bool,
@@ -60,7 +61,8 @@ fn names(operator: Operator) -> Vec<String> {
     entries.iter().flatten().map(|entry| entry.path().to_owned()).collect()
 }
 
-/// opendal's service that keeps objects in memory, which copies nothing, with the copying of an object store; and with its faults.
+/// opendal's in-memory service, which can't copy, extended with the copying of an object store and
+/// with injected faults.
 #[derive(Debug, Clone)]
 struct Bucket {
     inner: Servicer,
@@ -69,9 +71,9 @@ struct Bucket {
 
 #[derive(Debug, Default)]
 struct Faults {
-    /// So many requests are answered with "later".
+    /// Number of requests still to be answered with "later".
     busy: AtomicUsize,
-    /// Requests that were answered so.
+    /// Number of requests that were answered with "later".
     turned_away: AtomicUsize,
     /// Copies lose their last byte.
     copies_short: AtomicBool,
@@ -210,7 +212,7 @@ fn read(store: &dyn PlatterStore) -> Vec<u8> {
 fn a_service_that_neither_renames_nor_copies_is_refused() {
     let operator = Operator::new(Memory::default()).expect("an operator");
     let pieces = operator.clone().layer(CapabilityOverrideLayer::new(|can| Capability { write_can_multi: true, ..can }));
-    for (operator, lacks) in [(operator, "in pieces"), (pieces, "renaming and no copying")] {
+    for (operator, lacks) in [(operator, "in pieces"), (pieces, "renaming or copying")] {
         let refused = RemoteStore::new("one".into(), ARCHIVE, operator).err().expect("refused");
         let StoreError::Unfit { store, place, .. } = &refused else { panic!("{refused}") };
         assert_eq!(store, "one");
@@ -237,7 +239,7 @@ fn a_folder_store_and_a_remote_store_read_each_other() {
 }
 
 #[test]
-fn a_service_that_is_busy_for_a_while_is_asked_again() {
+fn requests_to_a_busy_service_are_retried() {
     let faults = Arc::new(Faults::default());
     let store = store(Bucket::operator(&faults));
     let be_busy = |times| faults.busy.store(times, Ordering::SeqCst);
@@ -255,19 +257,19 @@ fn a_service_that_is_busy_for_a_while_is_asked_again() {
 }
 
 #[test]
-fn a_service_that_stays_busy_is_given_up() {
+fn retries_end_if_the_service_stays_busy() {
     let faults = Arc::new(Faults::default());
     let store = store(Bucket::operator(&faults));
     store.mark().expect("marked");
     faults.busy.store(usize::MAX, Ordering::SeqCst);
-    let StoreError::Io { source, .. } = store.check().expect_err("no answer") else { panic!("not there is another thing") };
+    let StoreError::Io { source, .. } = store.check().expect_err("no answer") else { panic!("a busy service is not an absent store") };
     assert!(source.to_string().contains("come again later"), "{source}");
     assert_eq!(faults.turned_away.load(Ordering::SeqCst), 1 + REPEATS);
-    assert!(store.open(PLATTER).is_err(), "not the same as absent");
+    assert!(store.open(PLATTER).is_err(), "a busy service doesn't mean that the platter is missing");
 }
 
 #[test]
-fn a_copy_of_another_length_is_no_platter() {
+fn a_short_copy_is_rejected() {
     let faults = Arc::new(Faults::default());
     let operator = Bucket::operator(&faults);
     let store = store(operator.clone());
@@ -283,7 +285,7 @@ fn a_copy_of_another_length_is_no_platter() {
 }
 
 #[test]
-fn what_vanished_is_an_error_and_no_empty_platter() {
+fn reading_a_removed_platter_fails() {
     let store = store(Bucket::operator(&Arc::default()));
     store.mark().expect("marked");
     write(&store, b"here").expect("written");
@@ -293,7 +295,7 @@ fn what_vanished_is_an_error_and_no_empty_platter() {
 }
 
 #[test]
-fn a_full_disk_is_told_from_other_errors() {
+fn errors_keep_their_kind() {
     for (source, expected) in [(io::ErrorKind::StorageFull, io::ErrorKind::StorageFull), (io::ErrorKind::Interrupted, io::ErrorKind::Other)]
     {
         let error = opendal::Error::new(ErrorKind::Unexpected, "failed").set_source(io::Error::from(source));
@@ -303,7 +305,7 @@ fn a_full_disk_is_told_from_other_errors() {
 }
 
 #[test]
-fn a_store_works_where_a_runtime_is_at_work() {
+fn a_store_works_inside_another_runtime() {
     let bytes = noise(5, 100_000);
     for workers in [1, 2] {
         let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build().expect("a runtime");
@@ -318,7 +320,7 @@ fn a_store_works_where_a_runtime_is_at_work() {
 }
 
 #[test]
-fn a_platter_has_no_more_pieces_than_an_object_may() {
+fn a_platter_never_exceeds_the_maximum_number_of_pieces() {
     assert_eq!(piece_bytes(0), 8 << 20);
     assert_eq!(piece_bytes(4 << 30), 8 << 20);
     for bytes in [100 << 30, (100 << 30) + 1, 5_u64 << 40] {

@@ -1,5 +1,5 @@
-/* Runs one case of Intel ISA-L each time a line comes in, and prints its CPU nanoseconds.
- *   peer I R SHARD_BYTES GROUPS LOST      LOST 0 encodes; the inversion and its tables are made once, outside the clock
+/* Runs one case of Intel ISA-L per input line and prints its CPU nanoseconds.
+ *   peer I R SHARD_BYTES GROUPS LOST      LOST 0 encodes; the matrix inversion and its tables are computed once and not timed
  */
 #include <isa-l/erasure_code.h>
 #include <stdint.h>

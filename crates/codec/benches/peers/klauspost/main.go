@@ -1,4 +1,4 @@
-// Runs one case of github.com/klauspost/reedsolomon each time a line comes in, and prints its CPU nanoseconds.
+// Runs one case of github.com/klauspost/reedsolomon per input line and prints its CPU nanoseconds.
 //
 //	peer CODE I R SHARD_BYTES GROUPS LOST     CODE: gf8 (matrix), leo8, leo16; LOST 0 encodes
 package main

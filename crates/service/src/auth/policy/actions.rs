@@ -1,8 +1,8 @@
-//! The actions that policies may name.
+//! Actions that policies may name.
 
 use super::patterns::like;
 
-/// Actions that are asked for here. `access` says which operation asks for which.
+/// Actions that the service checks. [`access`](crate::auth::access) maps operations to them.
 const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBucket DeleteBucketPolicy DeleteObject \
     DeleteObjectTagging DeleteObjectVersion DeleteObjectVersionTagging GetAccelerateConfiguration GetBucketAcl GetBucketCORS \
     GetBucketLocation GetBucketLogging GetBucketNotification GetBucketObjectLockConfiguration GetBucketOwnershipControls \
@@ -14,7 +14,8 @@ const ACTIONS: &str = "AbortMultipartUpload BypassGovernanceRetention DeleteBuck
     PutBucketPolicy PutBucketPublicAccessBlock PutBucketTagging PutBucketVersioning PutEncryptionConfiguration PutObject \
     PutObjectAcl PutObjectLegalHold PutObjectRetention PutObjectTagging PutObjectVersionAcl PutObjectVersionTagging RestoreObject";
 
-/// Actions of AWS whose operations are not offered here. To allow or deny them changes nothing, and policies that name them are common.
+/// AWS actions of operations that the service doesn't offer. Allowing or denying them has no
+/// effect, and policies that name them are common.
 const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
     GetIntelligentTieringConfiguration GetInventoryConfiguration GetMetricsConfiguration GetObjectTorrent \
     GetObjectVersionForReplication GetObjectVersionTorrent InitiateReplication ObjectOwnerOverrideToBucketOwner \
@@ -22,7 +23,7 @@ const IDLE_ACTIONS: &str = "DeleteBucketWebsite GetAnalyticsConfiguration \
     PutBucketWebsite PutIntelligentTieringConfiguration PutInventoryConfiguration PutLifecycleConfiguration \
     PutMetricsConfiguration PutReplicationConfiguration ReplicateDelete ReplicateObject ReplicateTags";
 
-/// Whether an action, or a pattern of actions, is one of S3. As with AWS, letters may be large or small.
+/// Whether an action, or a pattern of actions, is one of S3, in any case of letters, as in AWS.
 pub(super) fn is_action(pattern: &str) -> bool {
     let pattern = pattern.to_ascii_lowercase();
     if pattern == "*" {
@@ -32,7 +33,8 @@ pub(super) fn is_action(pattern: &str) -> bool {
     ACTIONS.split(' ').chain(IDLE_ACTIONS.split(' ')).any(|action| like(pattern, &action.to_ascii_lowercase()))
 }
 
-/// Actions on an object that AWS doesn't let depend on the tags that the object has: those that need none, or make it anew.
+/// Whether AWS lets an action depend on the tags that the object has. It doesn't for actions that
+/// need no object or replace it.
 pub(super) fn knows_existing_tags(action: &str) -> bool {
     !matches!(
         action,

@@ -1,10 +1,11 @@
-//! Conditions of statements. Each is an operator on a key; what AWS has beyond those that are here is not understood, and refused.
+//! Conditions of statements: each applies an operator to a key. Operators and keys of AWS that are
+//! not listed here are rejected.
 //!
 //! ```text
 //! "Condition": { operator: { key: value or values } }
-//!     operator   what the key's value has to be: one of the values, or none of them (Not)
-//!     ...IfExists  holds too where the request says nothing of the key
-//!     Null       whether the request says nothing of it
+//!     operator     compares the key's value: one of the values must match, or none (Not)
+//!     ...IfExists  also holds if the request has no such key
+//!     Null         tests whether the request has no such key
 //! ```
 
 use std::borrow::Cow;
@@ -16,18 +17,18 @@ use super::facts::{Facts, listed, parameter, tag};
 use super::patterns::{Network, like};
 use crate::s3::version::ms_of;
 
-/// A condition that was understood.
+/// A parsed condition.
 #[derive(Debug)]
 pub(super) struct Condition {
     key: Key,
     test: Test,
-    /// Whether none of the values may fit, instead of one.
+    /// Whether no value may match, in place of at least one.
     negated: bool,
-    /// Whether it holds where the request says nothing of the key.
+    /// Whether the condition holds if the request lacks the key.
     if_exists: bool,
 }
 
-/// What is asked about.
+/// The key of a condition.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Key {
     SourceIp,
@@ -37,18 +38,18 @@ pub(super) enum Key {
     CurrentTime,
     EpochTime,
     VersionId,
-    /// A parameter of lists.
+    /// A parameter of list requests.
     Parameter(&'static str),
-    /// A header of this request alone.
+    /// A header that concerns only its request.
     Header(&'static str),
-    /// A header that says something of the object that is made.
+    /// A header that describes the object to be created.
     ObjectHeader(&'static str),
     CopySource,
     ExistingTag(String),
     NewTag(String),
 }
 
-/// What its value has to be.
+/// The required value.
 #[derive(Debug)]
 enum Test {
     Absent(bool),
@@ -59,7 +60,8 @@ enum Test {
     Address(Vec<Network>),
 }
 
-/// Headers by the names of their keys. The grants are refused wherever they stand, but policies that deny them are understood.
+/// Headers by the names of their keys. Requests with grants are always refused, but policies may
+/// deny them.
 const OBJECT_HEADERS: [&str; 12] = [
     "x-amz-acl",
     "x-amz-grant-full-control",
@@ -76,7 +78,7 @@ const OBJECT_HEADERS: [&str; 12] = [
 ];
 
 impl Key {
-    /// As with AWS, letters of keys may be large or small, but not those of tags.
+    /// Parses a key. As in AWS, keys are case-insensitive except for the names of tags.
     fn parse(text: &str) -> Option<Self> {
         if let Some((kind, name)) = text.split_once('/') {
             return match kind.to_ascii_lowercase().as_str() {
@@ -108,7 +110,7 @@ impl Key {
         })
     }
 
-    /// What a request says of it.
+    /// The value of the key in a request.
     fn value<'a>(&self, facts: &Facts<'a>) -> Option<Cow<'a, str>> {
         let header = |name: &str| listed(facts.headers?, name).map(Cow::Owned);
         match self {
@@ -120,7 +122,7 @@ impl Key {
             Self::VersionId => facts.version_id.map(Cow::Borrowed),
             Self::Parameter(name) => parameter(facts.query, name).map(Cow::Owned),
             Self::Header(name) | Self::ObjectHeader(name) => header(name),
-            // As `bucket/key`, however the client has written it. What can't be read is refused by the copy.
+            // Normalizes to `bucket/key`. The copy operation rejects a source that can't be parsed.
             Self::CopySource => {
                 let source: Cow<'_, str> = header("x-amz-copy-source")?;
                 match CopySource::parse(&source) {
@@ -133,21 +135,21 @@ impl Key {
         }
     }
 
-    /// Whether it is said when an upload in parts is begun, and not with its parts.
+    /// Whether the value is sent when a multipart upload is created, and not with its parts.
     fn is_of_beginning(&self) -> bool {
         matches!(self, Self::ObjectHeader(_) | Self::NewTag(_))
     }
 }
 
 impl Condition {
-    /// A condition; none if it isn't understood.
+    /// Parses a condition; `None` if it isn't supported.
     pub(super) fn parse(operator: &str, key: &str, values: &[&str]) -> Option<Self> {
         let key = Key::parse(key)?;
         let (name, if_exists) = operator.strip_suffix("IfExists").map_or((operator, false), |name| (name, true));
         let negated = name.contains("Not");
         let number = |fits| Some(Test::Number { values: all(values, |value| value.parse().ok())?, fits });
         let date = |fits| Some(Test::Date { values: all(values, date_ms)?, fits });
-        // A source may be written with a slash in front.
+        // A copy source may start with a slash.
         let plain =
             |value: &str| if key == Key::CopySource { value.strip_prefix('/').unwrap_or(value).to_owned() } else { value.to_owned() };
         let text = |fits| Some(Test::Text { values: all(values, |value| Some(plain(value)))?, fits });
@@ -158,7 +160,7 @@ impl Condition {
                 _ => None,
             },
             ("IpAddress" | "NotIpAddress", Key::SourceIp) => all(values, Network::parse).map(Test::Address),
-            // Text is no way to compare addresses and times.
+            // Addresses and times must not be compared as text.
             (_, Key::SourceIp) => None,
             ("DateEquals" | "DateNotEquals", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own == wanted),
             ("DateLessThan", Key::CurrentTime | Key::EpochTime) => date(|own, wanted| own < wanted),
@@ -181,23 +183,24 @@ impl Condition {
         Some(Self { key, test, negated, if_exists })
     }
 
-    /// Whether it asks about tags that objects have.
+    /// Whether the condition tests tags that objects have.
     pub(super) fn asks_tags(&self) -> bool {
         matches!(self.key, Key::ExistingTag(_))
     }
 
-    /// Whether it asks about tags that objects get.
+    /// Whether the condition tests tags that objects get.
     pub(super) fn asks_new_tags(&self) -> bool {
         matches!(self.key, Key::NewTag(_))
     }
 
-    /// Whether it keeps a statement for everybody from letting in everybody, as AWS counts it: by a network that is not too large.
+    /// Whether AWS counts a statement for everyone as not public because of this condition: it
+    /// requires a network that isn't too large.
     pub(super) fn is_narrow(&self) -> bool {
         let Test::Address(networks) = &self.test else { return false };
         !self.negated && !self.if_exists && networks.iter().all(|network| !network.is_broad())
     }
 
-    /// Whether it holds, in a statement that allows or in one that denies.
+    /// Whether the condition holds, in a statement that allows or denies.
     pub(super) fn holds(&self, facts: &Facts<'_>, allows: bool) -> bool {
         if facts.goes_on && self.key.is_of_beginning() {
             return allows;
@@ -207,7 +210,7 @@ impl Condition {
             return value.is_none() == wanted;
         }
         match value {
-            // What a request doesn't say is equal to nothing.
+            // A missing value equals nothing.
             None => self.if_exists || self.negated,
             Some(value) => self.test.fits(&value) != self.negated,
         }
@@ -238,7 +241,7 @@ fn truth(text: &str) -> Option<bool> {
     [true, false].into_iter().find(|truth| text.eq_ignore_ascii_case(if *truth { "true" } else { "false" }))
 }
 
-/// A time of ISO 8601, a day, or seconds since 1970, in milliseconds.
+/// Parses an ISO 8601 time, a day, or seconds since 1970; returns milliseconds.
 fn date_ms(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse::<i64>() {
         return seconds.checked_mul(1_000);

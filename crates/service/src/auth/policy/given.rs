@@ -1,4 +1,4 @@
-//! Policies as they are given: JSON. What stands there twice, or under a name that isn't known, is refused.
+//! Policies as they are given in JSON. Duplicate and unknown members are rejected.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -63,7 +63,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// A value of a condition, which may stand there as text, number or yes and no.
+/// A value of a condition, given as a string, number or boolean.
 #[derive(Debug)]
 pub(super) struct Text(pub(super) String);
 
@@ -72,12 +72,12 @@ impl<'de> Deserialize<'de> for Text {
         match serde_json::Value::deserialize(deserializer)? {
             serde_json::Value::String(text) => Ok(Self(text)),
             value @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => Ok(Self(value.to_string())),
-            _ => Err(Error::custom("text is expected")),
+            _ => Err(Error::custom("expected a string, number or boolean")),
         }
     }
 }
 
-/// The members of an object, each once: of two with the same name, a map would forget one.
+/// The members of an object, without duplicates: a map would keep only one of two.
 #[derive(Debug)]
 pub(super) struct Pairs<T>(pub(super) Vec<(String, T)>);
 
@@ -101,7 +101,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
                 let mut pairs: Vec<(String, T)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, T>()? {
                     if pairs.iter().any(|(known, _)| *known == name) {
-                        return Err(Error::custom(format_args!("{name} stands there twice")));
+                        return Err(Error::custom(format_args!("duplicate member {name}")));
                     }
                     pairs.push((name, value));
                 }

@@ -1,8 +1,9 @@
-//! Bucket policies: the part of AWS's language that says which account may do what with which keys. What isn't understood is refused when it is
-//! put, and never passed over: a condition that is ignored would let in whom it keeps out.
+//! Bucket policies: the part of AWS's policy language that decides which account may do what with
+//! which keys. A policy with unknown elements is rejected when it is put: an ignored condition
+//! would let in the callers it should keep out.
 //!
 //! ```text
-//! JSON -> given (as it stands there) -> Policy (what was understood) -> Answer to a Question, by the Facts of a request
+//! JSON -> given (as parsed) -> Policy (validated) -> Answer to a Question, by the Facts of a request
 //! ```
 
 mod actions;
@@ -21,14 +22,14 @@ use given::{Effect, GivenPolicy, GivenPrincipal, GivenStatement, OneOrMany};
 pub(crate) use patterns::Network;
 pub(crate) use patterns::like;
 
-/// The longest policy, as with AWS.
+/// Maximum length of a policy, the same as AWS.
 const BYTES_MAX: usize = 20 << 10;
-/// What resources begin with.
+/// Prefix of resources.
 const ARN: &str = "arn:aws:s3:::";
-/// The version of the language that has variables.
+/// The language version that has policy variables.
 const VERSION: &str = "2012-10-17";
 
-/// A policy that was understood.
+/// A parsed and supported policy.
 #[derive(Debug)]
 pub(crate) struct Policy(Vec<Statement>);
 
@@ -41,7 +42,7 @@ struct Statement {
     conditions: Vec<Condition>,
 }
 
-/// Whom a statement is about.
+/// The callers that a statement applies to.
 #[derive(Debug)]
 enum Principals {
     Everybody,
@@ -49,17 +50,17 @@ enum Principals {
     AllBut(Vec<String>),
 }
 
-/// Patterns of which one has to fit, or none.
+/// Patterns of which at least one must match, or none if `inverted`.
 #[derive(Debug)]
 struct Scope {
     patterns: Vec<String>,
     inverted: bool,
 }
 
-/// Whether somebody may do something.
+/// Asks whether a caller may do something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Question<'a> {
-    /// The account; none for whoever signs nothing.
+    /// The account; `None` for anonymous callers.
     pub(crate) account: Option<&'a Account>,
     pub(crate) action: &'a str,
     pub(crate) bucket: &'a str,
@@ -67,25 +68,25 @@ pub(crate) struct Question<'a> {
     pub(crate) facts: Facts<'a>,
 }
 
-/// What a policy says.
+/// The decision of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     Allowed,
     Denied,
-    /// Nothing: others decide.
+    /// No statement applies; ownership decides.
     Silent,
 }
 
 impl Policy {
-    /// Reads a policy.
+    /// Parses a policy.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence for the client that says what is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() > BYTES_MAX {
             return Err(format!("Policies must not be longer than {BYTES_MAX} bytes."));
         }
-        let given: GivenPolicy = serde_json::from_str(text).map_err(|error| format!("The policy is not understood: {error}."))?;
+        let given: GivenPolicy = serde_json::from_str(text).map_err(|error| format!("The policy is malformed: {error}."))?;
         if given.version.as_deref().is_some_and(|version| !matches!(version, VERSION | "2008-10-17")) {
             return Err("The policy must contain a valid version string.".to_owned());
         }
@@ -93,19 +94,20 @@ impl Policy {
         if statements.is_empty() {
             return Err("The policy has no statement.".to_owned());
         }
-        // In older policies they are plain text.
+        // In older versions, variables are plain text.
         if given.version.as_deref() == Some(VERSION) && given.statement.all().iter().any(has_variable) {
             return Err("Policy variables are not supported.".to_owned());
         }
         Ok(Self(statements))
     }
 
-    /// Whether the policy is one for this bucket.
+    /// Validates a new policy for this bucket.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence for the client that says what is wrong.
     pub(crate) fn check(&self, bucket: &str) -> Result<(), String> {
-        // Policies from before this was asked stay what they are: to read them as none would drop their denials.
+        // Stored policies aren't validated again: rejecting one that is older than a rule would
+        // drop its denials.
         if self.0.is_empty() {
             return Err("Policy has no statement.".to_owned());
         }
@@ -135,7 +137,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether it lets everybody in somewhere.
+    /// Whether the policy grants something to everyone.
     pub(crate) fn is_public(&self) -> bool {
         let lets_in = |statement: &Statement| {
             statement.allows
@@ -145,12 +147,12 @@ impl Policy {
         self.0.iter().any(lets_in)
     }
 
-    /// Whether an answer may depend on the tags of the object.
+    /// Whether the decision on an action may depend on the tags that the object has.
     pub(crate) fn asks_tags(&self, action: &str) -> bool {
         knows_existing_tags(action) && self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_tags))
     }
 
-    /// Whether an answer may depend on the tags that an object gets.
+    /// Whether the decision may depend on the tags that the object gets.
     pub(crate) fn asks_new_tags(&self) -> bool {
         self.0.iter().any(|statement| statement.conditions.iter().any(Condition::asks_new_tags))
     }
@@ -174,7 +176,8 @@ impl Statement {
         let allows = given.effect == Effect::Allow;
         let principals = match (&given.principal, &given.not_principal) {
             (Some(principal), None) => Principals::read(principal),
-            // Whoever is allowed what others aren't should be named; AWS refuses the rest too.
+            // NotPrincipal with Allow would grant access to every caller not listed. AWS rejects
+            // it too.
             (None, Some(principal)) if !allows => match Principals::read(principal) {
                 Some(Principals::These(names)) => Some(Principals::AllBut(names)),
                 _ => None,
@@ -188,19 +191,19 @@ impl Statement {
         let mut conditions = Vec::new();
         for (operator, keys) in &given.condition.0 {
             if keys.0.is_empty() {
-                return Err(format!("Policy has an invalid condition: {operator} asks about nothing."));
+                return Err(format!("Policy has an invalid condition: {operator} has no keys."));
             }
             for (key, values) in &keys.0 {
                 let values: Vec<&str> = values.all().iter().map(|value| value.0.as_str()).collect();
                 conditions.push(Condition::parse(operator, key, &values).ok_or_else(|| {
-                    format!("Policy has an invalid condition: {operator} of {key} is not supported, or not with this value.")
+                    format!("Policy has an invalid condition: {operator} is not supported for {key}, or the value is invalid.")
                 })?);
             }
         }
         Ok(Self {
             allows,
             principals: principals.ok_or_else(|| {
-                "Invalid principal in policy: \"*\", {\"AWS\": …} with names of accounts, or {\"CanonicalUser\": …} is expected; NotPrincipal only with Deny.".to_owned()
+                "Invalid principal in policy: use \"*\", {\"AWS\": …} with account names, or {\"CanonicalUser\": …}, and NotPrincipal only with Deny.".to_owned()
             })?,
             actions: Scope { patterns: actions.patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect(), ..actions },
             resources: Scope::read("Resource", given.resource.as_ref(), given.not_resource.as_ref())?,
@@ -237,7 +240,8 @@ impl Principals {
     }
 }
 
-/// Whether a principal is an account: by its name, as the middle of an ARN (arn:aws:iam::name:root), or by its identifier.
+/// Whether a principal names the account: by its name, by an ARN with the name
+/// (arn:aws:iam::name:root), or by its ID.
 fn is_named(principal: &str, account: Option<&Account>) -> bool {
     let name = principal.strip_prefix("arn:aws:iam::").map_or(principal, |rest| rest.split(':').next().unwrap_or_default());
     account.is_some_and(|account| account.name == name || account.id == name)
@@ -248,7 +252,7 @@ impl Scope {
         match (one_of, none_of) {
             (Some(patterns), None) => Ok(Self { patterns: patterns.all().to_vec(), inverted: false }),
             (None, Some(patterns)) => Ok(Self { patterns: patterns.all().to_vec(), inverted: true }),
-            _ => Err(format!("Each statement has either {what} or Not{what}.")),
+            _ => Err(format!("Each statement must have either {what} or Not{what}.")),
         }
     }
 

@@ -1,12 +1,14 @@
-//! Patterns of text, and networks.
+//! Wildcard patterns, and networks of addresses.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Whether text is like a pattern, where `*` is any text and `?` any character.
+/// Matches text with a pattern, in which `*` stands for any text and `?` for any character.
 ///
-/// What stands before the first star and behind the last can be in one place only. What stands between two is looked for from where the piece before
-/// it was found first: if it fits at all, it fits behind there. So a pattern costs little more than the text is long, whatever it is.
+/// The piece before the first star must be a prefix and the piece after the last star a suffix.
+/// Each piece between two stars is searched for after the first occurrence of the one before; if
+/// the pattern matches at all, it matches there. So the cost is nearly linear in the length of the
+/// text for any pattern.
 pub(crate) fn like(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return after(pattern, text) == Some("") };
     let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -20,26 +22,27 @@ pub(crate) fn like(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// What follows a piece that text begins with.
+/// The rest of a text that starts with the piece.
 fn after<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
     let is_there = piece.chars().all(|wanted| rest.next().is_some_and(|found| wanted == '?' || wanted == found));
     is_there.then_some(rest.as_str())
 }
 
-/// What stands before a piece that text ends with.
+/// The part of a text before the piece that it ends with.
 fn before<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     let mut rest = text.chars();
     let is_there = piece.chars().rev().all(|wanted| rest.next_back().is_some_and(|found| wanted == '?' || wanted == found));
     is_there.then_some(rest.as_str())
 }
 
-/// What follows the first place where a piece stands in text.
+/// The rest of a text after the first occurrence of the piece.
 fn behind<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     if !piece.contains('?') {
         return text.find(piece).map(|at| &text[at + piece.len()..]);
     }
-    // A bit for each beginning of the piece says whether the text so far ends with it (Shift-And): 64 of them are held against a character at once.
+    // Shift-And: a bit for each prefix of the piece says whether the text so far ends with it; each
+    // word holds 64 of them.
     let length = piece.chars().count();
     let (words, last) = (length.div_ceil(64), length - 1);
     let mut any = vec![0u64; words];
@@ -63,7 +66,7 @@ fn behind<'a>(piece: &str, text: &'a str) -> Option<&'a str> {
     None
 }
 
-/// Addresses with the same first bits.
+/// A network: the addresses that share their first bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Network {
     address: IpAddr,
@@ -71,7 +74,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// An address, or a network as `address/bits`.
+    /// Parses an address, or a network as `address/bits`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
         let address: IpAddr = address.parse().ok()?;
@@ -88,7 +91,7 @@ impl Network {
         }
     }
 
-    /// Whether it has so many addresses that a policy is as good as public, as AWS counts them.
+    /// Whether the network is so large that AWS counts a policy for it as public.
     pub(super) fn is_broad(&self) -> bool {
         self.bits < if self.address.is_ipv4() { 8 } else { 32 }
     }
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_piece_that_almost_fits_everywhere_is_looked_for_once() {
+    fn a_piece_that_almost_matches_everywhere_takes_linear_time() {
         let (text, piece) = ("a".repeat(1_000_000), "a".repeat(500_000));
         for pattern in [format!("*{piece}b"), format!("*{piece}b*"), format!("b{piece}*"), format!("*{piece}*{piece}b*")] {
             assert!(!like(&pattern, &text));
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_all_lengths_are_found_where_they_are_first() {
+    fn pieces_of_all_lengths_are_found_at_their_first_occurrence() {
         for length in 2..200 {
             let piece: String = ('a'..='z').cycle().take(length - 1).chain(['?']).collect();
             let text = format!("-{}+{}=", &piece[..length - 1], &piece[..length - 1]);
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_hold_the_addresses_with_their_first_bits() {
+    fn networks_contain_the_addresses_with_their_first_bits() {
         let holds = |network: &str, peer: &str| Network::parse(network).expect("a network").holds(peer.parse().expect("an address"));
         assert!(holds("10.1.0.0/16", "10.1.255.1") && holds("10.1.0.0/16", "::ffff:10.1.0.1") && holds("0.0.0.0/0", "10.2.0.1"));
         assert!(!holds("10.1.0.0/16", "10.2.0.1") && !holds("10.1.0.1", "10.1.0.2") && !holds("::/0", "10.2.0.1"));

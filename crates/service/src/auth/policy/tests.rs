@@ -27,7 +27,7 @@ fn ask(policy: &str, account: Option<&str>, action: &str, key: Option<&str>) -> 
     answer(policy, account, action, key, Facts::of(&Origin::default(), NEW_YEAR_MS))
 }
 
-/// Whether a statement that allows under a condition allows, and one that denies under it denies.
+/// Whether the condition holds, both in a statement that allows and in one that denies.
 fn holds(condition: &str, facts: Facts<'_>) -> bool {
     let allowed = answer(&with(condition), None, "s3:PutObject", Some("k"), facts);
     let denies = statement(&format!(r#""Effect": "Deny", "Condition": {condition}"#));
@@ -45,7 +45,7 @@ fn tags(name: &str, value: &str) -> Vec<Tag> {
 }
 
 #[test]
-fn a_denial_outweighs_whatever_allows() {
+fn a_denial_overrides_every_grant() {
     let policy = r#"{"Version": "2012-10-17", "Statement": [
         {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/public/*"},
         {"Effect": "Deny", "Principal": {"AWS": ["eve"]}, "Action": "s3:*", "Resource": ["arn:aws:s3:::b", "arn:aws:s3:::b/*"]}]}"#;
@@ -58,7 +58,7 @@ fn a_denial_outweighs_whatever_allows() {
 }
 
 #[test]
-fn what_is_excepted_is_not_meant() {
+fn not_elements_exclude_what_they_list() {
     let policy = r#"{"Statement": [
         {"Effect": "Allow", "Principal": "*", "NotAction": ["s3:Delete*", "s3:Put*"], "Resource": "arn:aws:s3:::b/*"},
         {"Effect": "Deny", "NotPrincipal": {"AWS": "arn:aws:iam::ada:root"}, "Action": "s3:*", "NotResource": "arn:aws:s3:::b/public/*"}]}"#;
@@ -70,7 +70,7 @@ fn what_is_excepted_is_not_meant() {
 }
 
 #[test]
-fn lists_are_asked_for_their_parameters() {
+fn conditions_test_parameters_of_lists() {
     let origin = Origin::default();
     let query = |query| Facts { query: Some(query), ..Facts::of(&origin, NEW_YEAR_MS) };
     let prefix = r#"{"StringLike": {"s3:prefix": ["a/*", "b"]}}"#;
@@ -82,7 +82,7 @@ fn lists_are_asked_for_their_parameters() {
 }
 
 #[test]
-fn clients_are_asked_for_where_they_come_from() {
+fn conditions_test_the_origin_of_a_request() {
     let from = |peer: &str, is_tls, fields: &[(&'static str, &'static str)]| Origin::new(peer.parse().ok(), is_tls, &headers(fields));
     let is = |condition: &str, origin: &Origin| holds(condition, Facts::of(origin, NEW_YEAR_MS));
     let network = r#"{"IpAddress": {"aws:SourceIp": ["10.1.0.0/16", "10.3.0.1"]}}"#;
@@ -100,7 +100,7 @@ fn clients_are_asked_for_where_they_come_from() {
 }
 
 #[test]
-fn times_are_compared_with_now() {
+fn conditions_test_the_current_time() {
     let now = Origin::default();
     let is = |condition: &str| holds(condition, Facts::of(&now, NEW_YEAR_MS));
     assert!(is(r#"{"DateGreaterThanEquals": {"aws:CurrentTime": "2026-01-01"}}"#));
@@ -109,7 +109,7 @@ fn times_are_compared_with_now() {
 }
 
 #[test]
-fn puts_are_asked_for_their_headers() {
+fn conditions_test_headers_of_puts() {
     let origin = Origin::default();
     let is = |condition: &str, fields: &[(&'static str, &'static str)]| {
         let headers = headers(fields);
@@ -128,7 +128,7 @@ fn puts_are_asked_for_their_headers() {
 }
 
 #[test]
-fn what_was_asked_when_an_upload_was_begun_is_not_asked_of_its_parts() {
+fn conditions_tested_at_the_start_of_an_upload_are_not_tested_for_its_parts() {
     let origin = Origin::default();
     let part = Facts { goes_on: true, ..Facts::of(&origin, NEW_YEAR_MS) };
     let condition = r#"{"Null": {"s3:x-amz-server-side-encryption": "true"}}"#;
@@ -141,7 +141,7 @@ fn what_was_asked_when_an_upload_was_begun_is_not_asked_of_its_parts() {
 }
 
 #[test]
-fn tags_are_asked_for_by_name() {
+fn conditions_test_tags_by_name() {
     let origin = Origin::default();
     let (rank, other) = (tags("rank", "one"), tags("Rank", "one"));
     let facts = Facts::of(&origin, NEW_YEAR_MS);
@@ -154,7 +154,7 @@ fn tags_are_asked_for_by_name() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused() {
+fn unknown_elements_are_refused() {
     let allow = r#""Effect": "Allow""#;
     assert!(Policy::parse(&statement(allow)).is_ok());
     for wrong in [
@@ -197,7 +197,7 @@ fn what_is_not_understood_is_refused() {
 }
 
 #[test]
-fn resources_are_of_the_bucket() {
+fn resources_must_be_in_the_bucket() {
     let check = |resource: &str| {
         let policy =
             format!(r#"{{"Statement": {{"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::{resource}"}}}}"#);
@@ -208,7 +208,7 @@ fn resources_are_of_the_bucket() {
 }
 
 #[test]
-fn a_policy_is_public_unless_a_network_keeps_it() {
+fn a_policy_for_everyone_is_public_unless_limited_to_a_network() {
     let is_public = |policy: &str| Policy::parse(policy).expect("a policy").is_public();
     assert!(is_public(&statement(r#""Effect": "Allow""#)));
     assert!(!is_public(&statement(r#""Effect": "Deny""#)));

@@ -1,4 +1,4 @@
-//! What the strict reader takes and refuses.
+//! Signatures that the strict parser accepts and rejects.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn header(scope: &str, signed: &str) -> String {
     format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={signed}, Signature={}", "0".repeat(64))
 }
 
-/// Reads a request with this `Authorization` and the headers that a signed one has.
+/// Parses a request with this `Authorization` and the usual headers of a signed request.
 fn authorized(authorization: &[u8]) -> Result<Signing, String> {
     let given: [(&'static str, &[u8]); 4] =
         [("host", b"h"), ("x-amz-date", b"20260101T000000Z"), ("x-amz-content-sha256", EMPTY.as_bytes()), ("authorization", authorization)];
@@ -30,14 +30,14 @@ fn authorized(authorization: &[u8]) -> Result<Signing, String> {
 }
 
 #[test]
-fn version_2_is_refused_in_a_header_and_in_a_url_however_its_name_is_written() {
+fn signature_version_2_is_refused_in_headers_and_urls() {
     assert_eq!(refused("/b/k", &[("authorization", "AWS KEY:c2ln")]).as_deref(), Some("InvalidRequest"));
     assert_eq!(refused("/b/k?AWSAccessKeyId=KEY&Expires=1&Signature=c2ln", &[]).as_deref(), Some("InvalidRequest"));
     assert_eq!(refused("/b/k?AWSAccessKeyId=KEY&Expires=1&%53ignature=c2ln", &[]).as_deref(), Some("InvalidRequest"));
 }
 
 #[test]
-fn a_signature_is_for_our_region_and_our_service_and_covers_what_aws_reads() {
+fn a_signature_needs_the_right_region_and_service_and_covers_all_aws_headers() {
     let with = |scope: &str, names: &str| authorized(header(scope, names).as_bytes());
     let all = "host;x-amz-content-sha256;x-amz-date";
     assert_eq!(with(SCOPE, all), Ok(Signing::Header));
@@ -49,9 +49,10 @@ fn a_signature_is_for_our_region_and_our_service_and_covers_what_aws_reads() {
     assert_eq!(with(SCOPE, "x-amz-content-sha256;x-amz-date"), code("AccessDenied"));
 }
 
-/// What the framework would read, and the rules here would not: each escaped the rules on signed headers, region and service.
+/// The framework accepts each of these, and each bypassed the rules on signed headers, region and
+/// service.
 #[test]
-fn an_authorization_that_is_not_understood_to_its_last_byte_is_refused() {
+fn an_authorization_that_does_not_parse_to_its_last_byte_is_refused() {
     let right = header(SCOPE, "host;x-amz-content-sha256;x-amz-date");
     assert_eq!(authorized(right.as_bytes()), Ok(Signing::Header));
     assert_eq!(authorized(right.replace(", ", ",").as_bytes()), Ok(Signing::Header));
@@ -94,7 +95,7 @@ fn an_authorization_that_is_not_understood_to_its_last_byte_is_refused() {
 }
 
 #[test]
-fn headers_of_a_signature_stand_there_once() {
+fn each_header_of_a_signature_occurs_exactly_once() {
     let right = header(SCOPE, "host;x-amz-content-sha256;x-amz-date");
     let stamp = "20260101T000000Z";
     let given = [("host", "h"), ("x-amz-date", stamp), ("x-amz-content-sha256", EMPTY), ("authorization", right.as_str())];
@@ -112,7 +113,7 @@ fn headers_of_a_signature_stand_there_once() {
 }
 
 #[test]
-fn a_value_that_the_framework_leaves_out_of_the_signature_counts_as_not_signed() {
+fn a_header_that_the_framework_omits_from_the_signature_counts_as_unsigned() {
     let authorization = header(SCOPE, "host;x-amz-content-sha256;x-amz-date;x-amz-meta-a");
     let with = |value: &'static [u8]| {
         let given: [(&'static str, &[u8]); 5] = [
@@ -129,7 +130,7 @@ fn a_value_that_the_framework_leaves_out_of_the_signature_counts_as_not_signed()
 }
 
 #[test]
-fn the_time_of_a_signature_may_stand_in_date() {
+fn the_time_of_signing_may_be_in_the_date_header() {
     let dated = |fields: &[(&'static str, &str)]| {
         let mut headers: HeaderMap =
             fields.iter().map(|(name, value)| ((*name).parse().expect("a name"), value.parse().expect("a value"))).collect();
@@ -154,7 +155,7 @@ fn url(expires: &str) -> String {
 }
 
 #[test]
-fn a_url_is_good_for_a_week_at_most() {
+fn a_presigned_url_lasts_a_week_at_most() {
     assert_eq!(refused(&url("604800"), &[("host", "h")]), None);
     for expires in ["604801", "99999999999999999999", "-1", "+1", "soon", ""] {
         assert_eq!(refused(&url(expires), &[("host", "h")]).as_deref(), Some("AuthorizationQueryParametersError"), "{expires}");
@@ -164,7 +165,7 @@ fn a_url_is_good_for_a_week_at_most() {
 }
 
 #[test]
-fn a_presigned_url_has_each_parameter_once_and_by_its_own_name() {
+fn a_presigned_url_has_each_parameter_exactly_once() {
     let right = url("60");
     assert_eq!(refused(&right.replace("X-Amz-Credential", "X-Amz%2DCredential"), &[("host", "h")]), None);
     for name in REQUIRED {
@@ -180,7 +181,7 @@ fn a_presigned_url_has_each_parameter_once_and_by_its_own_name() {
 }
 
 #[test]
-fn a_url_that_two_readers_could_read_differently_is_refused() {
+fn an_ambiguous_url_is_refused() {
     for uri in ["/b?prefix=sec%", "/b?prefix=%zz", "/b?prefix=%ff", "/b?%=x", "/b/k%", "/b/%fe"] {
         assert_eq!(refused(uri, &[]).as_deref(), Some("InvalidURI"), "{uri}");
     }
@@ -188,7 +189,7 @@ fn a_url_that_two_readers_could_read_differently_is_refused() {
 }
 
 #[test]
-fn an_unsigned_request_announces_no_signed_chunks_and_a_signed_one_no_hidden_ones() {
+fn unsigned_requests_have_no_signed_chunks_and_signed_ones_no_unannounced_chunks() {
     let unsigned = |payload: &str| refused("/b/k", &[("x-amz-content-sha256", payload)]);
     for payload in [EMPTY, "UNSIGNED-PAYLOAD", UNSIGNED_CHUNKS] {
         assert_eq!(unsigned(payload), None, "{payload}");

@@ -1,4 +1,5 @@
-//! What a batch asks for: a JSON object with a list, in which each entry is a key, or a key and a version.
+//! The request of a batch: a JSON object with a list, whose entries are keys, or keys with
+//! versions.
 //!
 //! ```json
 //! {"objects": ["a", {"key": "b"}, {"key": "c", "version_id": "…"}]}
@@ -9,32 +10,31 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// The most objects of one request.
+/// Maximum number of objects of one request.
 pub(crate) const OBJECTS_MAX: usize = 100_000;
 
-/// One object that is asked for.
+/// A requested object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wanted {
     pub(crate) key: Box<str>,
-    /// The newest, where none is named.
+    /// The version ID; `None` for the newest.
     pub(crate) version_id: Option<Box<str>>,
 }
 
 /// Why a list can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskedError {
-    #[error(
-        "The list is not understood: {0}. What is expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\"}}]}}."
-    )]
+    #[error("The list is malformed: {0}. Expected: {{\"objects\": [\"key\", {{\"key\": \"key\", \"version_id\": \"version\"}}]}}.")]
     Json(#[from] serde_json::Error),
     #[error("The list has more than {OBJECTS_MAX} objects. Ask for the rest in another request.")]
     TooMany,
 }
 
-/// Reads the body of a request.
+/// Parses the body of a request.
 ///
 /// # Errors
-/// [`AskedError`]. No more is held in memory then than the most that a list may have.
+/// [`AskedError`] if the list is malformed or too long. It never holds more in memory than the
+/// longest allowed list.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Wanted>, AskedError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Vec<Wanted>, AskedError> {
     body.objects.0.ok_or(AskedError::TooMany)
 }
 
-/// Objects; none if they are too many.
+/// Objects; `None` if they are too many.
 struct List(Option<Vec<Wanted>>);
 
 impl<'de> Deserialize<'de> for List {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stand_alone_or_with_a_version() {
+    fn entries_are_keys_with_or_without_versions() {
         let body = br#"{"objects": ["a/\u00e9 \"b\"", {"key": "b"}, {"version_id": "7", "key": "c"}, {"key": "", "version_id": null}]}"#;
         let expected = [wanted("a/é \"b\"", None), wanted("b", None), wanted("c", Some("7")), wanted("", None)];
         assert_eq!(parse(body).expect("a list"), expected);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn malformed_lists_are_refused() {
         for body in [
             "",
             "[]",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_so_many_objects_and_no_more() {
+    fn the_number_of_objects_is_limited() {
         let list = |count: usize| format!("{{\"objects\": [{}]}}", vec!["\"\""; count].join(","));
         assert_eq!(parse(list(OBJECTS_MAX).as_bytes()).expect("a list").len(), OBJECTS_MAX);
         assert!(matches!(parse(list(OBJECTS_MAX + 1).as_bytes()), Err(AskedError::TooMany)));

@@ -1,7 +1,9 @@
-//! A batch on its way out: versions are found, put into the order in which they lie, and read one after another into a tar archive.
+//! Runs a batch: looks up the versions, sorts them by their place in the archive, and reads one
+//! after another into a tar archive.
 //!
-//! Small objects are read and checked in full before anything of them is sent, so what is wrong with them becomes a line of the result. Of a larger one
-//! the head has gone by then: if it can't be read on, the answer ends without its end, which HTTP and tar both notice.
+//! Small objects are read and checked in full before they are sent, so their errors become lines of
+//! the result. The header of a larger object is already sent when an error occurs; the response
+//! then ends early, which HTTP and tar both detect.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -28,36 +30,36 @@ use crate::s3::object_lock::shown_id;
 use crate::s3::version::{Version, ms_of};
 use crate::state::Bucket;
 
-/// Objects up to this size are read and checked before anything of them is sent.
+/// Objects up to this size are read and checked before they are sent.
 const SMALL: u64 = 1 << 20;
-/// Bytes of a piece of the answer.
+/// Size of a piece of the response.
 const PIECE_BYTES: usize = 64 << 10;
-/// Pieces that wait for a slow client.
+/// Maximum number of pieces that wait for a slow client.
 pub(super) const AHEAD: usize = 4;
-/// How long a client may read nothing.
+/// Timeout for a client that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long something that is there to be sent waits for more.
+/// How long buffered bytes wait for more before they are sent.
 const LINGER: Duration = Duration::from_secs(1);
-/// How often an object is looked up again that is replaced while it is read.
+/// Maximum number of lookups of an object that is being replaced while it is read.
 const ATTEMPTS: u32 = 8;
-/// How often it is looked whether the client is still there, while nothing is sent.
+/// While nothing is sent, the connection of the client is checked once per this many objects.
 const LOOKS: usize = 256;
 
-/// An object that was asked for, and what is known of it.
+/// A requested object and its state.
 pub(super) struct Item {
     pub(super) wanted: Wanted,
     pub(super) outcome: Outcome,
 }
 
-/// What became of it.
+/// The state of a requested object.
 pub(super) enum Outcome {
-    /// It was not looked for yet.
+    /// Not looked up yet.
     Open,
-    /// It is there and may be read.
+    /// Found and readable by the caller.
     Found { id: VersionId, place: Place },
-    /// All of it was sent.
+    /// Sent in full.
     Given { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
-    /// It can't be had.
+    /// Not available.
     Refused { code: S3ErrorCode, message: Box<str> },
 }
 
@@ -67,21 +69,21 @@ impl From<S3Error> for Outcome {
     }
 }
 
-/// Why an answer ends before its end.
+/// Why a response ends early.
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
-    /// The client went away, or reads nothing.
-    #[error("the client takes no more: {0}")]
+    /// The client disconnected, or reads nothing.
+    #[error("the client stopped reading: {0}")]
     Client(#[from] io::Error),
-    /// An object can't be read on.
-    #[error("{name} can't be read on: {error}")]
+    /// The rest of an object can't be read.
+    #[error("can't read the rest of {name}: {error}")]
     Midway { name: String, error: ReadError },
 }
 
 /// Why an object was not sent.
 enum Unsent {
     Stopped(Stopped),
-    /// Nothing of it has gone.
+    /// An error before any of it was sent.
     Unread(ReadError),
 }
 
@@ -91,7 +93,7 @@ impl From<io::Error> for Unsent {
     }
 }
 
-/// A batch. It runs on a thread of its own and blocks there.
+/// A batch. It runs on its own thread and blocks there.
 pub(super) struct Batch {
     pub(super) gateway: Arc<Gateway>,
     pub(super) bucket: Arc<Bucket>,
@@ -108,12 +110,12 @@ impl Batch {
         let (bucket, objects, bytes, ms) = (&self.bucket.name, self.items.len(), self.out.bytes, begun.elapsed().as_millis() as u64);
         match ended {
             Ok(()) => tracing::info!(bucket, objects, bytes, ms, "retrieved"),
-            Err(Stopped::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "retrieving was given up by the client"),
-            Err(error) => tracing::error!(bucket, objects, bytes, ms, %error, "retrieving was broken off"),
+            Err(Stopped::Client(error)) => tracing::debug!(bucket, objects, bytes, ms, %error, "the client aborted a batch"),
+            Err(error) => tracing::error!(bucket, objects, bytes, ms, %error, "a batch ended early"),
         }
     }
 
-    /// Looks for all versions, and says in which order those that are there are best read.
+    /// Looks up all versions, and returns the best order in which to read them.
     fn find(&mut self) -> io::Result<Vec<usize>> {
         let (gateway, bucket) = (self.gateway.clone(), self.bucket.clone());
         let rights = Rights::new(&gateway, &bucket, &self.caller);
@@ -136,7 +138,7 @@ impl Batch {
             _ => None,
         };
         let mut order: Vec<usize> = (0..self.items.len()).filter(|index| place(*index).is_some()).collect();
-        // What is asked for twice is read once, so the same has to stand side by side.
+        // Duplicates are read once, so equal entries must be adjacent.
         order.sort_unstable_by(|a, b| (place(*a), &self.items[*a].wanted, a).cmp(&(place(*b), &self.items[*b].wanted, b)));
         Ok(order)
     }
@@ -155,7 +157,7 @@ impl Batch {
                         Outcome::Given { version_id: version_id.clone(), size: *size, etag: etag.clone() }
                     }
                     Outcome::Refused { code, message } => Outcome::Refused { code: code.clone(), message: message.clone() },
-                    Outcome::Open | Outcome::Found { .. } => unreachable!("what stands before has been read"),
+                    Outcome::Open | Outcome::Found { .. } => unreachable!("earlier entries have been read"),
                 };
                 continue;
             }
@@ -171,7 +173,7 @@ impl Batch {
 
     /// Reads and sends one object.
     fn give(&mut self, reader: &mut ObjectReader<'_>, content: &mut Vec<u8>, index: usize) -> Result<Outcome, Stopped> {
-        let Item { wanted, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only what was found is read") };
+        let Item { wanted, outcome: Outcome::Found { id, .. } } = &self.items[index] else { unreachable!("only found objects are read") };
         let (wanted, gateway, bucket) = (wanted.clone(), self.gateway.clone(), self.bucket.clone());
         let caller = self.caller.clone();
         let again = || {
@@ -192,7 +194,7 @@ impl Batch {
                     return Ok(Outcome::Given { version_id, size: version.size(), etag: version.etag().value().into() });
                 }
                 Err(Unsent::Stopped(stopped)) => return Err(stopped),
-                // It was replaced between the look at the catalogue and the read: what has taken its place is read.
+                // The version was replaced between the lookup and the read: read its successor.
                 Err(Unsent::Unread(_)) if attempts < ATTEMPTS && gateway.is_gone(&version).unwrap_or(false) => attempts += 1,
                 Err(Unsent::Unread(error)) => return Ok(not_read("reading an object", &error).into()),
             }
@@ -208,7 +210,8 @@ impl Batch {
         }
         let modified = (ms_of(&version.modified()) / 1_000).unsigned_abs();
         let entry = Entry { name: &name, size: version.size(), modified, records: &records };
-        // One read at a time of those that all clients have; who waits for one comes next.
+        // Takes one of the read permits of all clients, for one read at a time. Permits are granted
+        // in order of request.
         let (runtime, gateway) = (self.out.runtime.clone(), self.gateway.clone());
         let turn = || runtime.block_on(gateway.outgoing.acquire()).expect("it is never closed");
         let mut permit = Some(turn());
@@ -250,7 +253,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Sends what became of each object, and the end.
+    /// Sends the outcome of each object, and the end of the archive.
     fn report(&mut self) -> io::Result<()> {
         let size = result::measure(&self.bucket.name, &self.items)?;
         let modified = (crate::state::now_ms() / 1_000).unsigned_abs();
@@ -264,24 +267,24 @@ impl Batch {
     }
 }
 
-/// The answer, in pieces, to a client that may be slow.
+/// The response, in pieces, to a client that may be slow.
 pub(super) struct Out {
     pieces: mpsc::Sender<Bytes>,
     runtime: Handle,
     buffer: Vec<u8>,
     flushed: Instant,
     bytes: u64,
-    /// Whether all of it was sent; else its end is none.
+    /// Set when everything was sent; otherwise the body ends with an error.
     whole: Arc<AtomicBool>,
 }
 
 impl Out {
-    /// Sends to `pieces`, and says in `whole` whether that was all.
+    /// Sends to `pieces`, and sets `whole` when everything was sent.
     pub(super) fn new(pieces: mpsc::Sender<Bytes>, runtime: Handle, whole: Arc<AtomicBool>) -> Self {
         Self { pieces, runtime, buffer: Vec::new(), flushed: Instant::now(), bytes: 0, whole }
     }
 
-    /// Looks whether the client is still there, and sends what has waited for long.
+    /// Checks that the client is still connected, and sends bytes that have waited too long.
     fn check(&mut self) -> io::Result<()> {
         if self.pieces.is_closed() {
             return Err(io::ErrorKind::BrokenPipe.into());

@@ -1,5 +1,5 @@
-//! `result.json`, the last entry of an answer: what became of each object, in the order in which they were asked for. Where it is there, the answer is
-//! whole.
+//! `result.json`, the last entry of a response: the outcome of each object, in the order of the
+//! request. If it is present, the response is complete.
 
 use std::io::{self, Write};
 
@@ -9,14 +9,14 @@ use super::asked::Wanted;
 use super::batch::{Item, Outcome};
 use crate::s3::tags::encode_text;
 
-/// Its name. No object's entry is called so.
+/// The entry's name. No object's entry has this name.
 pub(super) const NAME: &str = "result.json";
 
-/// A line of it.
+/// A line of the file.
 #[derive(Serialize)]
 struct Line<'a> {
     key: &'a str,
-    /// The version that was read, where the bucket keeps versions; else the one that was asked for.
+    /// The version that was read, if the bucket keeps versions; else the requested one.
     #[serde(skip_serializing_if = "Option::is_none")]
     version_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,13 +46,13 @@ impl<'a> Line<'a> {
                 line.code = Some(code.as_str());
                 line.message = Some(message);
             }
-            Outcome::Open | Outcome::Found { .. } => unreachable!("whatever was asked for has an end by now"),
+            Outcome::Open | Outcome::Found { .. } => unreachable!("every object has an outcome by now"),
         }
         line
     }
 }
 
-/// Writes it, a line for each object.
+/// Writes the file, a line for each object.
 pub(super) fn write(bucket: &str, items: &[Item], out: &mut impl Write) -> io::Result<()> {
     let failed = items.iter().filter(|item| matches!(item.outcome, Outcome::Refused { .. })).count();
     write!(out, "{{\"bucket\": ")?;
@@ -65,7 +65,8 @@ pub(super) fn write(bucket: &str, items: &[Item], out: &mut impl Write) -> io::R
     out.write_all(b"\n]}\n")
 }
 
-/// How long it is going to be: a header comes before it, and it may be too long to be held.
+/// The length of the file. The tar header needs it first, and the file may be too long to be
+/// buffered.
 pub(super) fn measure(bucket: &str, items: &[Item]) -> io::Result<u64> {
     struct Count(u64);
 
@@ -85,7 +86,8 @@ pub(super) fn measure(bucket: &str, items: &[Item]) -> io::Result<u64> {
     Ok(count.0)
 }
 
-/// The name of an object's entry. Keys that are no paths would name other files than they should when they are unpacked, so they stand encoded.
+/// The name of an object's entry. A key that isn't a safe path would name another file when it is
+/// unpacked, so it is encoded.
 pub(crate) fn entry_name(wanted: &Wanted) -> String {
     let key = &wanted.key;
     match (&wanted.version_id, is_path(key)) {
@@ -96,7 +98,7 @@ pub(crate) fn entry_name(wanted: &Wanted) -> String {
     }
 }
 
-/// A key as a single name, and not that of a folder.
+/// A key as a single file name.
 fn encoded(key: &str) -> String {
     match key {
         "." | ".." => key.replace('.', "%2E"),
@@ -104,7 +106,8 @@ fn encoded(key: &str) -> String {
     }
 }
 
-/// Whether a key is a path below the folder that it is unpacked in, and no other key's too.
+/// Whether a key is a path below the folder in which it is unpacked, and is distinct from that of
+/// every other key.
 pub(super) fn is_path(key: &str) -> bool {
     !key.contains(|c: char| c.is_control() || c == '\\') && key.split('/').all(|name| !matches!(name, "" | "." | ".."))
 }
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_no_paths_stand_encoded() {
+    fn keys_that_are_not_paths_are_encoded() {
         for key in ["a", "a/b c", "é/…", "..a/b..", "a/.b", "C:", "%2F"] {
             assert_eq!(entry_name(&wanted(key, None)), format!("objects/{key}"));
         }
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn each_object_has_a_line_and_the_length_is_known_before() {
+    fn each_object_has_a_line_and_the_length_is_measured() {
         let given = Outcome::Given { version_id: Some("7".into()), size: 3, etag: "e".into() };
         let items = [
             Item { wanted: wanted("a\"", None), outcome: given },

@@ -1,4 +1,5 @@
-//! Tar archives, as far as they are sent: headers of files, with pax records for what a plain header can't say.
+//! Writer of tar archives: headers of files, with pax records for values that don't fit in a plain
+//! header.
 //!
 //! ```text
 //! [ pax header ][ its records, padded ] [ header ][ content, padded ] ... [ two blocks of zeros ]
@@ -6,23 +7,23 @@
 //!
 //! Source: POSIX.1-2017, "pax Interchange Format" and "ustar Interchange Format".
 
-/// All of a tar archive comes in blocks of so many bytes.
+/// Size of the blocks of a tar archive.
 pub(crate) const BLOCK_BYTES: usize = 512;
-/// What ends an archive.
+/// The end of an archive.
 pub(crate) const END: [u8; 2 * BLOCK_BYTES] = [0; 2 * BLOCK_BYTES];
 
-/// Names of records that say more of an object. They are those of extended attributes, which tar knows to pass over where they are not asked for, and
-/// `tar --xattrs` gives to the files.
+/// Names of records with properties of objects. They are extended attributes, which tar ignores by
+/// default and `tar --xattrs` sets on the files.
 pub(crate) const ETAG: &str = "SCHILY.xattr.user.fulgurite.etag";
 pub(crate) const VERSION_ID: &str = "SCHILY.xattr.user.fulgurite.version-id";
-/// The key, where the name is not made of it as it is.
+/// The key, if the entry's name is encoded.
 pub(crate) const KEY: &str = "SCHILY.xattr.user.fulgurite.key";
 
-/// The longest name that a plain header holds.
+/// Maximum length of a name in a plain header.
 const NAME_BYTES: usize = 100;
-/// The largest number that a plain header holds in its fields for sizes and times: 11 octal digits.
+/// Maximum number in the size and time fields of a plain header: 11 octal digits.
 const NUMBER_MAX: u64 = (1 << 33) - 1;
-/// Places of the fields that are not zero, and their lengths.
+/// Offsets and lengths of the fields that aren't zero.
 const MODE: (usize, usize) = (100, 8);
 const USER: (usize, usize) = (108, 8);
 const GROUP: (usize, usize) = (116, 8);
@@ -37,16 +38,16 @@ const MAGIC: usize = 257;
 pub(crate) struct Entry<'a> {
     /// Its name: a path without `..`.
     pub(crate) name: &'a str,
-    /// Bytes of its content.
+    /// Length of its content in bytes.
     pub(crate) size: u64,
-    /// Seconds since 1970.
+    /// Modification time, in seconds since 1970.
     pub(crate) modified: u64,
-    /// More pax records: names and values.
+    /// Further pax records: names and values.
     pub(crate) records: &'a [(&'static str, &'a str)],
 }
 
 impl Entry<'_> {
-    /// Appends what stands before the content.
+    /// Appends the headers of the file.
     pub(crate) fn begin(&self, out: &mut Vec<u8>) {
         let mut records = Vec::new();
         if self.name.len() > NAME_BYTES || !self.name.is_ascii() {
@@ -68,7 +69,7 @@ impl Entry<'_> {
     }
 }
 
-/// Appends what stands behind content of so many bytes, up to the end of its block.
+/// Appends the padding after content of `size` bytes, up to the end of its block.
 pub(crate) fn pad(out: &mut Vec<u8>, size: u64) {
     let over = (size % BLOCK_BYTES as u64) as usize;
     if over > 0 {
@@ -76,7 +77,7 @@ pub(crate) fn pad(out: &mut Vec<u8>, size: u64) {
     }
 }
 
-/// A record: its own length in decimal, a space, name, `=`, value and an end of line.
+/// Appends a record: its own length in decimal, a space, name, `=`, value and a newline.
 fn record(out: &mut Vec<u8>, name: &str, value: &str) {
     let rest = name.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -86,7 +87,8 @@ fn record(out: &mut Vec<u8>, name: &str, value: &str) {
     out.extend_from_slice(format!("{length} {name}={value}\n").as_bytes());
 }
 
-/// A plain header. What doesn't fit stands in the records before it; readers that don't know them see it cut short.
+/// Appends a plain header. Values that don't fit are truncated here and complete in the preceding
+/// records.
 fn header(out: &mut Vec<u8>, name: &str, size: u64, modified: u64, kind: u8) {
     let mut block = [0; BLOCK_BYTES];
     for (to, byte) in block[..NAME_BYTES].iter_mut().zip(name.bytes()) {
@@ -103,7 +105,8 @@ fn header(out: &mut Vec<u8>, name: &str, size: u64, modified: u64, kind: u8) {
     number(MODIFIED, modified);
     block[KIND] = kind;
     block[MAGIC..MAGIC + 8].copy_from_slice(b"ustar\x0000");
-    // The checksum is that of the block with spaces in its place, in six digits, a zero and a space.
+    // The checksum is computed with spaces in its field, and stored as six digits, a zero and a
+    // space.
     let (at, bytes) = CHECKSUM;
     block[at..at + bytes].fill(b' ');
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_and_size_need_one_block_as_posix_draws_it() {
+    fn a_short_name_and_size_need_one_block_as_posix_defines_it() {
         let block = begun("objects/a", 1_234, &[]);
         assert_eq!(block.len(), BLOCK_BYTES);
         assert_eq!(&block[..10], b"objects/a\0");
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plain_header_cannot_say_stands_in_records_before_it() {
+    fn values_that_do_not_fit_in_a_plain_header_are_in_records_before_it() {
         let long = "é".repeat(200);
         let out = begun(&long, 8 << 30, &[("VENDOR.etag", "x")]);
         assert_eq!(out.len(), 3 * BLOCK_BYTES);

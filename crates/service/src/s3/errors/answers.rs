@@ -1,5 +1,5 @@
-//! Answers that the framework would give otherwise than S3. Errors say what was asked for and the number of the request; some answers have another
-//! status, or are written here.
+//! Completes responses that the framework would write differently than S3. Errors get the resource
+//! and the request ID; some responses get another status or body.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -10,15 +10,15 @@ use s3s::xml::{SerResult, Serializer};
 use crate::s3::errors::failed;
 use crate::transfer::checksums::Named;
 
-/// The status of an answer, where the framework would take another.
+/// Response extension: overrides the framework's status.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status(pub(crate) StatusCode);
 
-/// The body of an answer, where the framework would write another.
+/// Response extension: overrides the framework's body.
 #[derive(Debug, Clone)]
 pub(crate) struct Written(pub(crate) Bytes);
 
-/// An answer as XML that is written here: an element with what `write` puts into it.
+/// Writes an XML response: an element whose content `write` adds.
 pub(crate) fn written(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8>>) -> SerResult) -> S3Result<Written> {
     let mut bytes = Vec::new();
     let mut xml = Serializer::new(&mut bytes);
@@ -27,10 +27,10 @@ pub(crate) fn written(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8
     Ok(Written(bytes.into()))
 }
 
-/// A header that never leaves the service: elements for the body of an error.
+/// Internal header, never sent, with additional elements for the body of an error.
 const MORE: &str = "x-fulgurite-more";
 
-/// Headers that bring more elements into the body of an error.
+/// Headers that add elements to the body of an error.
 pub(crate) fn more(elements: &[(&str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let elements: String = elements.iter().map(|(name, value)| format!("<{name}>{}</{name}>", escape(value))).collect();
@@ -40,16 +40,16 @@ pub(crate) fn more(elements: &[(&str, &str)]) -> HeaderMap {
     headers
 }
 
-/// What was asked, as far as errors speak of it.
+/// The facts about a request that errors mention.
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
-    /// Bytes of its body, as announced.
+    /// Announced length of its body, in bytes.
     pub(crate) length: Option<u64>,
     pub(crate) id: &'a str,
 }
 
-/// Completes an answer.
+/// Completes a response.
 pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
     if let Some(Status(status)) = response.extensions().get::<Status>() {
         *response.status_mut() = *status;
@@ -71,22 +71,22 @@ pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
     let more = more.as_ref().and_then(|more| more.to_str().ok()).unwrap_or_default();
     text.push_str(&format!("{more}<Resource>{}</Resource><RequestId>{}</RequestId></Error>", escape(asked.path), asked.id));
     *response.body_mut() = s3s::Body::from(Bytes::from(text));
-    // It was of the shorter body.
+    // The length of the original body.
     response.headers_mut().remove(http::header::CONTENT_LENGTH);
-    // Where an error brings headers of its own, the framework leaves this one out.
+    // The framework omits the header if the error has headers of its own.
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
 }
 
-/// In an answer: its XML comes later, in one piece behind blanks, as a long completion is answered.
+/// Response extension: the XML comes late, in one piece after whitespace, as in long completions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Late;
 
-/// Makes XML of the framework's what S3 has: checksums by their names, and keys with control characters.
+/// Corrects the framework's XML: names of checksums, and control characters in keys.
 fn finish_xml(response: &mut Response<s3s::Body>) {
     let named = response.extensions_mut().remove::<Named>();
     let is_late = response.extensions_mut().remove::<Late>().is_some();
     let kind = response.headers().get(http::header::CONTENT_TYPE);
-    // The content of an object is never gathered, whatever it calls itself.
+    // The content of an object is never buffered, whatever its content type.
     let is_xml = is_late || (kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/xml")) && response.body().bytes().is_some());
     if !is_xml {
         return;
@@ -105,8 +105,8 @@ fn finish_xml(response: &mut Response<s3s::Body>) {
     };
 }
 
-/// Characters that XML can't have as they are, as references to their numbers, as AWS writes them. Few parsers take those, so SDKs ask for lists with
-/// encoded keys. Nothing where there are none.
+/// Replaces control characters, which XML can't contain, with numeric references, as AWS does. Few
+/// parsers accept those, so SDKs request lists with encoded keys. `None` if there are none.
 fn escape_controls(xml: &[u8]) -> Option<Vec<u8>> {
     let is_control = |byte: &u8| *byte < 0x20 && !matches!(byte, b'\t' | b'\n');
     if !xml.iter().any(is_control) {
@@ -123,7 +123,7 @@ fn escape_controls(xml: &[u8]) -> Option<Vec<u8>> {
     Some(escaped)
 }
 
-/// Gives an error without a message the one that AWS has for its code.
+/// Adds AWS's message for the code to an error without one.
 fn explain(text: &mut String, status: StatusCode) {
     if text.contains("<Message>") {
         return;
@@ -163,13 +163,13 @@ fn explain(text: &mut String, status: StatusCode) {
     text.insert_str(at, &format!("<Message>{message}</Message>"));
 }
 
-/// What the framework calls by another name than S3.
+/// Corrects error codes for which the framework uses another name than S3.
 fn mend(text: &mut String, status: &mut StatusCode, asked: &Asked<'_>) {
     let is_presigned = asked.query.is_some_and(|query| query.contains("X-Amz-"));
     if is_presigned && text.contains("<Code>InvalidRequest</Code>") && text.contains("presigned") {
         *text = text.replace("<Code>InvalidRequest</Code>", "<Code>AuthorizationQueryParametersError</Code>");
     }
-    // A body that is longer than any that it gathers.
+    // The body exceeds the framework's limit for buffered bodies.
     if *status == StatusCode::INTERNAL_SERVER_ERROR
         && !text.contains("<Message>")
         && asked.length.is_some_and(|length| length > XML_BYTES_MAX)
@@ -180,10 +180,10 @@ fn mend(text: &mut String, status: &mut StatusCode, asked: &Asked<'_>) {
     }
 }
 
-/// XML of requests: a batch of 1,000 keys of 1,024 bytes, or 10,000 parts, fits.
+/// Maximum size of XML bodies: enough for 1,000 keys of 1,024 bytes, or for 10,000 parts.
 pub(crate) const XML_BYTES_MAX: u64 = 4 << 20;
 
-/// Text as it stands in XML, in ASCII. Control characters can't stand there and are replaced.
+/// Escapes text for XML, as ASCII. Control characters are replaced, since XML can't contain them.
 pub(crate) fn escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
         match c {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn keys_with_control_characters_stand_as_references_and_content_stays_as_it_is() {
+    async fn control_characters_in_keys_are_escaped_and_content_is_unchanged() {
         let xml = "<?xml version=\"1.0\"?>\n<Key>a\u{1}\r\tb</Key>";
         let escaped = xml.replace('\u{1}', "&#x1;").replace('\r', "&#xd;");
         assert_eq!(completed(answer(StatusCode::OK, "application/xml", xml.to_owned().into())).await, escaped);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn checksums_get_their_names_in_answers_that_come_at_once_and_later() {
+    async fn checksums_are_renamed_in_immediate_and_late_responses() {
         let (inside, outside) = ("<R><ChecksumSHA256>x</ChecksumSHA256></R>", "<R><ChecksumXXHASH128>x</ChecksumXXHASH128></R>");
         for is_late in [false, true] {
             let body =

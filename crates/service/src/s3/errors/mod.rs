@@ -11,41 +11,41 @@ use s3s::{S3Error, S3ErrorCode, s3_error};
 
 use crate::state::StateError;
 
-/// When a client should ask again for what is on disks that can't be read: an operator has to see to them.
+/// Retry-After for objects on unreadable disks, which need an operator.
 const OUT_OF_REACH_RETRY_S: u32 = 60;
 
 pub(crate) fn no_such_bucket() -> S3Error {
     s3_error!(NoSuchBucket, "The specified bucket does not exist")
 }
 
-/// An error that the framework has no name for.
+/// An error code that the framework doesn't define.
 pub(crate) fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
     let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
     error.set_status_code(status);
     error
 }
 
-/// A setting of a bucket whose stored form can't be read.
+/// A setting of a bucket is stored in an unreadable form.
 pub(crate) fn not_readable(what: &str) -> S3Error {
     s3_error!(InternalError, "The bucket's {what} is stored in a form that can't be read. Put it again, or delete it.")
 }
 
-/// A failure that is ours: told in the log, and to the client without its particulars.
+/// An internal failure: logged in full, and reported to the client without details.
 pub(crate) fn failed(what: &str, error: &dyn std::error::Error) -> S3Error {
     tracing::error!(%error, "{what} failed");
     internal()
 }
 
-/// What a client is told of a failure that is ours.
+/// The client's view of an internal failure.
 pub(crate) fn internal() -> S3Error {
-    s3_error!(InternalError, "The archive could not do it; its log says why. Try again.")
+    s3_error!(InternalError, "Internal error; see the server's log. Try again.")
 }
 
-/// An object that can't be read. What is only out of reach for now may be asked for again.
+/// An object can't be read. If its disks are only out of reach, the client is asked to retry.
 pub(crate) fn not_read(what: &str, error: &ReadError) -> S3Error {
     let Some(hindrance) = error.hindrance() else { return failed(what, error) };
     tracing::warn!(%error, %hindrance, "{what} failed for now");
-    let message = "The disks that hold this object can't be read now. Nothing of it is known to be lost. Try again later.";
+    let message = "The disks of this object can't be read now. No data is known to be lost. Try again later.";
     let mut told = S3Error::with_message(S3ErrorCode::ServiceUnavailable, message);
     let mut headers = http::HeaderMap::new();
     headers.insert("retry-after", OUT_OF_REACH_RETRY_S.into());
@@ -61,12 +61,12 @@ pub(crate) fn catalogue_failed(error: CatalogueError) -> S3Error {
     failed("the catalogue", &error)
 }
 
-/// Staging has no room; the client should wait.
+/// Staging is full; the client should wait.
 pub(crate) fn slow_down() -> S3Error {
     busy("Staging is full. Try again when some of it has been archived.", 30)
 }
 
-/// Something that can't be done now, and perhaps in so many seconds.
+/// The request can't be served now; the client should retry after `seconds`.
 pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Error {
     let mut told = S3Error::with_message(S3ErrorCode::SlowDown, message);
     let mut headers = http::HeaderMap::new();
@@ -75,7 +75,7 @@ pub(crate) fn busy(message: impl Into<Cow<'static, str>>, seconds: u32) -> S3Err
     told
 }
 
-/// A put or removal that was not acknowledged. A full disk is told as such, so that clients wait.
+/// A put or removal failed. A full disk is reported as `SlowDown`, so that clients wait.
 pub(crate) fn not_acknowledged(error: IntakeError) -> S3Error {
     let full = matches!(&error, IntakeError::Archive(cause) if is_full(cause));
     if full {

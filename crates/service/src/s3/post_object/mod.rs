@@ -1,11 +1,12 @@
-//! Uploads by a form of a browser (POST Object).
+//! Browser uploads by HTML form (POST Object).
 //!
-//! The framework gathers the file in memory, takes a form for stale after a quarter of an hour, and knows no name of a file in its fields. So forms
-//! are taken before it: fields are read, their signature and policy are checked, and what is left is a put of the same object, which goes to the
-//! operations behind the same gate.
+//! The framework buffers the file in memory, treats a form as stale after a quarter of an hour, and
+//! doesn't support `${filename}`. So forms are handled before it: this module reads the fields and
+//! checks their signature and policy. The rest becomes a put of the same object, which passes the
+//! same gate to the operations.
 //!
 //! ```text
-//! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> 204, 201 or a redirection
+//! POST /bucket: fields, file -> signature -> policy -> PUT /bucket/key: headers, file -> 204, 201 or a redirect
 //! ```
 
 mod policy;
@@ -31,7 +32,8 @@ use crate::s3::tags;
 use crate::state::{State, now_ms};
 use crate::transfer::upload::{PUT_BYTES_MAX, UpTo};
 
-/// Fields that are headers of a put by the same name. Those that would make it another operation, such as a copy, are not among them.
+/// Fields that become headers of the put with the same name. Headers that would change the
+/// operation, such as those of a copy, are excluded.
 const HEADERS: [&str; 17] = [
     "cache-control",
     "content-disposition",
@@ -51,10 +53,10 @@ const HEADERS: [&str; 17] = [
     "x-amz-grant-read-acp",
     "x-amz-grant-write-acp",
 ];
-/// Beginnings of names of such fields.
+/// Prefixes of further such fields.
 const HEADERS_LIKE: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server-side-encryption"];
 
-/// Takes forms.
+/// Handles forms.
 pub(crate) struct Forms {
     pub(crate) operations: S3Service,
     pub(crate) state: Arc<State>,
@@ -63,10 +65,11 @@ pub(crate) struct Forms {
 }
 
 impl Forms {
-    /// The bucket that a form is sent to; none if the request is no form.
+    /// The bucket that a form addresses; `None` if the request isn't a form.
     ///
     /// # Errors
-    /// A form that is sent to anything else. The framework would gather all of it in memory before it looks for a signature, so no form reaches it.
+    /// An S3 error if a form addresses anything but a bucket. The framework would buffer the whole
+    /// form before it checks for a signature, so no form may reach it.
     pub(crate) fn find(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<Option<String>> {
         if !is_form(method, headers) {
             return Ok(None);
@@ -77,10 +80,10 @@ impl Forms {
         }
     }
 
-    /// Answers a form that was sent to a bucket.
+    /// Answers a form that addresses a bucket.
     ///
     /// # Errors
-    /// What is wrong with the form. What is wrong with the put stands in the answer.
+    /// An S3 error if the form is invalid. Errors of the put are in the response.
     pub(crate) async fn call(&self, bucket: &str, request: Request<Body>) -> S3Result<Response<Body>> {
         let (head, body) = request.into_parts();
         let boundary = boundary(&head.headers).ok_or_else(|| s3_error!(MalformedPOSTRequest, "The boundary of the form is missing."))?;
@@ -105,7 +108,7 @@ impl Forms {
         *put.method_mut() = Method::PUT;
         *put.uri_mut() = format!("/{}/{}", tags::encode_text(bucket), tags::encode_text(&key))
             .parse()
-            .map_err(|_| s3_error!(InvalidArgument, "The key in the form is none."))?;
+            .map_err(|_| s3_error!(InvalidArgument, "The key in the form is invalid."))?;
         *put.headers_mut() = self.headers(&head.headers, &fields)?;
         *put.extensions_mut() = head.extensions;
         put.extensions_mut().insert(Signed(signed));
@@ -125,7 +128,7 @@ impl Forms {
                 headers.insert(name, value.clone());
             }
         }
-        // The bucket stands in the path now.
+        // The put has the bucket in its path.
         if let Some(host) = self.addresses.domain().and_then(|domain| HeaderValue::from_str(domain).ok()) {
             headers.insert(header::HOST, host);
         }
@@ -144,13 +147,13 @@ impl Forms {
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> S3Result<()> {
-    let wrong = || s3_error!(InvalidArgument, "The field '{name}' of the form can't be kept as it is.");
+    let wrong = || s3_error!(InvalidArgument, "The field '{name}' of the form is not a valid header value.");
     let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
     headers.insert(header, HeaderValue::from_bytes(value.as_bytes()).map_err(|_| wrong())?);
     Ok(())
 }
 
-/// Tags of a form, which are XML, as the header has them.
+/// Converts the tags of a form from XML to the format of the header.
 fn tagging(xml: &str) -> S3Result<String> {
     let mut deserializer = Deserializer::new(xml.as_bytes());
     let tagging = s3s::dto::Tagging::deserialize(&mut deserializer).map_err(|_| {
@@ -169,7 +172,8 @@ fn boundary(headers: &HeaderMap) -> Option<String> {
     (1..=70).contains(&boundary.len()).then_some(boundary)
 }
 
-/// The answer to a form whose object was put, as its fields want it. `bucket_url` is where the form was sent to.
+/// The response to a form whose object was put, as its fields request it. `bucket_url` is the URL
+/// of the form's request.
 fn answered(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fields: &Fields) -> S3Result<Response<Body>> {
     let (mut head, _) = put.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
@@ -203,10 +207,11 @@ fn answered(put: Response<Body>, bucket_url: &str, bucket: &str, key: &str, fiel
 }
 
 fn no_location() -> S3Error {
-    s3_error!(InternalError, "The object was stored, but its address can't be told.")
+    s3_error!(InternalError, "The object was stored, but its URL can't be expressed in a header.")
 }
 
-/// Where a browser is sent after the upload, with what was uploaded; nowhere if that is no address of the web.
+/// The URL to which a browser is redirected after the upload, with parameters that describe the
+/// object; `None` if it isn't an HTTP URL.
 fn redirected(url: &str, bucket: &str, key: &str, etag: &str) -> Option<HeaderValue> {
     let uri: Uri = url.parse().ok()?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
@@ -224,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn browsers_are_sent_on_with_what_they_uploaded() {
+    fn browsers_are_redirected_with_the_uploaded_object() {
         let to = |url: &str| redirected(url, "b", "a/ b", "\"e\"").map(|value| value.to_str().expect("text").to_owned());
         assert_eq!(to("https://example.org/done").as_deref(), Some("https://example.org/done?bucket=b&key=a%2F%20b&etag=%22e%22"));
         assert_eq!(to("http://example.org/?n=1#top").as_deref(), Some("http://example.org/?n=1&bucket=b&key=a%2F%20b&etag=%22e%22#top"));
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_location_is_a_url_below_the_address_that_the_form_was_sent_to() {
+    fn the_location_is_below_the_url_of_the_form() {
         let fields = Fields([("success_action_status".to_owned(), "201".to_owned())].into());
         for (sent_to, location) in
             [("http://127.0.0.1:9000/b", "http://127.0.0.1:9000/b/a%20k/x"), ("https://b.example.org/", "https://b.example.org/a%20k/x")]

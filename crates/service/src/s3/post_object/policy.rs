@@ -1,4 +1,5 @@
-//! The policy in a form: until when it is good, and what its fields may be. Whoever made the form has signed it; whoever sends it fills in the rest.
+//! The policy of a form: its expiration and the allowed values of its fields. The author of the
+//! form has signed it; the sender fills in the rest.
 
 use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
@@ -15,14 +16,14 @@ struct Document {
     conditions: Vec<Value>,
 }
 
-/// What a form allows.
+/// A parsed policy.
 #[derive(Debug)]
 pub(super) struct FormPolicy {
     expires_ms: i64,
     conditions: Vec<Condition>,
 }
 
-/// Fields are named in small letters.
+/// Field names are in lower case.
 #[derive(Debug)]
 enum Condition {
     Equals { field: String, value: String },
@@ -31,25 +32,25 @@ enum Condition {
 }
 
 impl FormPolicy {
-    /// Reads a policy in Base64.
+    /// Parses a policy in Base64.
     ///
     /// # Errors
-    /// `InvalidPolicyDocument` for what isn't understood.
+    /// `InvalidPolicyDocument` if the policy is malformed.
     pub(super) fn parse(text: &str) -> S3Result<Self> {
-        let json = base64_simd::STANDARD.decode_to_vec(text).map_err(|_| invalid("it is no Base64"))?;
+        let json = base64_simd::STANDARD.decode_to_vec(text).map_err(|_| invalid("it is not Base64"))?;
         let document: Document = serde_json::from_slice(&json).map_err(|error| invalid(&error.to_string()))?;
-        // ISO 8601 as S3 has it, and none of its other forms.
+        // S3 accepts only this form of ISO 8601.
         let is_utc = document.expiration.as_bytes().get(10) == Some(&b'T') && document.expiration.ends_with('Z');
         let expires = Timestamp::parse(TimestampFormat::DateTime, &document.expiration).ok().filter(|_| is_utc);
-        let expires = expires.ok_or_else(|| invalid(&format!("'expiration' is {:?}, which is no time in UTC", document.expiration)))?;
+        let expires = expires.ok_or_else(|| invalid(&format!("'expiration' is {:?}, which is not a UTC time", document.expiration)))?;
         let conditions = document.conditions.iter().map(Condition::parse).collect::<S3Result<_>>()?;
         Ok(Self { expires_ms: ms_of(&expires), conditions })
     }
 
-    /// Whether it allows a form with these fields, sent to this bucket, now.
+    /// Checks whether the policy allows a form with these fields, sent to this bucket, now.
     ///
     /// # Errors
-    /// `AccessDenied`, with what it doesn't allow.
+    /// `AccessDenied`, with the violated condition.
     pub(super) fn check(&self, fields: &Fields, bucket: &str, now_ms: i64) -> S3Result<()> {
         if now_ms >= self.expires_ms {
             return Err(denied("Policy expired."));
@@ -68,7 +69,7 @@ impl FormPolicy {
                 return Err(denied(&format!("Policy Condition failed: [\"{operator}\", \"${field}\", \"{wanted}\"]")));
             }
         }
-        // The bucket is said by the address of the form.
+        // The bucket is in the URL of the form.
         let mut given = fields.0.keys().map(String::as_str).chain(["bucket"]);
         match given.find(|field| !is_free(field) && !self.speaks_of(field)) {
             Some(field) => Err(denied(&format!("Extra input fields: {field}"))),
@@ -77,7 +78,7 @@ impl FormPolicy {
         }
     }
 
-    /// The least and the most bytes of the file.
+    /// Minimum and maximum size of the file in bytes.
     pub(super) fn length(&self) -> (u64, u64) {
         self.conditions.iter().fold((0, u64::MAX), |(low, high), condition| match condition {
             Condition::Length { least, most } => (low.max(*least), high.min(*most)),
@@ -95,7 +96,7 @@ impl FormPolicy {
 
 impl Condition {
     fn parse(value: &Value) -> S3Result<Self> {
-        let wrong = || invalid(&format!("{value} is no condition"));
+        let wrong = || invalid(&format!("{value} is not a condition"));
         let name = |name: &str| name.strip_prefix('$').unwrap_or(name).to_lowercase();
         match value {
             Value::Object(map) => {
@@ -124,17 +125,17 @@ impl Condition {
     }
 }
 
-/// A number, which may stand there as text.
+/// A number, possibly as a string.
 fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// Fields that a policy need not speak of: those of the signature, and those that nobody reads.
+/// Fields that a policy need not mention: those of the signature, and those that are ignored.
 fn is_free(field: &str) -> bool {
     matches!(field, "x-amz-signature" | "signature" | "awsaccesskeyid" | "policy" | "submit") || field.starts_with("x-ignore-")
 }
 
-/// Several content types stand there as a list, and each has to fit.
+/// A list of content types must match in each entry.
 fn starts_with(field: &str, value: &str, prefix: &str) -> bool {
     if field == "content-type" { value.split(',').all(|one| one.trim().starts_with(prefix)) } else { value.starts_with(prefix) }
 }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_speaks_of_every_field_and_of_the_bucket() {
+    fn a_policy_must_cover_every_field_and_the_bucket() {
         let fields = [("key", "user/a"), ("content-type", "image/png, image/jpeg"), ("x-ignore-me", "x")];
         let all = r#"[{"BUCKET": "b"}, ["starts-with", "$Key", "user/"], ["Starts-With", "$Content-Type", "image/"]]"#;
         assert_eq!(check(all, &fields), Ok(()));
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn malformed_policies_are_refused() {
         for conditions in [
             "[{}]",
             r#"[{"a": "b", "c": "d"}]"#,
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_ends_and_limits_the_length() {
+    fn a_policy_expires_and_limits_the_length() {
         let document = r#"{"expiration": "2026-01-01T00:00:00.000Z", "conditions": [{"bucket": "b"}, ["content-length-range", 1, "10"]]}"#;
         let policy = FormPolicy::parse(&base64_simd::STANDARD.encode_to_string(document)).expect("a policy");
         assert!(policy.check(&Fields::default(), "b", 1_767_225_599_999).is_ok());

@@ -1,11 +1,12 @@
-//! Reads a form (`multipart/form-data`, RFC 7578) as it comes: fields are gathered, and the file behind them is handed on in pieces.
+//! Streaming parser of forms (`multipart/form-data`, RFC 7578): fields are buffered, and the file
+//! after them is passed on in pieces.
 //!
 //! ```text
 //! CRLF --boundary CRLF head CRLF CRLF field CRLF --boundary CRLF head CRLF CRLF file ... CRLF --boundary-- CRLF
-//! ^ not in the body, but as if: so every boundary is found alike
+//! ^ not in the body; added, so that all boundaries are found the same way
 //! ```
 //!
-//! What stands behind the file is passed over, as S3 does.
+//! Anything after the file is ignored, as in S3.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -18,21 +19,21 @@ use s3s::{Body, S3Error, S3Result, StdError, s3_error};
 
 use crate::transfer::upload::{PATIENCE, incomplete, unreadable};
 
-/// The most bytes of a form before its file, as with AWS.
+/// Maximum bytes of a form before its file, the same as AWS.
 const FIELDS_BYTES_MAX: usize = 20 << 10;
-/// The most bytes that are read behind a file, so that the connection can be used again.
+/// Maximum bytes that are read after the file, so that the connection can be reused.
 const REST_BYTES_MAX: usize = 64 << 10;
-/// In a field, the name of the file.
+/// Placeholder in fields for the name of the file.
 const FILE_NAME: &str = "${filename}";
 
-/// A form whose file is still to come.
+/// A form whose file is still to be read.
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) fields: Fields,
     pub(super) file: File,
 }
 
-/// Fields by name, in small letters: S3 takes both.
+/// Fields by name in lower case: S3 ignores case.
 #[derive(Debug, Default)]
 pub(super) struct Fields(pub(super) BTreeMap<String, String>);
 
@@ -41,7 +42,7 @@ impl Fields {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A field that has to be there.
+    /// A required field.
     pub(super) fn need(&self, name: &str) -> S3Result<&str> {
         self.get(name).filter(|value| !value.is_empty()).ok_or_else(|| {
             s3_error!(
@@ -55,7 +56,7 @@ impl Fields {
 /// Reads a form up to its file.
 ///
 /// # Errors
-/// What is no form, has no file, has one field twice or is too long.
+/// An S3 error if the form is malformed, has no file, has duplicate fields, or is too long.
 pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
     let delimiter = format!("\r\n--{boundary}").into_bytes();
     let mut source = Source { body, buffer: BytesMut::from(&b"\r\n"[..]), taken: 0 };
@@ -71,10 +72,10 @@ pub(super) async fn read(body: Body, boundary: &str) -> S3Result<Form> {
         let part = Part::parse(head).ok_or_else(malformed)?;
         if part.name.eq_ignore_ascii_case("file") {
             let name = part.file_name.as_deref().unwrap_or_default();
-            // A path is that of whoever sends the form, with slashes of either kind.
+            // Strips the path on the sender's machine, with slashes or backslashes.
             let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
             for value in fields.0.values_mut().filter(|value| value.contains(FILE_NAME)) {
-                // Few bytes could become many.
+                // Repeated placeholders could expand a few bytes to many.
                 if value.matches(FILE_NAME).count() * name.len() > FIELDS_BYTES_MAX {
                     return Err(too_long());
                 }
@@ -99,7 +100,7 @@ fn malformed() -> S3Error {
     s3_error!(MalformedPOSTRequest, "The body of your POST request is not well-formed multipart/form-data.")
 }
 
-/// What the head of a part says.
+/// The header of a part.
 struct Part {
     name: String,
     file_name: Option<String>,
@@ -132,7 +133,8 @@ impl Part {
     }
 }
 
-/// A quoted text without its quotes, and what stands behind it. Browsers leave backslashes as they are, so only those before quotes escape.
+/// The content of a quoted string and the rest after it. Browsers don't escape backslashes, so only
+/// a backslash before a quote is an escape.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let mut is_escaped = false;
     let end = text.bytes().position(|byte| {
@@ -147,12 +149,12 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
 struct Source {
     body: Body,
     buffer: BytesMut,
-    /// Bytes that were taken from it.
+    /// Bytes consumed so far.
     taken: usize,
 }
 
 impl Source {
-    /// What stands before a pattern, which is taken away too.
+    /// The bytes up to a pattern. Consumes the pattern too.
     async fn until(&mut self, pattern: &[u8]) -> S3Result<BytesMut> {
         loop {
             let found = find(&self.buffer, pattern);
@@ -189,7 +191,7 @@ impl Source {
     }
 }
 
-/// Where a pattern begins.
+/// The position of a pattern.
 fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = bytes[from..].iter().position(|byte| *byte == pattern[0]) {
@@ -214,12 +216,12 @@ pub(super) struct File {
     received: u64,
     least: u64,
     most: u64,
-    /// Behind its end: how much more is read.
+    /// After the end of the file: how many more bytes may be read.
     rest: Option<usize>,
 }
 
 impl File {
-    /// Refuses what is shorter or longer.
+    /// Limits the size of the file.
     pub(super) fn limit(&mut self, least: u64, most: u64) {
         (self.least, self.most) = (least, most);
     }
@@ -247,7 +249,7 @@ impl HttpBody for File {
                 if found.is_some() {
                     self.rest = Some(REST_BYTES_MAX);
                 }
-                // What could be the beginning of the delimiter stays.
+                // Keeps bytes that could be the start of the delimiter.
                 let known = found.unwrap_or((self.buffer.len() + 1).saturating_sub(self.delimiter.len()));
                 let piece = self.buffer.split_to(known);
                 if !piece.is_empty() || found.is_some() {
@@ -276,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// The body in pieces of so many bytes.
+    /// A body in pieces of `bytes` bytes.
     fn in_pieces(text: &str, bytes: usize) -> Body {
         let pieces: Vec<_> =
             text.as_bytes().chunks(bytes).map(|piece| Ok::<_, StdError>(Frame::data(Bytes::copy_from_slice(piece)))).collect();
@@ -288,7 +290,7 @@ mod tests {
         content\r\n--\r\n\r\n--b\r\nContent-Disposition: form-data; name=\"submit\"\r\n\r\nup\r\n--b--\r\n";
 
     #[tokio::test]
-    async fn fields_and_the_file_are_found_however_the_body_is_cut() {
+    async fn fields_and_the_file_are_found_however_the_body_is_split() {
         for bytes in 1..FORM.len() {
             let form = read(in_pieces(FORM, bytes), "b").await.expect("a form");
             assert_eq!(form.fields.get("key"), Some("user/a \"b\".txt"), "{bytes}");
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_that_ends_before_its_file_does_is_no_upload() {
+    async fn a_truncated_form_is_refused() {
         let end = FORM.find("\r\n--b\r\nContent-Disposition: form-data; name=\"submit\"").expect("the file");
         for length in 0..end {
             let whole = match read(in_pieces(&FORM[..length], 7), "b").await {
@@ -310,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_short_or_too_long_is_refused() {
+    async fn files_that_are_too_short_or_too_long_are_refused() {
         for (least, most, fits) in [(0, 13, true), (13, 13, true), (14, 20, false), (0, 12, false)] {
             let mut form = read(in_pieces(FORM, 16), "b").await.expect("a form");
             form.file.limit(least, most);
@@ -326,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_without_a_file_or_with_a_field_twice_is_refused() {
+    async fn a_form_without_a_file_or_with_a_duplicate_field_is_refused() {
         let none = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n--b--";
         let twice = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n--b\r\nContent-Disposition: form-data; name=\"KEY\"\r\n\r\nl\r\n--b--";
         for form in [none, twice] {

@@ -1,8 +1,10 @@
-//! Who signed a form: a signature over its policy. The policy says until when, so the time of the signature need not be now.
+//! Checks the signature of a form, which covers its policy. The policy sets the expiration, so the
+//! signature may be older than that of other requests.
 //!
-//! Forms may be signed by Version 2 too, which is refused everywhere else. What speaks against it there (it leaves out the body and most headers, and
-//! never ends in a header) is otherwise here: both versions sign the policy, which speaks of all fields and ends. boto3 makes such forms unless told
-//! otherwise.
+//! Forms may also be signed by Version 2, which is refused everywhere else. The objections there
+//! (it omits the body and most headers, and never expires in a header) don't apply here: both
+//! versions sign the policy, which covers all fields and expires. boto3 creates such forms by
+//! default.
 
 use std::sync::Arc;
 
@@ -16,15 +18,15 @@ use crate::s3::errors::{custom, state_failed};
 use crate::s3::version::ms_of;
 use crate::state::{AccountKey, State, hex};
 
-/// How far the clock of a client may be ahead.
+/// Maximum clock skew of a client that is ahead.
 const AHEAD_MS: i64 = 15 * 60_000;
-/// How long a key for signatures is good.
+/// Lifetime of a signing key.
 const WEEK_MS: i64 = 7 * 86_400_000;
 
-/// The access key that a form was signed with; none where it has neither policy nor signature.
+/// The access key that signed a form; `None` if the form has neither policy nor signature.
 ///
 /// # Errors
-/// What is wrong with its signature.
+/// An S3 error if the signature is malformed or wrong.
 pub(super) fn check(fields: &Fields, state: &State, region: &str, now_ms: i64) -> S3Result<Option<String>> {
     let has = |name: &str| fields.get(name).is_some();
     if !has("x-amz-signature") && has("signature") {
@@ -38,19 +40,19 @@ pub(super) fn check(fields: &Fields, state: &State, region: &str, now_ms: i64) -
     if fields.need("x-amz-algorithm")? != "AWS4-HMAC-SHA256" {
         return Err(malformed("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
     }
-    // An access key may have slashes, so it is read from the end.
+    // An access key may contain slashes, so the credential is parsed from its end.
     let mut parts = credential.rsplitn(5, '/');
     let (Some("aws4_request"), Some(service), Some(named), Some(day), Some(id)) =
         (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(malformed("The credential in the form is none."));
+        return Err(malformed("The credential in the form is malformed."));
     };
     if named != region || service != "s3" {
-        return Err(malformed("The credential in the form is of another region or service."));
+        return Err(malformed("The credential in the form is for another region or service."));
     }
     let signed_ms = time_of(date)
         .filter(|_| date.starts_with(day))
-        .ok_or_else(|| malformed("The date in the form is none, or not that of its credential."))?;
+        .ok_or_else(|| malformed("The date in the form is malformed, or differs from that of its credential."))?;
     if signed_ms > now_ms + AHEAD_MS {
         return Err(s3_error!(RequestTimeTooSkewed, "The difference between the request time and the current time is too large."));
     }
@@ -65,7 +67,7 @@ pub(super) fn check(fields: &Fields, state: &State, region: &str, now_ms: i64) -
     Ok(Some(id.to_owned()))
 }
 
-/// The access key of a form that was signed by Version 2.
+/// Checks a form signed by Version 2 and returns its access key.
 fn version_2(fields: &Fields, state: &State) -> S3Result<String> {
     let (policy, signature, id) = (fields.need("policy")?, fields.need("signature")?, fields.need("awsaccesskeyid")?);
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key(state, id)?.secret.as_bytes());
@@ -78,7 +80,7 @@ fn key(state: &State, id: &str) -> S3Result<Arc<AccountKey>> {
     key.ok_or_else(|| s3_error!(InvalidAccessKeyId, "The AWS Access Key Id you provided does not exist in our records."))
 }
 
-/// In constant time: whoever guesses must not learn how far the guess is right.
+/// Constant-time comparison, so that a guess doesn't reveal how much of it is right.
 fn compare(expected: &str, given: &str) -> S3Result<()> {
     constant_time::verify_slices_are_equal(expected.as_bytes(), given.as_bytes()).map_err(|_| {
         s3_error!(
@@ -92,7 +94,7 @@ fn mac(key: &[u8], text: &str) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
 }
 
-/// `20260101T000000Z`, in milliseconds since 1970.
+/// Parses `20260101T000000Z`; returns milliseconds since 1970.
 fn time_of(text: &str) -> Option<i64> {
     let (day, time) = text.split_once('T')?;
     let digits = |text: &str, length: usize| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());

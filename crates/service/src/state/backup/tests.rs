@@ -5,19 +5,19 @@ use super::*;
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 const COPIED: [&str; 4] = ["account", "quota", "bucket", "version_state"];
-/// With why they are not copied.
+/// Each with the reason why it isn't copied.
 const LEFT_OUT: [(&str, &str); 7] = [
-    ("archive", "the head says which it is"),
-    ("access_key", "it opens buckets; new keys are made"),
-    ("upload", "its parts are files outside of the archive"),
-    ("part", "a file outside of the archive"),
-    ("restore", "it can be asked for again"),
-    ("restored", "it begins anew with each day"),
-    ("copy", "it is about copies"),
+    ("archive", "the head contains it"),
+    ("access_key", "it is a secret; new keys are created"),
+    ("upload", "its parts are files outside the archive"),
+    ("part", "a file outside the archive"),
+    ("restore", "it can be requested again"),
+    ("restored", "it is reset every day"),
+    ("copy", "it describes backups"),
 ];
 
-/// What columns of copied tables hold in a first and a second row. What isn't here gets something that fits its type, so that a column that is
-/// added and not copied is noticed.
+/// Values of columns in a first and a second row. Other columns get a value that fits their type,
+/// so that a new column that isn't copied is noticed.
 fn known(table: &str, column: &str) -> Option<[Value; 2]> {
     let text = |a: &str, b: &str| Some([Value::Text(a.into()), Value::Text(b.into())]);
     match (table, column) {
@@ -49,7 +49,7 @@ fn columns(connection: &Connection, table: &str) -> Vec<Column> {
     statement.query_map([], read).expect("columns").map(|column| column.expect("a column")).collect()
 }
 
-/// Two rows with something in every column, and two with nothing in those that need nothing.
+/// Two rows with a value in every column, and two with NULL in nullable columns.
 fn fill(connection: &Connection, table: &str) {
     let columns = columns(connection, table);
     for row in 0..4 {
@@ -59,7 +59,7 @@ fn fill(connection: &Connection, table: &str) {
             known => match (known, column.kind.as_str()) {
                 (Some([Value::Blob(_), _]), _) => Value::Blob(vec![row as u8 + 10; 16]),
                 (Some([Value::Integer(_), _]), _) => Value::Integer(0),
-                // An owner has to be there.
+                // The owner must exist.
                 (Some(_), _) if table == "bucket" => Value::Text("ada".into()),
                 (Some(_), _) if table == "quota" => Value::Text(format!("name-{row}")),
                 (_, "TEXT") => Value::Text(format!("{}-{row}", column.name)),
@@ -98,7 +98,7 @@ fn full() -> (tempfile::TempDir, Connection) {
     for table in COPIED {
         fill(&connection, table);
     }
-    // Taken away, which is not the same as never said.
+    // Removed, which differs from never set.
     connection.execute("UPDATE version_state SET retention_mode = '', retention_until = 0 WHERE id = ?1", [[0xfe; 16]]).expect("a row");
     (folder, connection)
 }
@@ -131,7 +131,7 @@ fn every_table_is_copied_or_left_out_on_purpose() {
 }
 
 #[test]
-fn what_is_copied_comes_back_with_every_column() {
+fn every_column_of_copied_tables_is_recovered() {
     let (_folder, connection) = full();
     let text = text_of(&connection);
     for piece in [1, 7, 1_000, text.len()] {
@@ -144,7 +144,7 @@ fn what_is_copied_comes_back_with_every_column() {
 }
 
 #[test]
-fn a_copy_is_text_and_has_nothing_of_keys() {
+fn a_backup_is_text_without_secrets() {
     let (_folder, connection) = full();
     let insert = "INSERT INTO access_key (id, account, wrapped, created) VALUES ('FUKEY0123456789', 'ada', ?1, 77)";
     connection.execute(insert, [b"wrappedsecretwrappedsecret"]).expect("a key");
@@ -158,7 +158,7 @@ fn a_copy_is_text_and_has_nothing_of_keys() {
 }
 
 #[test]
-fn each_change_of_what_is_copied_is_counted_and_none_of_the_rest() {
+fn only_changes_of_copied_tables_are_counted() {
     let (_folder, connection) = full();
     let changes = || connection.query_row("SELECT changes FROM copy", [], |row| row.get::<_, i64>(0)).expect("a count");
     let does = |statement: &str| {
@@ -172,7 +172,7 @@ fn each_change_of_what_is_copied_is_counted_and_none_of_the_rest() {
         let free = columns.iter().find(|column| !column.required).unwrap_or(&columns[columns.len() - 1]);
         assert!(does(&format!("UPDATE {table} SET {0} = {0}", free.name)), "{table}");
     }
-    // Buckets first: they need their owners.
+    // Buckets first: they reference their owners.
     for table in ["version_state", "bucket", "quota", "account"] {
         assert!(does(&format!("DELETE FROM {table}")), "{table}");
     }
@@ -186,7 +186,7 @@ fn each_change_of_what_is_copied_is_counted_and_none_of_the_rest() {
 }
 
 #[test]
-fn a_copy_that_is_not_whole_or_not_ours_is_told_apart() {
+fn incomplete_and_foreign_backups_are_refused() {
     let (_folder, connection) = full();
     let text = String::from_utf8(text_of(&connection)).expect("text");
     let read = |text: &str| read_back(text.as_bytes(), text.len().max(1)).map(|(_, counts)| counts);
@@ -200,14 +200,14 @@ fn a_copy_that_is_not_whole_or_not_ours_is_told_apart() {
     assert!(matches!(read(&text[..text.len() - 1]), Err(CopyError::Counts { said: None, .. })), "the last line is cut short");
     assert!(matches!(read(&without(lines.len() - 1)), Err(CopyError::Counts { said: None, .. })));
     assert!(matches!(read(&without(lines.len() - 2)), Err(CopyError::Counts { said: Some(_), .. })));
-    assert!(matches!(read(&without(0)), Err(CopyError::Line { line: 1, .. })), "without its head");
-    assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(CopyError::Line { .. })), "behind its end");
+    assert!(matches!(read(&without(0)), Err(CopyError::Line { line: 1, .. })), "the head is missing");
+    assert!(matches!(read(&format!("{text}{}\n", lines[1])), Err(CopyError::Line { .. })), "a line follows the end");
     let newer = text.replacen("\"format\":1", "\"format\":2,\"more\":true", 1);
     assert!(matches!(read(&newer), Err(CopyError::Newer { found: 2 })));
     let other = text.replacen("a5a5", "a5a6", 1);
     assert!(matches!(read(&other), Err(CopyError::OtherArchive { .. })));
     let unknown = text.replacen("\"admin\":", "\"colour\":1,\"admin\":", 1);
-    assert!(matches!(read(&unknown), Err(CopyError::Line { line: 2, .. })), "a field that nobody knows is not passed over");
+    assert!(matches!(read(&unknown), Err(CopyError::Line { line: 2, .. })), "unknown fields are not ignored");
     let endless = format!("{}\n{}", lines[0], "x".repeat(LINE_BYTES_MAX + 1));
     assert!(matches!(read(&endless), Err(CopyError::Line { line: 2, .. })));
 }
@@ -228,7 +228,7 @@ fn many_rows_are_written_piece_by_piece() {
     assert!(pieces.iter().all(|&bytes| bytes <= PIECE_BYTES + LINE_BYTES_MAX), "{pieces:?}");
 }
 
-/// A bucket with rules for pages that are so long.
+/// A bucket with CORS rules of this length.
 fn with_rules(bytes: usize) -> (tempfile::TempDir, Connection) {
     let (folder, connection) = empty();
     connection.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', '1', 0, 0)", []).expect("an account");
@@ -240,7 +240,7 @@ fn with_rules(bytes: usize) -> (tempfile::TempDir, Connection) {
 }
 
 #[test]
-fn what_is_longer_than_a_reader_takes_makes_no_copy_and_all_else_can_be_read() {
+fn a_line_longer_than_readers_accept_makes_no_backup() {
     let text = |connection: &Connection| {
         let mut text = Vec::new();
         write(connection, ARCHIVE, &mut |piece| {
@@ -251,7 +251,7 @@ fn what_is_longer_than_a_reader_takes_makes_no_copy_and_all_else_can_be_read() {
     };
     let (_folder, connection) = with_rules(LINE_BYTES_MAX - 1_000);
     let copy = text(&connection).expect("a copy");
-    assert_eq!(read_back(&copy, 1 << 20).expect("it can be read").1.buckets, 1);
+    assert_eq!(read_back(&copy, 1 << 20).expect("it is readable").1.buckets, 1);
     let (_folder, connection) = with_rules(LINE_BYTES_MAX);
     let error = text(&connection).expect_err("too long");
     assert!(matches!(&error, CopyError::TooLong { what, .. } if what == "bucket \"long\""), "{error}");

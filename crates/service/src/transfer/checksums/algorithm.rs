@@ -1,4 +1,4 @@
-//! S3's ten checksums: how they are called and computed.
+//! The ten checksum algorithms of S3: names and implementations.
 
 use std::hash::Hasher as _;
 
@@ -9,7 +9,7 @@ use http::HeaderName;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
-/// A checksum's algorithm.
+/// A checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc32,
@@ -38,7 +38,7 @@ impl Algorithm {
         Self::Xxhash128,
     ];
 
-    /// As it stands in names of headers and attributes.
+    /// The name in headers and attributes.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Crc32 => "crc32",
@@ -54,7 +54,7 @@ impl Algorithm {
         }
     }
 
-    /// The header that holds a checksum of it.
+    /// The header that carries such a checksum.
     pub(crate) fn header(self) -> HeaderName {
         HeaderName::from_static(match self {
             Self::Crc32 => "x-amz-checksum-crc32",
@@ -70,17 +70,17 @@ impl Algorithm {
         })
     }
 
-    /// By the name of its element in XML.
+    /// Parses the name of an XML element.
     pub(crate) fn of_element(name: &[u8]) -> Option<Self> {
         Self::parse(std::str::from_utf8(name.strip_prefix(b"Checksum")?).ok()?)
     }
 
-    /// As it stands in requests and answers.
+    /// Parses the name in a request, in any case of letters.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(text))
     }
 
-    /// Bytes of a checksum.
+    /// Length of a checksum in bytes.
     pub(crate) fn bytes(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
@@ -92,7 +92,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether those of the parts give that of the whole.
+    /// Whether the checksum of the whole can be computed from those of its parts.
     pub(crate) fn is_linear(self) -> bool {
         matches!(self, Self::Crc32 | Self::Crc32c | Self::Crc64Nvme)
     }
@@ -120,7 +120,7 @@ impl Algorithm {
     }
 }
 
-/// A checksum on its way.
+/// A checksum being computed.
 pub(crate) enum Hasher {
     Crc32(Crc32),
     Crc32c(Crc32c),
@@ -150,7 +150,7 @@ impl Hasher {
         }
     }
 
-    /// The checksum in Base64, its most significant byte first.
+    /// The checksum in Base64, most significant byte first.
     pub(crate) fn finish(self) -> String {
         let encode = |bytes: &[u8]| STANDARD.encode_to_string(bytes);
         match self {
@@ -178,7 +178,7 @@ mod tests {
 
     /// Test values of FIPS 180-4, RFC 1321 and the reference implementation of xxHash.
     #[test]
-    fn checksums_are_those_of_their_specifications() {
+    fn checksums_match_their_specifications() {
         let text = b"hello world";
         for (algorithm, empty, sum) in [
             (Algorithm::Md5, "d41d8cd98f00b204e9800998ecf8427e", "5eb63bbbe01eeed093cb22bb8f5acdc3"),
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!((hex(algorithm, b"").as_str(), hex(algorithm, text).as_str()), (empty, sum), "{algorithm:?}");
         }
         assert!(hex(Algorithm::Sha512, b"").starts_with("cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce"));
-        // More than any of them takes at once.
+        // Longer than what any of them processes at once.
         let long: Vec<u8> = (0..40).flat_map(|_| 0..=255_u8).collect();
         assert_eq!(hex(Algorithm::Xxhash64, &long), "58b820aa7970dbe2");
         assert_eq!(hex(Algorithm::Xxhash3, &long), "c03d2231ab9348f3");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn checksums_are_the_same_however_content_is_cut() {
+    fn checksums_do_not_depend_on_how_content_is_split() {
         let content: Vec<u8> = (0..10_000_u32).map(|at| (at * 7 + at / 253) as u8).collect();
         for algorithm in Algorithm::ALL {
             for step in [1, 63, 64, 1_000] {

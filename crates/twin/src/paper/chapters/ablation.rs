@@ -1,4 +1,4 @@
-//! What each idea of `fulgurite` contributes.
+//! The contribution of each idea of `fulgurite`.
 
 use super::*;
 use crate::paper::chapter::{Runs, compared, digits, percent, time, time_within};
@@ -6,7 +6,7 @@ use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 use fulgurite_library::Ideas;
 
-/// An idea, and how a policy is without it.
+/// An idea, and a function that turns it off.
 type Idea = (&'static str, fn(&mut Ideas));
 
 const IDEAS: [Idea; 4] = [
@@ -41,11 +41,11 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     ours(plan, "one drive of 20 verifies".into(), Ideas { one_verifies_of: 20, ..Ideas::default() });
     ours(plan, "fulgurite".into(), Ideas::default());
     Box::new(move |results| {
-        let mut chapter = Chapter::new("ablation", "What each idea contributes");
+        let mut chapter = Chapter::new("ablation", "The contribution of each idea");
         chapter.say(
-            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` begins with the paper's rectangles and adds four ideas. *Exchange*: while many wait, both bays of a drive serve customers, so that a shuttle leaves one platter and takes another, and waits for none; what is under verification stands in a slot meanwhile. \
-             *Near among old*: of the oldest few platters the one that costs the least way. *Sharing*: who has nothing to do helps in the lanes beside its own. *By track*: requests for a mounted platter are read in order of their tracks. \
-             *No idea* has all four left out; it differs from `partitioned` in that shuttles fetch before they take home.",
+            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. `fulgurite` starts from the paper's rectangles and adds four ideas. *Exchange*: while many requests wait, both bays of a drive serve customers, so a shuttle leaves one platter, takes another, and never waits; the platter under verification stays in a slot meanwhile. \
+             *Near among old*: of the few oldest platters, take the one with the shortest path. *Sharing*: an idle shuttle helps in the lanes next to its own. *By track*: requests for a mounted platter are read in track order. \
+             *No idea* leaves out all four; it differs from `partitioned` in that shuttles fetch platters before they return others.",
         );
         let sample = |index: usize| results.sample(variants[index].1);
         let (theirs, all) = (sample(0), sample(variants.len() - 1));
@@ -86,7 +86,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.list(head, rows.collect());
         if let Some(bound) = all.bound() {
             chapter.say(format!(
-                "The bound is {}, and {} for who doesn't know what will be asked for. One sweep, in which the shuttles fetch each platter that is asked for once and lose no time, takes {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
+                "The bound is {}, and {} for policies without knowledge of future requests. One sweep, in which the shuttles fetch each requested platter once and lose no time, takes {}. Verification pays for the exchange: over the interval `fulgurite` verifies {} TB and `partitioned` {} TB.",
                 time(bound),
                 all.unforeseen().map_or("unknown".to_owned(), time),
                 time(all.mean(|run| run.sweep_s.unwrap_or(0.0))),
@@ -94,7 +94,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 digits(theirs.mean(|run| run.drives.bytes_verified as f64 / 1e12)),
             ));
         }
-        let mut runs = Runs::new([Column::new("variant", Kind::Text, "", "Which ideas are made use of.")]);
+        let mut runs = Runs::new([Column::new("variant", Kind::Text, "", "The ideas in use.")]);
         for (name, point) in &variants {
             runs.row([name.as_str().into()], results.sample(*point))?;
         }

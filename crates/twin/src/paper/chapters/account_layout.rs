@@ -1,4 +1,4 @@
-//! Smart layout: what it is worth that files which are read together lie together.
+//! Account layout: the benefit of storing files that are read together on one platter.
 
 use super::*;
 use crate::paper::chapter::{Runs, digits, time_within};
@@ -6,7 +6,7 @@ use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 use fulgurite_workload::AccountLayout;
 
-/// Files a second.
+/// Files per second.
 const RATES: [f64; 6] = [0.2, 0.4, 0.8, 1.6, 3.2, 6.4];
 const FILES: u32 = 16;
 const LAYOUTS: [(AccountLayout, &str); 2] = [(AccountLayout::Together, "together"), (AccountLayout::Scattered, "scattered")];
@@ -27,8 +27,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("accounts", "Files that are read together");
         chapter.say(format!(
-            "The paper puts files that are likely to be read together on one platter, next to each other. Here the {FILES} files of an account, of a typical interval's sizes, are asked for at one instant; accounts come as a Poisson process, without bursts. Their files lie one behind the other on one platter, or each on a platter of its own drawing. \
-             The same files are asked for at the same instants in both. `fulgurite`, 20 shuttles, 20 drives of 60 MB/s; 4 hours after one of warm-up."
+            "The paper puts files that are likely to be read together on one platter, next to each other. Here the {FILES} files of an account, with a typical interval's sizes, are requested at one instant; accounts arrive as a Poisson process, without bursts. Their files are consecutive on one platter, or each on a randomly drawn platter. \
+             Both layouts get requests for the same files at the same instants. `fulgurite`, 20 shuttles, 20 drives of 60 MB/s; 4 hours after one of warm-up."
         ));
         let of = |layout: &'static str| points.iter().filter(move |point| point.0 == layout);
         let x = || Axis::new("Files asked for", "1/s").log();
@@ -37,7 +37,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut operations = Panel::new(x(), Axis::new("Platter operations per file", "").log()).titled("(b) Platter operations");
         for (_, layout) in LAYOUTS {
             tail = tail.line(layout, of(layout).map(|point| tail_at(point.1, results.sample(point.2))).collect::<Vec<_>>());
-            // Too few were carried in a quick look to have a place on a logarithmic axis.
+            // A quick look carries too few for a logarithmic axis.
             let carried = of(layout).map(|point| (point.1, results.sample(point.2).mean(crate::paper::Measured::operations_per_request)));
             operations = operations.line(layout, carried.filter(|point| point.1 > 0.0).collect::<Vec<_>>());
         }
@@ -73,10 +73,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             "scattered",
         ];
         chapter.list(head, rows.collect());
-        chapter.say("Together costs a sixteenth of the fetches and lets one drive read what several could read side by side. So it is what a library carries that it changes most: scattered, the shuttles are at their limit long before.");
+        chapter.say("The layout *together* needs a sixteenth of the fetches, but one drive reads what several could read in parallel. It changes the capacity of a library most: with scattered files, the shuttles reach their limit much earlier.");
         let columns = [
-            Column::new("layout", Kind::Text, "", "Where the files of an account lie."),
-            Column::new("rate", Kind::F64, "1/s", "Files asked for in a second."),
+            Column::new("layout", Kind::Text, "", "The placement of an account's files."),
+            Column::new("rate", Kind::F64, "1/s", "Files requested per second."),
         ];
         let mut runs = Runs::new(columns);
         for (layout, rate, point) in &points {

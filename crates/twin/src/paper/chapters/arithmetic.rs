@@ -1,4 +1,4 @@
-//! What needs no simulation: Table 1, the overheads of the codes, and how rarely they fail.
+//! Results without simulation: Table 1, the overheads of the codes, and their failure rates.
 
 use super::*;
 use crate::overheads::{
@@ -11,7 +11,7 @@ use crate::table::{Column, Kind, Table, Value};
 use fulgurite_library::placement::{ZoneShape, Zones};
 
 const SHELVES: u8 = 10;
-/// Information sectors of the tracks that are drawn.
+/// Information sectors of the drawn tracks.
 const DRAWN: [u32; 3] = [100, 150, 200];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
@@ -31,7 +31,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let (sets, smaller) = results.task(sets);
         let mut chapter = Chapter::new("overheads", "Table 1, overheads and failures of tracks");
         chapter.say(format!(
-            "Table 1 says how many storage racks a set needs so that no two of its platters share a blast zone. The paper solves it by binary integer programming, and so do we. It gives no shapes of zones; ours fit its table: {shapes} ([placement](placement.md)). So this table is calibrated, and not predicted."
+            "Table 1 gives the number of storage racks that a set needs so that no two of its platters share a blast zone. The paper computes it by binary integer programming, and so do we. It gives no shapes of zones; ours are chosen to fit its table: {shapes} ([placement](placement.md)). This table is therefore calibrated, not predicted."
         ));
         let rows = sets.iter().zip(smaller).map(|(row, smaller)| {
             vec![
@@ -45,7 +45,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut table = Table::new([
             Column::new("information", Kind::I64, "", "Information platters of a set."),
             Column::new("redundancy", Kind::I64, "", "Redundancy platters of a set."),
-            Column::new("overhead", Kind::F64, "", "Redundancy over information: what is written more at the write drive."),
+            Column::new("overhead", Kind::F64, "", "Redundancy divided by information: the additional share that the write drive writes."),
             Column::new("racks", Kind::I64, "", "The fewest storage racks that hold a set."),
             Column::new("most_in_one_fewer", Kind::I64, "", "Platters of the largest set that one rack fewer holds."),
         ]);
@@ -71,7 +71,7 @@ fn overheads(chapter: &mut Chapter) -> Result<(), PaperError> {
         Level::LargeGroup => "O(100) + O(10), about 2 %",
         Level::Set => "16+3, 18.8 %",
     };
-    chapter.say("What the codes of this archive cost, beside the paper's:");
+    chapter.say("Overheads of this archive's codes, compared with the paper's:");
     let listed = rows.iter().map(|row| {
         vec![
             name(row.level).to_owned(),
@@ -81,13 +81,13 @@ fn overheads(chapter: &mut Chapter) -> Result<(), PaperError> {
             format!("{:.3}", row.write_amplification),
         ]
     });
-    chapter.list(["level", "code", "overhead", "published", "bytes written for each byte, up to here"], listed.collect());
+    chapter.list(["level", "code", "overhead", "published", "bytes written per byte, up to this level"], listed.collect());
     let mut table = Table::new([
         Column::new("level", Kind::Text, "", "What the code works on."),
         Column::new("information", Kind::I64, "", "Symbols with content."),
         Column::new("redundancy", Kind::I64, "", "Symbols that may be lost."),
         Column::new("overhead", Kind::F64, "", "Redundancy over information."),
-        Column::new("write_amplification", Kind::F64, "", "Bytes written for each byte of content, by this level and those before it."),
+        Column::new("write_amplification", Kind::F64, "", "Bytes written per byte of content, by this level and those before it."),
     ]);
     for row in rows {
         let amplification = row.write_amplification;
@@ -117,7 +117,7 @@ fn failures(chapter: &mut Chapter) -> Result<(), PaperError> {
         .map(|row| format!("{}+{} ({})", row.code.information, row.code.redundancy, percent(row.overhead)))
         .collect();
     chapter.say(format!(
-        "A track of I+R sectors fails when more than R of them do; sectors fail with a probability of 1e-3, independently (P, section 5). The paper has tracks rarer to fail than 1e-24 at about 8 % overhead. So rare are, at the least: {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
+        "A track of I+R sectors fails when more than R of them fail; sectors fail independently with a probability of 1e-3 (P, section 5). In the paper, tracks fail with a probability below 1e-24 at about 8 % overhead. The smallest codes that achieve this are {}; this archive's {}+{} fails with a probability of 1e{:.0}.",
         least.join(", "),
         TRACK.information,
         TRACK.redundancy,

@@ -1,4 +1,4 @@
-//! What shuttles cost each other, and what a platter operation costs in energy.
+//! Delays that shuttles cause each other, and the energy of a platter operation.
 
 use super::*;
 use crate::paper::chapter::{Runs, digits, percent};
@@ -12,7 +12,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(PolicyName, u16, Point)> = Vec::new();
     for policy in MOVING {
         for shuttles in plan.along(&SHUTTLES) {
-            // As in the sweep over shuttles, with which these runs are shared.
+            // The same points as the sweep over shuttles, so the runs are shared.
             if policy != PolicyName::ShortestPaths || [8, 12, 20].contains(&shuttles) {
                 let scenario = with_shuttles(interval(plan, WorkloadKind::Iops, policy), shuttles);
                 points.push((policy, shuttles, point_of(plan, &scenario, shuttles == 20)));
@@ -22,7 +22,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("congestion", "Congestion and energy");
         chapter.say(
-            "On IOPS, at 60 MB/s. Congestion overhead is what trips took longer because of other shuttles, over what they would have taken alone. Energy is that of motion: kinetic energy of each start, drag, crabs, picks and places. Its settings are proposed, so that only ratios say something.",
+            "On IOPS, at 60 MB/s. Congestion overhead is the extra time of trips because of other shuttles, relative to their time without others. Energy is that of motion: kinetic energy of each start, drag, crabs, picks and places. Its settings are proposed, so only ratios are meaningful.",
         );
         let of = |policy: PolicyName| points.iter().filter(move |point| point.0 == policy);
         let panel = |title: &str, y: Axis, value: fn(&crate::paper::Measured) -> f64| {

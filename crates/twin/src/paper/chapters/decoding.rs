@@ -1,4 +1,4 @@
-//! The decode service behind the drives: what it saves to wait for cheap hours, and whether anything is late.
+//! The decode service: savings from waiting for cheap hours, and late jobs.
 
 use super::*;
 use crate::decode::{DecodeService, Job, Policy, Settings as Service, Totals};
@@ -8,14 +8,15 @@ use crate::plot::{Axis, Figure, Panel};
 use crate::simulation::{Ended, Observer, run_with};
 use crate::table::{Column, Kind, Table};
 
-/// How long after its arrival a request is to be decoded, in hours. The service level is 15 (P, section 2).
+/// Deadlines for decoding, in hours after a request's arrival. The service level is 15 (P, section
+/// 2).
 const DEADLINES: [f64; 5] = [1.0, 4.0, 8.0, 12.0, 15.0];
-/// What one worker takes for a sector (proposed): 200,000 to 250,000 voxels, at 1 million a second.
+/// Time of one worker for a sector (proposed): 200,000 to 250,000 voxels, at 1 million a second.
 const SECTOR_S: f64 = 0.25;
 const SECTORS: u64 = 216;
 const WORKERS: u32 = 1_000;
 
-/// Requests that have left the library.
+/// Requests that have left the library: arrival, departure and bytes.
 #[derive(Default)]
 struct Left(Vec<(Micros, Micros, u64)>);
 
@@ -25,7 +26,7 @@ impl Observer for &mut Left {
     }
 }
 
-/// What both ways of decoding came to, by deadline.
+/// Totals of both policies for one deadline.
 #[derive(Debug, Clone)]
 struct Compared {
     at_once: Totals,
@@ -56,8 +57,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut chapter = Chapter::new("decode", "The decode service");
         let prices = Service::default().prices;
         chapter.say(format!(
-            "What leaves the drives is decoded elsewhere, by workers that are paid by the hour; the paper keeps it out of completion times, and so do we. Here are {WORKERS} workers, of which each takes {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23 to 7 o'clock (proposed). Runs begin at midnight, under `fulgurite`. \
-             *At once* decodes whatever is there; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so that what the library takes is gone.",
+            "Images from the drives are decoded elsewhere, by workers that are paid by the hour; the paper excludes this from completion times, and so do we. Here {WORKERS} workers each take {SECTOR_S} s for a sector (proposed), at a price of {} by day and {} from 23:00 to 7:00 (proposed). Runs begin at midnight, under `fulgurite`. \
+             *At once* decodes all available images; *cheapest* moves work to the cheapest hours before its deadline. The deadline counts from the request's arrival, so it includes the time in the library.",
             prices[12], prices[0],
         ));
         let of = |kind: WorkloadKind, at: usize, value: &dyn Fn(&Compared) -> f64| {
@@ -71,13 +72,13 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut rows = Vec::new();
         let mut table = Table::new([
             Column::new("interval", Kind::Text, "", "The interval."),
-            Column::new("deadline", Kind::F64, "h", "How long after its arrival a request is to be decoded."),
+            Column::new("deadline", Kind::F64, "h", "Deadline for decoding, after the request's arrival."),
             Column::new("cost_at_once", Kind::F64, "", "Cost of decoding at once, in hours of a worker by day."),
             Column::new("cost_cheapest", Kind::F64, "", "Cost of decoding when it is cheapest."),
             Column::new("cost_ratio", Kind::F64, "", "Mean ratio of the two, seed by seed."),
             Column::new("late_at_once", Kind::F64, "", "Share of the requests that were late, at once."),
             Column::new("late_cheapest", Kind::F64, "", "Share of the requests that were late, when it is cheapest."),
-            Column::new("latest_cheapest", Kind::F64, "s", "The most that one was late, when it is cheapest, in the mean over seeds."),
+            Column::new("latest_cheapest", Kind::F64, "s", "Longest delay of a request, when it is cheapest; mean over seeds."),
         ]);
         for (kind, name) in INTERVALS {
             let points = deadlines.iter().enumerate().map(|(at, &hours)| plot_point(hours, &of(kind, at, &cost)));
@@ -111,16 +112,16 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw(
             "decode",
             Figure::new("").panel(panel),
-            "Cost of decoding in the cheapest hours before the deadline, over that of decoding at once.",
+            "Cost of decoding in the cheapest hours before the deadline, relative to decoding at once.",
         );
         chapter.list(["interval", "deadline", "cost at once", "cheapest", "late at once", "late, cheapest", "latest"], rows);
-        chapter.say("What is late at once was late when it left the library, or came faster than all workers can decode.");
+        chapter.say("Jobs that are late at once were late when they left the library, or arrived faster than all workers can decode.");
         chapter.sheet("decode", table);
         Ok(chapter)
     })
 }
 
-/// Decodes everything that left a library.
+/// Decodes every request that left a library.
 fn decode(left: &[(Micros, Micros, u64)], track_bytes: u64, policy: Policy, deadline_h: f64) -> Totals {
     let mut service = DecodeService::new(Service { policy, workers: [WORKERS; 24], ..Service::default() });
     for (id, (arrived, at, bytes)) in left.iter().enumerate() {

@@ -29,8 +29,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let mut chapter = Chapter::new("deployments", "Several libraries");
         let most = points.iter().map(|point| point.1).max().unwrap_or(1);
         chapter.say(format!(
-            "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters there and with 5 % of them unavailable. Nothing is kept for a file, so that a region takes memory for its platters and for what is under way: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
-             Half an hour after ten minutes of warm-up; 100 libraries have one seed.",
+            "Sets spread over 1, 10 and 100 libraries of 3,800 platters each, with typical requests (without bursts) in proportion, with all platters available and with 5 % of them unavailable. A region keeps no state per file; it needs memory only for its platters and current work: {most} libraries have {} million platters of 2 TB, room for {} billion files of 20 MB. \
+             Half an hour is measured, after ten minutes of warm-up; 100 libraries have one seed.",
             digits(f64::from(most) * 3_800.0 / 1e6),
             digits(f64::from(most) * 3_800.0 * 16.0 / 19.0 * 2e12 / 20e6 / 1e9),
         ));
@@ -57,9 +57,9 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             ]
         });
         chapter.list(["libraries", "unavailable", "requests", "tail", "median", "recovered", "lost"], rows.collect());
-        chapter.say("A request that has to be read from 16 platters waits for the last of them. In one library they queue behind each other's fetches; spread, they are fetched side by side.");
+        chapter.say("A request that must be read from 16 platters waits for the last of them. In one library the fetches queue; spread over libraries, they run in parallel.");
         let columns = [
-            Column::new("unavailable", Kind::F64, "", "Share of the platters that can't be used."),
+            Column::new("unavailable", Kind::F64, "", "Share of unavailable platters."),
             Column::new("libraries", Kind::I64, "", "Libraries over which sets are spread."),
         ];
         let mut runs = Runs::new(columns);

@@ -1,11 +1,12 @@
-//! What drives do with their time.
+//! How drives spend their time.
 
 use super::*;
 use crate::paper::chapter::{Runs, percent};
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
-/// Read shares of drives without shuttles at 60 MB/s (P, section 7.2): what the workload is calibrated with.
+/// Read shares of drives without shuttles at 60 MB/s (P, section 7.2), to which the workload is
+/// calibrated.
 const PUBLISHED: [f64; 3] = [0.06, 0.31, 0.26];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
@@ -20,10 +21,10 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         points.push((kind, "without exchange", plan.point(&scenario)));
     }
     Box::new(move |results| {
-        let mut chapter = Chapter::new("drives", "What drives do with their time");
+        let mut chapter = Chapter::new("drives", "How drives spend their time");
         chapter.say(
-            "Reading counts with mounting, seeking and unmounting, as in the paper; turning from one bay to the other is not utilization there. There is always a platter to verify in every drive, except while `fulgurite` has set it aside: \
-             while many wait, both bays serve customers. *Without exchange* is `fulgurite` with verification left in place.",
+            "Reading includes mounting, seeking and unmounting, as in the paper, which doesn't count switching between the bays as utilization. Every drive always has a platter to verify, except while `fulgurite` has set it aside: \
+             while many requests wait, both bays serve customers. *Without exchange* is `fulgurite` with verification left in place.",
         );
         let mut figure = Figure::new("").one_scale();
         for ((kind, name), letter) in INTERVALS.into_iter().zip(["a", "b", "c"]) {
@@ -65,7 +66,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         }
         chapter.list(["interval", "policy", "reading", "published", "verifying", "switching", "idle", "utilization"], rows);
         chapter.say(
-            "The read shares of `no-shuttles` are what the intervals are calibrated with. Policies that take longer read in fewer visits, since more requests have come for a platter by the time it is mounted.",
+            "The intervals are calibrated to the read shares of `no-shuttles`. Slower policies read in fewer visits, since more requests for a platter have arrived by the time it is mounted.",
         );
         let columns = [("interval", "The interval."), ("policy", "The policy.")];
         let mut runs = Runs::new(columns.map(|(name, description)| Column::new(name, Kind::Text, "", description)));

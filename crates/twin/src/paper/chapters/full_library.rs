@@ -1,4 +1,4 @@
-//! A full library under a steady load that rises.
+//! A full library under increasing steady load.
 
 use super::*;
 use crate::paper::chapter::{Runs, time_within};
@@ -21,7 +21,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 scenario.workload.rate = rate;
                 scenario.layout.storage_racks = RACKS;
                 scenario.platters = 0;
-                // Nothing repeats over 12 hours here, as it does in the intervals.
+                // Unlike in the intervals, nothing here has a period of 12 hours.
                 if !plan.settings().quick {
                     (scenario.run.warm_up, scenario.run.measured) = (Micros(2 * Micros::HOUR.0), Micros(6 * Micros::HOUR.0));
                 }
@@ -36,8 +36,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             .stock(0)
             .map_err(|error| Plan::failed("full-library", results.scenario(points[0].3), 0, error.into()))?;
         chapter.say(format!(
-            "Poisson arrivals of files of 100 MB, on {} platters with 20 shuttles and 20 drives. The rule on blast zones lets complete sets of 16+3 fill no more than 54 % of 7 racks in a library on its own ([placement](placement.md)), so this one has {RACKS} storage racks, of which they fill 99.5 %. \
-             The paper gives 0.3 reads a second in the mean for an early library and 1.6 nine ages later. 6 hours are measured here, after 2 of warm-up. Beyond what shuttles can carry the line grows as long as the load lasts, so that tails there say only that it is too much.",
+            "Poisson arrivals of files of 100 MB, on {} platters with 20 shuttles and 20 drives. In a single library, the rule on blast zones lets complete sets of 16+3 fill at most 54 % of 7 racks ([placement](placement.md)). This library therefore has {RACKS} storage racks, of which the sets fill 99.5 %. \
+             The paper gives a mean of 0.3 reads a second for an early library and 1.6 nine ages later. Here 6 hours are measured, after 2 of warm-up. Beyond the capacity of the shuttles the queue grows as long as the load lasts, so tails there show only that the load is too high.",
             platters.written,
         ));
         let of = |policy: PolicyName, mb_s: f64| points.iter().filter(move |point| (point.0, point.1) == (policy, mb_s));

@@ -1,4 +1,4 @@
-//! The chapters: one file for each experiment, which plans its runs and reports on them.
+//! The chapters, one file per experiment, which plans its runs and reports on them.
 
 mod ablation;
 mod account_layout;
@@ -22,7 +22,7 @@ use super::{PaperError, plot_point};
 use crate::plot;
 use crate::scenario::{PolicyName, Scenario, Workload, WorkloadKind};
 
-/// Says what came out of the runs that a chapter planned.
+/// Reports on the runs that a chapter planned.
 pub(super) type Report = Box<dyn FnOnce(&Results) -> Result<Chapter, PaperError>>;
 
 /// The names of all chapters, in the order of the page.
@@ -58,7 +58,7 @@ const PLANNERS: [fn(&mut Plan) -> Report; NAMES.len()] = [
     deployment::plan,
 ];
 
-/// Lets all chapters plan that are wanted.
+/// Lets all selected chapters plan.
 pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
     let only = plan.settings().only.clone();
     let wanted = NAMES.into_iter().zip(PLANNERS).filter(|(name, _)| only.is_empty() || only.iter().any(|one| one == name));
@@ -69,11 +69,11 @@ pub(super) fn plan(plan: &mut Plan) -> Vec<Report> {
     planned.collect()
 }
 
-/// The three intervals, as figures name them.
+/// The three intervals, with their names in figures.
 const INTERVALS: [(WorkloadKind, &str); 3] =
     [(WorkloadKind::Typical, "Typical"), (WorkloadKind::Iops, "IOPS"), (WorkloadKind::Volume, "Volume")];
 
-/// The policies, as figures name them: in the same order, and so in the same colours, in all of them.
+/// The policies, in the same order and so in the same colours in all figures.
 const POLICIES: [PolicyName; 4] = [PolicyName::NoShuttles, PolicyName::Partitioned, PolicyName::Fulgurite, PolicyName::ShortestPaths];
 
 fn said(policy: PolicyName) -> &'static str {
@@ -87,12 +87,12 @@ fn said(policy: PolicyName) -> &'static str {
 
 const BOUND: &str = "bound";
 
-/// The last byte within 15 hours (P, section 2).
+/// Time limit for the last byte: 15 hours (P, section 2).
 const SERVICE_LEVEL_S: f64 = 15.0 * 3_600.0;
 const SERVICE_LEVEL: &str = "service level: 15 h";
 
-/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 3,800 platters. A quick look is half an hour with a
-/// fifth of the requests, and none of them in bursts.
+/// An interval under a policy: 20 shuttles, 20 drives of 60 MB/s, 3,800 platters. A quick look
+/// takes half an hour with a fifth of the requests and no bursts.
 fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
     let mut scenario =
         Scenario { name: kind.text().to_owned(), title: String::new(), workload: Workload::preset(kind), ..Scenario::default() };
@@ -105,9 +105,9 @@ fn interval(plan: &Plan, kind: WorkloadKind, policy: PolicyName) -> Scenario {
     scenario
 }
 
-/// A point of a sweep; conclusions are drawn from it if it is the default library's.
+/// A point of a sweep, with all seeds if it is the default library's.
 fn point_of(plan: &mut Plan, scenario: &Scenario, is_reference: bool) -> Point {
-    // Its tails are so far from the others' that it isn't worth most of the time.
+    // Its tails are so far from the others' that the long simulation isn't worthwhile.
     let is_slow = scenario.policy.name == PolicyName::ShortestPaths;
     if is_reference && !is_slow { plan.headline(scenario) } else { plan.point(scenario) }
 }
@@ -122,17 +122,17 @@ fn with_shuttles(mut scenario: Scenario, shuttles: u16) -> Scenario {
     scenario
 }
 
-/// A tail on a figure, with its interval where there are seeds enough.
+/// A tail for a figure, with its interval if there are enough seeds.
 fn tail_at(x: f64, sample: &Sample) -> plot::Point {
     plot_point(x, &sample.tail())
 }
 
-/// The bound along a line of samples, where there is one: a load too light to bound anything has none.
+/// The bound along a line of samples. A load too light to bound anything has no point.
 fn bound_along<'r>(samples: impl Iterator<Item = (f64, &'r Sample)>) -> Vec<(f64, f64)> {
     samples.filter_map(|(x, sample)| Some((x, sample.bound().filter(|bound| *bound > 0.0)?))).collect()
 }
 
-/// Whether the service level is near enough to be shown beside such tails.
+/// True if the service level is near enough to be drawn with such tails.
 fn shows_service_level(longest_s: f64) -> bool {
     longest_s > SERVICE_LEVEL_S / 4.0
 }

@@ -1,4 +1,4 @@
-//! Zipf's law: what happens when few platters are asked for most, with and without work stealing.
+//! Zipf's law: the effect of a few popular platters, with and without work stealing.
 
 use super::*;
 use crate::paper::chapter::{Runs, compared, time_within};
@@ -28,7 +28,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("skew", "Skewed popularity");
         chapter.say(
-            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. The platter of rank r is asked for with a share proportional to r^-s; ranks are dealt to platters at random. At s = 0 all platters are alike. `partitioned` helps the fullest rectangle when it has 1 GB more waiting than the emptiest (our threshold; the paper's isn't known here), or never.",
+            "On IOPS with 20 shuttles and 20 drives of 60 MB/s. The platter of rank r gets a share of requests proportional to r^-s; ranks are assigned to platters at random. At s = 0 all platters are alike. `partitioned` helps the fullest rectangle when it has 1 GB more waiting than the emptiest (our threshold; the paper's isn't known here), or never.",
         );
         let of = |variant: &'static str| points.iter().filter(move |point| point.0 == variant);
         let axis = Axis::seconds("99.9th percentile of completion times").log();
@@ -53,7 +53,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         });
         let head = ["exponent", VARIANTS[0], VARIANTS[1], VARIANTS[2], VARIANTS[3], "fulgurite to partitioned"];
         chapter.list(head, rows.collect());
-        chapter.say("The more skewed, the more requests share a visit; so the load on shuttles falls, and what is left is a matter of where the popular platters lie.");
+        chapter.say("With more skew, more requests share a visit, so the load on shuttles falls. The rest depends on the places of the popular platters.");
         let columns = [
             Column::new("variant", Kind::Text, "", "The policy, and whether it steals."),
             Column::new("exponent", Kind::F64, "", "Exponent of Zipf's law; 0 is uniform."),

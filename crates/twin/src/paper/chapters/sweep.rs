@@ -1,4 +1,4 @@
-//! Tails of the three intervals against the throughput of drives, and against the number of shuttles.
+//! Tails of the three intervals, over the throughput of drives and over the number of shuttles.
 
 use super::*;
 use crate::paper::aggregate::Measured;
@@ -11,7 +11,7 @@ const THROUGHPUTS: [f64; 7] = [30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0];
 /// Numbers of shuttles (P, section 7: 8 to 40).
 const SHUTTLES: [f64; 9] = [8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0, 40.0];
 
-/// What is varied.
+/// The varied setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Varied {
     Throughput,
@@ -36,13 +36,13 @@ impl Varied {
     fn set(self, scenario: Scenario, x: f64) -> Scenario {
         match self {
             Self::Throughput => at_throughput(scenario, x),
-            // Without shuttles, their number is nothing that could change anything.
+            // Without shuttles, their number changes nothing.
             Self::Shuttles if scenario.policy.name == PolicyName::NoShuttles => scenario,
             Self::Shuttles => with_shuttles(scenario, x as u16),
         }
     }
 
-    /// Where the other sweep has its point too.
+    /// The place where the other sweep has a point too.
     fn reference(self) -> f64 {
         match self {
             Self::Throughput => 60.0,
@@ -50,7 +50,8 @@ impl Varied {
         }
     }
 
-    /// Whether a policy is run there. More than 20 shuttles on shortest paths take minutes to simulate, since every one of them waits.
+    /// True if a policy is run at `x`. More than 20 shuttles on shortest paths take minutes to
+    /// simulate, since every one of them waits.
     fn runs(self, policy: PolicyName, x: f64) -> bool {
         match (self, policy) {
             (Self::Shuttles, PolicyName::ShortestPaths) => [8.0, 12.0, 20.0].contains(&x),
@@ -142,7 +143,8 @@ impl Sweep {
         chapter.list(["", "Typical", "IOPS", "Volume"], rows);
     }
 
-    /// How the tail of `fulgurite` compares with that of `partitioned` over all places, in a sentence for each interval.
+    /// Compares the tail of `fulgurite` with that of `partitioned` over all places, in one sentence
+    /// per interval.
     fn compare(&self, results: &Results) -> String {
         let mut sentences = Vec::new();
         for (kind, name) in INTERVALS {
@@ -170,9 +172,9 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("throughput", "Tail against drive throughput");
         chapter.say(
-            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives are never short of a platter. It reads the requests for a platter in order of arrival and keeps verifying, so that a policy that does neither can be below it where drives are the limit, as on Volume. \
-             The bound (dashed) is ours: what no policy can beat with these shuttles and drives, not even one that knows what will be asked for, and so leaves alone during a burst what will be wanted again before its end. \
-             In the tables is also what no policy can expect to beat that doesn't know it.",
+            "The 99.9th percentile of completion times with 20 shuttles and 20 drives, at throughputs of 30 to 210 MB/s. `no-shuttles` is the paper's lower bound: drives never wait for a platter. It reads the requests for a platter in order of arrival and keeps verifying, so a policy that does neither can be below it if drives are the limit, as on Volume. \
+             The bound (dashed) is ours: no policy can beat it with these shuttles and drives, not even one that knows all future requests and so postpones, during a burst, platters that will be requested again before its end. \
+             The tables also give the bound that policies without this knowledge can't expect to beat.",
         );
         chapter.draw("throughput", sweep.figure(results), "Tail against drive throughput. 20 shuttles, 20 drives.");
         let x = if sweep.places.contains(&Varied::Throughput.reference()) { Varied::Throughput.reference() } else { sweep.places[0] };
@@ -193,7 +195,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
                 )
             });
             chapter.say(format!(
-                "Calibrated are the tails and read shares of `no-shuttles` at 60 MB/s; all else is predicted.{} {SLOW}",
+                "The tails and read shares of `no-shuttles` at 60 MB/s are calibrated; everything else is predicted.{} {SLOW}",
                 sample_text.unwrap_or_default()
             ));
         }
@@ -207,7 +209,7 @@ pub(super) fn shuttles(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("shuttles", "Tail against the number of shuttles");
         chapter.say(
-            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two a drive, as in the paper. With 20, each has half a shelf and one drive. With fewer, a rectangle has several shelves and they have to crab; with more, two share one.",
+            "20 drives of 60 MB/s, and 8 to 40 shuttles: at most two per drive, as in the paper. With 20, each shuttle has half a shelf and one drive. With fewer, a rectangle has several shelves and its shuttle has to crab; with more, two shuttles share a rectangle.",
         );
         chapter.draw("shuttles", sweep.figure(results), "Tail against the number of shuttles. 20 drives of 60 MB/s.");
         let last = sweep.places[sweep.places.len() - 1];

@@ -1,4 +1,4 @@
-//! Platters that can't be used: each read of theirs becomes 16 others.
+//! Unavailable platters: each read of them becomes 16 others.
 
 use super::*;
 use crate::paper::chapter::{Runs, percent, time_within};
@@ -24,8 +24,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("unavailable", "Unavailable platters");
         chapter.say(
-            "On Typical with 20 shuttles and 20 drives. Up to 10 % of all platters can't be used, chosen at random, but never more of a set than its three redundancy platters. A read of one of them becomes reads of the matching tracks of 16 others, \
-             and the request completes when all of these have arrived. At 10 % this is two and a half times as many reads.",
+            "On Typical with 20 shuttles and 20 drives. Up to 10 % of all platters, chosen at random, are unavailable, but never more of a set than its three redundancy platters. A read of one of them becomes reads of the matching tracks of 16 others, \
+             and the request completes when all of these have arrived. At 10 % this makes two and a half times as many reads.",
         );
         let of = |policy: PolicyName, mb_s: f64| points.iter().filter(move |point| (point.0, point.1) == (policy, mb_s));
         let mut figure = Figure::new("");
@@ -46,7 +46,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             }
             figure = figure.panel(panel);
         }
-        chapter.draw("unavailable", figure.one_scale(), "Tail on Typical against the share of platters that can't be used.");
+        chapter.draw("unavailable", figure.one_scale(), "Tail on Typical against the share of unavailable platters.");
         let mut rows = Vec::new();
         for &mb_s in &throughputs {
             for point in of(PolicyName::Fulgurite, mb_s) {
@@ -67,7 +67,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let columns = [
             Column::new("policy", Kind::Text, "", "The policy."),
             Column::new("throughput", Kind::F64, "MB/s", "Throughput of each drive."),
-            Column::new("unavailable", Kind::F64, "", "Share of the platters that can't be used."),
+            Column::new("unavailable", Kind::F64, "", "Share of unavailable platters."),
         ];
         let mut runs = Runs::new(columns);
         for (policy, mb_s, share, point) in &points {

@@ -1,4 +1,4 @@
-//! What the generated workload is like, beside what is published.
+//! The generated workload, compared with published figures.
 
 use super::*;
 use crate::paper::chapter::digits;
@@ -12,17 +12,17 @@ use fulgurite_workload::{
 /// Ten orders of magnitude from 100 B (P: ten orders).
 const LARGEST: u64 = 1_000_000_000_000;
 const MEAN: f64 = 100e6;
-/// The paper's trace has six months.
+/// The paper's trace covers six months.
 const DAYS: usize = 182;
 const WINDOWS: [usize; 8] = [1, 2, 4, 7, 14, 30, 60, 90];
-/// Of the rate's 99.9th percentile to its median.
+/// Ratios of the rate's 99.9th percentile to its median.
 const SPREADS: [f64; 3] = [1e2, 1e4, 1e6];
 const MEDIAN_AN_HOUR: f64 = 2.0;
 const MIB: f64 = 1_048_576.0;
 
 struct Drawn {
     rows: Vec<StatisticRow>,
-    /// Upper ends of classes of sizes, with the share of reads and of bytes up to there.
+    /// Upper ends of size classes, with the share of reads (and of bytes) up to there.
     reads: Vec<(f64, f64)>,
     bytes: Vec<(f64, f64)>,
 }
@@ -40,7 +40,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     Box::new(move |results| {
         let mut chapter = Chapter::new("workload", "The workload");
         chapter.say(format!(
-            "The paper's traces are not public. The workload is made from its published figures ([workload](workload.md)); here are the figures of {} million reads with the sizes of stored files, beside those published.",
+            "The paper's traces are not public. The workload is derived from its published figures ([workload](workload.md)). The table compares {} million generated reads, with the sizes of stored files, with the published figures.",
             digits(count as f64 / 1e6)
         ));
         let drawn = results.task(sizes);
@@ -55,10 +55,14 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             .steps("bytes", drawn.bytes.iter().copied());
         let panel = lone_points(panel, "published, reads", &[(4.0 * MIB, 0.587), (10.0 * MIB, 0.8), (256.0 * MIB, 0.98)]);
         let panel = lone_points(panel, "published, bytes", &[(4.0 * MIB, 0.012), (256.0 * MIB, 0.15)]);
-        chapter.draw("sizes", Figure::new("").panel(panel), "Sizes by reads and by bytes: generated, and the published points. Of reads over 256 MiB it is published that they are under 2 %.");
+        chapter.draw(
+            "sizes",
+            Figure::new("").panel(panel),
+            "Sizes by reads and by bytes: generated, and the published points. Published: reads over 256 MiB are under 2 %.",
+        );
 
         chapter.say(format!(
-            "Published: within a data centre, the 99.9th percentile of the hourly read rate is up to 10^7 times the median. A rate that is lognormal and drawn anew each hour has any such ratio; the law is ours. Below are {} days for three ratios, at a median of {MEDIAN_AN_HOUR} reads an hour, each hour's reads sorted. The intervals of the experiments have planned bursts instead, so that seeds are alike.",
+            "Published: within a data centre, the 99.9th percentile of the hourly read rate is up to 10^7 times the median. A lognormal rate, drawn anew each hour, can have any such ratio; the choice of this law is ours. Below are {} days for three ratios, at a median of {MEDIAN_AN_HOUR} reads an hour, each hour's reads sorted. The intervals of the experiments have planned bursts instead, so that seeds differ little.",
             hours / 24
         ));
         let mut panel = Panel::new(Axis::share("Share of hours"), Axis::new("Reads in an hour", "").log().from(0.5));
@@ -98,7 +102,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         let panel = lone_points(panel, "published", &[(1.0, 16.0), (30.0, 2.0)]);
         let at = |days: usize| ratios.iter().find(|row| row.0 == days).map_or(f64::NAN, |row| row.1[1]);
         chapter.say(format!(
-            "What comes in to be written is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
+            "Ingest is bursty by the day and smooth by the month. Over {DAYS} days the peak day has {} times the mean here (median of {seeds} seeds; published: about 16), and the peak 30 days {} times (published: about 2).",
             digits(at(1)),
             digits(at(30)),
         ));
@@ -116,7 +120,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
     })
 }
 
-/// Marks without a line between them, of which nothing is known.
+/// Separate marks without a line: nothing is known between them.
 fn lone_points(panel: Panel, name: &str, points: &[(f64, f64)]) -> Panel {
     points.iter().fold(panel, |panel, point| panel.line(name, [*point]))
 }
@@ -127,7 +131,7 @@ fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
     let spec = Spec { platters: Platters::new(4_000), shard_bytes: SHARD_BYTES, until: Micros::NEVER, sources: vec![source] };
     let demand = Demand::new(&spec, seed).expect("published sizes are a workload");
     let mut statistics = Statistics::default();
-    // Ten classes for each factor of ten.
+    // Ten classes per decade.
     let mut classes = vec![(0_u64, 0.0); 131];
     for read in demand {
         if statistics.requests() == count && read.shard == 0 {
@@ -153,14 +157,16 @@ fn draw_sizes(seed: u64, count: u64) -> Result<Drawn, PaperError> {
     Ok(drawn)
 }
 
-/// Reads in an hour by the share of hours that don't exceed them, at so many shares that a line through them is the curve.
+/// Reads per hour over the share of hours that don't exceed them, at enough shares for a smooth
+/// line.
 fn hourly(seed: u64, spread: f64, hours: u64) -> Result<Vec<(f64, f64)>, PaperError> {
     let arrivals = Arrivals::Modulated {
         median_per_second: MEDIAN_AN_HOUR / 3_600.0,
         spread,
         period: Micros::HOUR,
         persistence: 0.0,
-        // Twice the 99.9th percentile: the law's own peaks would take as long to draw as all else.
+        // Twice the 99.9th percentile: the law's own peaks would take as long to draw as all the
+        // rest.
         most_per_second: MEDIAN_AN_HOUR / 3_600.0 * spread * 2.0,
     };
     let source = Source::plain(arrivals, Sizes::Fixed { bytes: 1_000_000 });
@@ -199,10 +205,10 @@ fn ingest(first: u64, seeds: u64) -> Result<Vec<(usize, [f64; 3])>, PaperError> 
 
 fn statistics(rows: &[StatisticRow]) -> Result<Table, PaperError> {
     let mut table = Table::new([
-        Column::new("figure", Kind::Text, "", "What is measured."),
-        Column::new("generated", Kind::F64, "", "Of the reads drawn."),
-        Column::new("published", Kind::Text, "", "As published."),
-        Column::new("source", Kind::Text, "", "Where."),
+        Column::new("figure", Kind::Text, "", "The figure."),
+        Column::new("generated", Kind::F64, "", "Value in the generated reads."),
+        Column::new("published", Kind::Text, "", "Published value."),
+        Column::new("source", Kind::Text, "", "Source of the published value."),
     ]);
     for row in rows {
         let generated = row.generated.filter(|value| value.is_finite());
@@ -223,16 +229,16 @@ fn curve(drawn: &Drawn) -> Result<Table, PaperError> {
     Ok(table)
 }
 
-/// The presets, for whoever wants to rebuild them.
+/// The presets, so that readers can rebuild them.
 fn intervals() -> Result<Table, PaperError> {
     let mut table = Table::new([
         Column::new("interval", Kind::Text, "", "The interval."),
-        Column::new("requests", Kind::F64, "1/s", "Requests in the mean, those of bursts included."),
-        Column::new("mean_size", Kind::F64, "B", "Mean size of what is read."),
+        Column::new("requests", Kind::F64, "1/s", "Mean rate of requests, including bursts."),
+        Column::new("mean_size", Kind::F64, "B", "Mean size of a read."),
         Column::new("largest_size", Kind::F64, "B", "Largest file."),
         Column::new("bursts", Kind::I64, "", "Bursts in 12 hours."),
         Column::new("burst_arrivals", Kind::I64, "", "Arrivals of a burst."),
-        Column::new("burst_files", Kind::I64, "", "Files asked for at each of them."),
+        Column::new("burst_files", Kind::I64, "", "Files requested at each arrival."),
     ]);
     for ((_, name), interval) in INTERVALS.into_iter().zip([Interval::TYPICAL, Interval::IOPS, Interval::VOLUME]) {
         let Interval { requests_per_second, mean_bytes, largest_bytes, bursts, .. } = interval;

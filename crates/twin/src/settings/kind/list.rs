@@ -1,4 +1,4 @@
-//! Kinds with several values of another kind.
+//! Kinds that hold several values of another kind.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ pub struct List<K> {
     lengths: RangeInclusive<usize>,
 }
 
-/// A list with as many values as `lengths` allows.
+/// A list whose length is within `lengths`.
 pub fn list<K: Kind>(of: K, lengths: RangeInclusive<usize>) -> List<K> {
     List { of, lengths }
 }
@@ -74,7 +74,7 @@ impl<K: Kind> Kind for List<K> {
 #[derive(Debug, Clone)]
 pub struct PerHour<K>(List<K>);
 
-/// 24 values, from midnight on.
+/// 24 values, starting at midnight.
 pub fn per_hour<K: Kind>(of: K) -> PerHour<K> {
     PerHour(list(of, 24..=24))
 }

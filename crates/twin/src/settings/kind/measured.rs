@@ -1,4 +1,5 @@
-//! Kinds with a unit: a number and its unit in one string. Bounds are quantities too: `rate("1 MB/s"..="1 GB/s")`.
+//! Kinds with a unit: a number and its unit in one string. Bounds are quantities too: `rate("1
+//! MB/s"..="1 GB/s")`.
 
 use std::ops::RangeBounds;
 
@@ -8,14 +9,16 @@ use super::{Kind, Limits, Refusal, Written, with_range};
 use crate::settings::quantity::{Dimension, QuantityError};
 use crate::settings::tree::{Value, quoted};
 
-/// The value that a quantity is counted in.
+/// The type in which a quantity is counted.
 pub trait Counted: Copy + PartialOrd {
+    /// Parses a quantity of this dimension.
+    ///
     /// # Errors
-    /// [`QuantityError`] if it is no quantity of this dimension.
+    /// [`QuantityError`] if `text` is not a quantity of this dimension.
     fn parse(dimension: Dimension, text: &str) -> Result<Self, QuantityError>;
-    /// A text that reads back as the same.
+    /// Prints the value so that it reads back the same.
     fn print(self, dimension: Dimension) -> String;
-    /// Nothing.
+    /// The value 0.
     fn zero() -> Self;
 }
 
@@ -83,8 +86,10 @@ pub struct Quantity<T> {
 }
 
 impl<T: Counted> Quantity<T> {
+    /// A kind for this dimension and range.
+    ///
     /// # Panics
-    /// If a bound is no quantity of this dimension: a mistake in the program.
+    /// If a bound is not a quantity of this dimension: a programming error.
     fn new(dimension: Dimension, range: impl RangeBounds<&'static str>) -> Self {
         let bound = |text: &'static str| match T::parse(dimension, text) {
             Ok(value) => value,
@@ -135,72 +140,72 @@ impl<T: Counted> Kind for Quantity<T> {
     }
 }
 
-/// A length of time, in whole microseconds.
+/// A duration, in whole microseconds.
 pub fn duration(range: impl RangeBounds<&'static str>) -> Quantity<Micros> {
     Quantity::new(Dimension::Duration, range)
 }
 
-/// A length of time, in seconds and fractions of them.
+/// A duration, in seconds and fractions of them.
 pub fn seconds(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Seconds, range)
 }
 
-/// A way, in whole micrometres.
+/// A length, in whole micrometres.
 pub fn length(range: impl RangeBounds<&'static str>) -> Quantity<i64> {
     Quantity::new(Dimension::Length, range)
 }
 
-/// A way, in metres and fractions of them.
+/// A length, in metres and fractions of them.
 pub fn metres(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Metres, range)
 }
 
-/// Data, in bytes.
+/// An amount of data, in bytes.
 pub fn bytes(range: impl RangeBounds<&'static str>) -> Quantity<u64> {
     Quantity::new(Dimension::Size, range)
 }
 
-/// Data in time, in bytes per second.
+/// A data rate, in bytes per second.
 pub fn rate(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Rate, range)
 }
 
-/// How often something happens, per second.
+/// A frequency, in events per second.
 pub fn frequency(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Frequency, range)
 }
 
-/// In metres per second.
+/// A speed, in metres per second.
 pub fn speed(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Speed, range)
 }
 
-/// In metres per second, per second.
+/// An acceleration, in metres per second squared.
 pub fn acceleration(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Acceleration, range)
 }
 
-/// In kilograms.
+/// A mass, in kilograms.
 pub fn mass(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Mass, range)
 }
 
-/// In joules.
+/// An energy, in joules.
 pub fn energy(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Energy, range)
 }
 
-/// In joules per metre.
+/// An energy per length, in joules per metre.
 pub fn drag(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Drag, range)
 }
 
-/// In watts.
+/// A power, in watts.
 pub fn power(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Power, range)
 }
 
-/// Part of a whole, 1 being all of it; written `15 %`.
+/// A share of a whole, where 1 is all of it; written `15 %`.
 pub fn share(range: impl RangeBounds<&'static str>) -> Quantity<f64> {
     Quantity::new(Dimension::Share, range)
 }

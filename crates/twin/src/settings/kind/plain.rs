@@ -1,4 +1,4 @@
-//! Kinds without a unit: numbers, flags, words, texts.
+//! Kinds without a unit: numbers, flags, words and text.
 
 use std::fmt::Display;
 use std::ops::{RangeBounds, RangeInclusive};
@@ -26,8 +26,8 @@ impl Kind for Number {
             Value::Real(value, _) => (*value, ""),
             Value::Whole(Some(value), _) => (*value as f64, ""),
             Value::Whole(None, _) => (f64::INFINITY, ""),
-            Value::Text(text) if text.parse::<f64>().is_ok() => (f64::NAN, "a number stands without quotes"),
-            Value::Text(_) => (f64::NAN, "it has no unit"),
+            Value::Text(text) if text.parse::<f64>().is_ok() => (f64::NAN, "numbers take no quotes"),
+            Value::Text(_) => (f64::NAN, "this setting has no unit"),
             _ => (f64::NAN, ""),
         };
         if value.is_finite() && self.0.admit(value) { Ok(value) } else { Err(Refusal::new(self.expected(), written, hint)) }
@@ -54,7 +54,7 @@ impl Kind for Number {
     }
 }
 
-/// Whole numbers: those that fit 128 bits and are written without a fraction.
+/// Integers that fit 128 bits and are written without a fraction.
 pub trait Whole: Copy + PartialOrd + Display + TryFrom<i128> {}
 
 impl<T: Copy + PartialOrd + Display + TryFrom<i128>> Whole for T {}
@@ -75,7 +75,7 @@ impl<T: Whole> Kind for Count<T> {
         let refuse = |hint| Refusal::new(self.expected(), written, hint);
         match written.value {
             Value::Whole(Some(value), _) => T::try_from(*value).ok().filter(|value| self.0.contains(value)).ok_or_else(|| refuse("")),
-            Value::Text(text) if text.parse::<i128>().is_ok() => Err(refuse("a number stands without quotes")),
+            Value::Text(text) if text.parse::<i128>().is_ok() => Err(refuse("numbers take no quotes")),
             _ => Err(refuse("")),
         }
     }
@@ -146,10 +146,10 @@ impl Kind for Flag {
 #[derive(Debug, Clone)]
 pub struct Choice<'a, T>(&'a [(&'static str, T)]);
 
-/// One of these words, each with what it stands for.
+/// One of these words, each with the value it denotes.
 ///
 /// # Panics
-/// If there are none.
+/// If the list is empty.
 pub fn choice<'a, T: Clone + PartialEq>(words: &'a [(&'static str, T)]) -> Choice<'a, T> {
     assert!(!words.is_empty(), "a choice of nothing");
     Choice(words)
@@ -219,7 +219,7 @@ impl Kind for Text {
     }
 
     fn expected(&self) -> String {
-        "a text in quotes".to_owned()
+        "a quoted string".to_owned()
     }
 
     fn unit(&self) -> String {
@@ -239,7 +239,8 @@ impl Kind for Text {
 #[derive(Debug, Clone, Copy)]
 pub struct File;
 
-/// The path of a file, from the folder of the scenario that names it; on the command line from the current folder.
+/// The path of a file, relative to the folder of the scenario that names it, or to the current
+/// folder on the command line.
 #[must_use]
 pub fn file() -> File {
     File
@@ -261,7 +262,7 @@ impl Kind for File {
     }
 
     fn expected(&self) -> String {
-        "the path of a file in quotes".to_owned()
+        "a quoted file path".to_owned()
     }
 
     fn unit(&self) -> String {

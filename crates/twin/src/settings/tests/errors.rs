@@ -1,4 +1,4 @@
-//! Every error, word by word.
+//! The exact text of every error.
 
 use super::{errors, example, read};
 use crate::settings::kind::{flag, rate};
@@ -10,7 +10,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
+fn an_invalid_value_is_reported_with_its_position_and_what_is_expected() {
     let drives = |line: &str| errors(&format!("[drives]\n{line}\n"));
     let shuttles = |line: &str| errors(&format!("[shuttles]\n{line}\n"));
     let reads = |line: &str| errors(&format!("[reads]\n{line}\n"));
@@ -21,25 +21,22 @@ fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
         ),
         (
             drives("throughput = '60'"),
-            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"60\"; it has no unit",
+            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"60\"; the unit is missing",
         ),
         (drives("throughput = '2 GB/s'"), "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"2 GB/s\""),
         (
             drives("throughput = 'fast'"),
-            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"fast\"; it does not begin with a number",
+            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"fast\"; it does not start with a number",
         ),
         (
             drives("throughput = '60 Mb/s'"),
-            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"60 Mb/s\"; bytes are counted here, with a large `B`, and no bits",
+            "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"60 Mb/s\"; sizes are in bytes (`B`), not bits",
         ),
         (drives("throughput = true"), "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found true"),
         (drives("count = 21"), "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found 21"),
         (drives("count = -1"), "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found -1"),
         (drives("count = 2.5"), "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found 2.5"),
-        (
-            drives("count = '20'"),
-            "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found \"20\"; a number stands without quotes",
-        ),
+        (drives("count = '20'"), "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found \"20\"; numbers take no quotes"),
         (
             drives("count = 99999999999999999999999999999999999999999"),
             "a.toml:2:9: `drives.count`: expected a whole number, 2 to 20; found 99999999999999999999999999999999999999999",
@@ -59,7 +56,7 @@ fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
         ),
         (
             drives("seek.median = '1e300 s'"),
-            "a.toml:2:15: `drives.seek.median`: expected a length of time, at most 2 s; found \"1e300 s\"; it is too large to be counted",
+            "a.toml:2:15: `drives.seek.median`: expected a length of time, at most 2 s; found \"1e300 s\"; it is too large",
         ),
         (
             drives("seek.median = '1 kg'"),
@@ -67,19 +64,19 @@ fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
         ),
         (
             drives("seek.median = '1,5 s'"),
-            "a.toml:2:15: `drives.seek.median`: expected a length of time, at most 2 s; found \"1,5 s\"; after the number 1 a unit was expected and not `,5 s`",
+            "a.toml:2:15: `drives.seek.median`: expected a length of time, at most 2 s; found \"1,5 s\"; expected a unit after the number 1; found `,5 s`",
         ),
         (drives("seek.sigma = 2"), "a.toml:2:14: `drives.seek.sigma`: expected a number, at least 0 and below 2; found 2"),
         (drives("seek.sigma = nan"), "a.toml:2:14: `drives.seek.sigma`: expected a number, at least 0 and below 2; found nan"),
         (
             drives("seek.sigma = '0.4 s'"),
-            "a.toml:2:14: `drives.seek.sigma`: expected a number, at least 0 and below 2; found \"0.4 s\"; it has no unit",
+            "a.toml:2:14: `drives.seek.sigma`: expected a number, at least 0 and below 2; found \"0.4 s\"; this setting has no unit",
         ),
         (
             drives("seek.sigma = 1979-05-27"),
             "a.toml:2:14: `drives.seek.sigma`: expected a number, at least 0 and below 2; found the date 1979-05-27",
         ),
-        (drives("seek = 1"), "a.toml:2:8: `drives.seek`: expected a table, begun by `[drives.seek]`; found 1"),
+        (drives("seek = 1"), "a.toml:2:8: `drives.seek`: expected a table that starts with `[drives.seek]`; found 1"),
         (
             shuttles("policy = 'partitionned'"),
             "a.toml:2:10: `shuttles.policy`: expected \"shortest-paths\" or \"partitioned\"; found \"partitionned\"; did you mean \"partitioned\"?",
@@ -104,23 +101,23 @@ fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
             reads("by_hour = ['1 %']"),
             "a.toml:2:11: `reads.by_hour`: expected a list of 24, one for each hour, each a share, at most 100 %; found a list of 1",
         ),
-        (reads("trace = ''"), "a.toml:2:9: `reads.trace`: expected the path of a file in quotes; found \"\""),
-        (errors("title = 5"), "a.toml:1:9: `title`: expected a text in quotes; found 5"),
-        (errors("drives = 5"), "a.toml:1:10: `drives`: expected a table, begun by `[drives]`; found 5"),
-        (errors("[[drives]]"), "a.toml:1:1: `drives`: expected a table, begun by `[drives]`; found a list of 1"),
-        (errors("[faults]\nat = '3 h'"), "a.toml:1:1: `faults`: expected tables, each begun by `[[faults]]`; found a table"),
-        (errors("faults = [1]"), "a.toml:1:10: `faults`: expected tables, each begun by `[[faults]]`; found a list of 1"),
+        (reads("trace = ''"), "a.toml:2:9: `reads.trace`: expected a quoted file path; found \"\""),
+        (errors("title = 5"), "a.toml:1:9: `title`: expected a quoted string; found 5"),
+        (errors("drives = 5"), "a.toml:1:10: `drives`: expected a table that starts with `[drives]`; found 5"),
+        (errors("[[drives]]"), "a.toml:1:1: `drives`: expected a table that starts with `[drives]`; found a list of 1"),
+        (errors("[faults]\nat = '3 h'"), "a.toml:1:1: `faults`: expected tables that each start with `[[faults]]`; found a table"),
+        (errors("faults = [1]"), "a.toml:1:10: `faults`: expected tables that each start with `[[faults]]`; found a list of 1"),
         (errors("\n[[faults]]\nshuttle = 3"), "a.toml:2:1: `faults.0.at` is missing: expected a length of time, such as \"1 s\""),
         (
             errors("[[faults]]\nat = '1 h'\n[[faults]]\nat = 1"),
             "a.toml:4:6: `faults.1.at`: expected a length of time, such as \"1 s\"; found 1; it needs a unit and quotes, such as \"1 s\"",
         ),
-        (errors(&format!("seed = 1\ntitle = {:?}\nseed = 2", "x")), "a.toml:3:1: `seed` stands here a second time"),
-        (errors(&format!("title = [{:?}]", "x".repeat(100))), "a.toml:1:9: `title`: expected a text in quotes; found a list of 1"),
+        (errors(&format!("seed = 1\ntitle = {:?}\nseed = 2", "x")), "a.toml:3:1: duplicate key `seed`"),
+        (errors(&format!("title = [{:?}]", "x".repeat(100))), "a.toml:1:9: `title`: expected a quoted string; found a list of 1"),
         (
             drives(&format!("throughput = '{}'", "x".repeat(100))),
             &format!(
-                "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"{}...\"; it does not begin with a number",
+                "a.toml:2:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found \"{}...\"; it does not start with a number",
                 "x".repeat(60)
             ),
         ),
@@ -131,25 +128,28 @@ fn a_wrong_value_is_named_with_its_place_and_what_was_expected() {
 }
 
 #[test]
-fn an_unknown_name_comes_with_a_near_one_or_all_there_are() {
+fn an_unknown_name_comes_with_a_suggestion_or_all_valid_names() {
     check("[drives]\ntroughput = '60 MB/s'", "a.toml:2:1: unknown setting `drives.troughput`; did you mean `throughput`?");
     check("[drivse]\nthroughput = '60 MB/s'", "a.toml:1:2: unknown section `drivse`; did you mean `drives`?");
-    check("[drives]\nspacing = '1 m'", "a.toml:2:1: unknown setting `drives.spacing`; there is `shuttles.spacing`");
-    check("[drives]\ntitle = 'x'", "a.toml:2:1: unknown setting `drives.title`; there is `title`");
+    check("[drives]\nspacing = '1 m'", "a.toml:2:1: unknown setting `drives.spacing`; did you mean `shuttles.spacing`?");
+    check("[drives]\ntitle = 'x'", "a.toml:2:1: unknown setting `drives.title`; did you mean `title`?");
     check("[drives]\ncolour = 1", "a.toml:2:1: unknown setting `drives.colour`; `drives` has `throughput`, `count`, `seek`");
-    check("x = 1", "a.toml:1:1: unknown setting `x`; there are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`");
-    check("[[failures]]", "a.toml:1:3: unknown section `failures`; there are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`");
+    check("x = 1", "a.toml:1:1: unknown setting `x`; valid names are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`");
+    check(
+        "[[failures]]",
+        "a.toml:1:3: unknown section `failures`; valid names are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`",
+    );
     check("[[faults]]\nat = '1 h'\nshutle = 3", "a.toml:3:1: unknown setting `faults.0.shutle`; did you mean `shuttle`?");
     check(
         "[[faults]]\nat = '1 h'\n[faults.repairs]\nafter = '1 h'",
         "a.toml:3:9: unknown section `faults.0.repairs`; did you mean `repair`?",
     );
     check("drives.seek.medain = '1 s'", "a.toml:1:13: unknown setting `drives.seek.medain`; did you mean `median`?");
-    check("base = 'b.toml'", "a.toml:1:8: b.toml cannot be read: this scenario is not read from a folder");
+    check("base = 'b.toml'", "a.toml:1:8: b.toml cannot be read: a scenario that is read from a text can't have a base");
 }
 
 #[test]
-fn lines_and_columns_hold_with_every_way_of_writing() {
+fn lines_and_columns_are_right_in_every_toml_notation() {
     let wrong = "expected a whole number, 2 to 20; found 1";
     let cases = [
         ("# é\r\n\r\n[drives]\r\ncount = 1\r\n", "4:9"),
@@ -173,10 +173,10 @@ fn lines_and_columns_hold_with_every_way_of_writing() {
 }
 
 #[test]
-fn all_errors_are_told_at_once_in_the_order_of_the_file() {
+fn all_errors_are_reported_together_in_file_order() {
     let text = "colour = 1\n[shuttles]\npolicy = 'x'\n[drives]\nhue = 1\ncount = 1\n[[faults]]\n";
     let expected = "\
-a.toml:1:1: unknown setting `colour`; there are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`
+a.toml:1:1: unknown setting `colour`; valid names are `title`, `seed`, `drives`, `shuttles`, `reads`, `faults`
 a.toml:3:10: `shuttles.policy`: expected \"shortest-paths\" or \"partitioned\"; found \"x\"
 a.toml:5:1: unknown setting `drives.hue`; `drives` has `throughput`, `count`, `seek`
 a.toml:6:9: `drives.count`: expected a whole number, 2 to 20; found 1
@@ -185,19 +185,19 @@ a.toml:7:1: `faults.0.at` is missing: expected a length of time, such as \"1 s\"
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_line_and_column() {
+fn syntax_errors_are_reported_with_line_and_column() {
     let cases = [
-        ("[drives]\nthroughput = 60 MB/s\n", "a.toml:2:14: expected a value; found 60 MB/s, which lacks its quotes: \"60 MB/s\""),
+        ("[drives]\nthroughput = 60 MB/s\n", "a.toml:2:14: expected a value; found 60 MB/s without quotes; write \"60 MB/s\""),
         (
             "[shuttles]\npolicy = partitioned # best\n",
-            "a.toml:2:10: expected a value; found partitioned, which lacks its quotes: \"partitioned\"",
+            "a.toml:2:10: expected a value; found partitioned without quotes; write \"partitioned\"",
         ),
         ("a b = true\n", "a.toml:1:3: this is not TOML: key with no value, expected `=`"),
         ("a = true x\n", "a.toml:1:5: this is not TOML: string values must be quoted, expected literal string"),
         ("[drives\n", "a.toml:1:8: this is not TOML: unclosed table, expected `]`"),
-        ("[drives]\ncount =\n", "a.toml:2:8: expected a value behind the `=`; found nothing"),
+        ("[drives]\ncount =\n", "a.toml:2:8: expected a value after the `=`; found nothing"),
         ("title = \"x", "a.toml:1:11: this is not TOML: invalid basic string, expected `\"`"),
-        ("[drives]\n[drives]\n", "a.toml:2:2: `drives` stands here a second time"),
+        ("[drives]\n[drives]\n", "a.toml:2:2: duplicate key `drives`"),
         (
             "title = \"\\q\"",
             "a.toml:1:11: this is not TOML: missing escaped value, expected `b`, `e`, `f`, `n`, `r`, `\\`, `\"`, `x`, `u`, `U`",
@@ -209,12 +209,12 @@ fn what_is_no_toml_is_told_with_line_and_column() {
 }
 
 #[test]
-fn a_section_that_is_read_in_parts_is_refused_once() {
-    check("reads = 5", "a.toml:1:9: `reads`: expected a table, begun by `[reads]`; found 5");
+fn a_section_that_is_read_in_parts_is_rejected_once() {
+    check("reads = 5", "a.toml:1:9: `reads`: expected a table that starts with `[reads]`; found 5");
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_told_where_they_stand() {
+fn conflicting_settings_are_reported_at_their_position() {
     let refuse = |text: &str, name: &str| {
         let mut reader = Reader::new(Document::parse("a.toml", text).unwrap());
         let _ = example(&mut reader);
@@ -234,7 +234,7 @@ fn settings_that_do_not_go_together_are_told_where_they_stand() {
     assert_eq!(refuse(faults, "faults.1.repair.after"), format!("a.toml:5:16: `faults.1.repair.after`: {end} \"3 h\""));
     assert_eq!(refuse(faults, "faults.2.repair.after"), format!("a.toml:6:1: `faults.2.repair.after`: {end} \"4 h\", the default"));
     assert_eq!(refuse(faults, "faults.2.shuttle"), format!("a.toml:6:1: `faults.2.shuttle`: {end} nothing"));
-    // What was wrong already is not wrong twice.
+    // A setting that already has an error is not reported again.
     let wrong = "a.toml:1:16: `drives.count`: expected a whole number, 2 to 20; found 0";
     assert_eq!(refuse("drives.count = 0", "drives.count"), wrong);
 }
@@ -249,17 +249,17 @@ fn errors_in_an_argument_name_the_argument() {
         ("drives.count=1", "--set drives.count=1: `drives.count`: expected a whole number, 2 to 20; found 1"),
         ("drives.cuont=2", "--set drives.cuont=2: unknown setting `drives.cuont`; did you mean `count`?"),
         ("drives.count.x=2", "--set drives.count.x=2: `drives.count`: expected a whole number, 2 to 20; found a table"),
-        ("drives=2", "--set drives=2: `drives`: expected a table, begun by `[drives]`; found 2"),
+        ("drives=2", "--set drives=2: `drives`: expected a table that starts with `[drives]`; found 2"),
         (
             "faults.0.at=soon",
-            "--set faults.0.at=soon: `faults.0.at`: expected a length of time, such as \"1 s\"; found \"soon\"; it does not begin with a number",
+            "--set faults.0.at=soon: `faults.0.at`: expected a length of time, such as \"1 s\"; found \"soon\"; it does not start with a number",
         ),
-        ("faults.1.at=1 h", "--set faults.1.at=1 h: `faults`: expected tables, each begun by `[[faults]]`; found a table"),
+        ("faults.1.at=1 h", "--set faults.1.at=1 h: `faults`: expected tables that each start with `[[faults]]`; found a table"),
         (
             "reads.sizes=[\"1 MB\", 5]",
             "--set reads.sizes=[\"1 MB\", 5]: `reads.sizes[1]`: expected a number of bytes, at least 1 B; found 5; it needs a unit and quotes, such as \"5 MB\"",
         ),
-        ("reads.sizes=[1", "--set reads.sizes=[1: expected a value that is TOML after the `=`; unclosed array, expected `]`"),
+        ("reads.sizes=[1", "--set reads.sizes=[1: expected a TOML value after the `=`; unclosed array, expected `]`"),
         ("drives.count", "--set drives.count: expected `name=value`, such as `drives.throughput=60 MB/s`"),
         ("drives count=1", "--set drives count=1: expected the name of a setting before the `=`, such as `drives.throughput`"),
         ("=1", "--set =1: expected the name of a setting before the `=`, such as `drives.throughput`"),
@@ -272,19 +272,19 @@ fn errors_in_an_argument_name_the_argument() {
 
 #[test]
 #[should_panic(expected = "the default 60 of `throughput` is not bytes per time, at least 1 MB/s")]
-fn a_default_that_is_none_is_a_mistake_in_the_program() {
+fn an_unparsable_default_is_a_programming_error() {
     Reader::new(Document::empty("a.toml")).top().setting("throughput", rate("1 MB/s"..), "60", "");
 }
 
 #[test]
 #[should_panic(expected = "the default \"0 B/s\" of `throughput` is not bytes per time, at least 1 MB/s")]
-fn a_default_out_of_range_is_a_mistake_in_the_program() {
+fn a_default_out_of_range_is_a_programming_error() {
     Reader::new(Document::empty("a.toml")).top().setting_or("throughput", rate("1 MB/s"..), 0.0, "");
 }
 
 #[test]
-#[should_panic(expected = "the setting `crossing` was asked for twice")]
-fn asking_twice_is_a_mistake_in_the_program() {
+#[should_panic(expected = "the setting `crossing` was declared twice")]
+fn declaring_a_setting_twice_is_a_programming_error() {
     let mut reader = Reader::new(Document::empty("a.toml"));
     reader.top().setting("crossing", flag(), "true", "");
     reader.top().setting("crossing", flag(), "true", "");

@@ -1,4 +1,4 @@
-//! Scenarios based on others, and settings from the command line.
+//! Tests of scenarios with bases and of settings from the command line.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,12 +42,12 @@ fn the_nearest_layer_wins_key_by_key() {
     assert_eq!((example.throughput, example.policy, example.sizes), (120e6, Policy::ShortestPaths, vec![3]));
     assert_eq!((example.seek_median, example.seek_sigma), (Micros::SECOND, 0.5));
     assert_eq!(example.faults.iter().map(|fault| fault.at.seconds()).collect::<Vec<_>>(), [18_000.0]);
-    // A path starts from the folder of the file that it stands in.
+    // A path is relative to the folder of the file that contains it.
     assert_eq!(example.trace.unwrap().to_str(), Some("s/../c.csv"));
 }
 
 #[test]
-fn an_error_names_the_file_that_its_value_stands_in() {
+fn an_error_names_the_file_that_contains_its_value() {
     let files = [("s/a.toml", "base = 'b.toml'\n[drives]\ncount = 1\n"), ("s/b.toml", "[drives]\ncount = 0\nhue = 1\nthroughput = 5\n")];
     assert_eq!(
         fails(&files),
@@ -56,17 +56,17 @@ fn an_error_names_the_file_that_its_value_stands_in() {
          s/b.toml:4:14: `drives.throughput`: expected bytes per time, 1 MB/s to 1 GB/s; found 5; it needs a unit and quotes, such as \"5 MB/s\""
     );
     let broken = [("s/a.toml", "base = 'b.toml'\n"), ("s/b.toml", "[drives]\n[drives]\n")];
-    assert_eq!(fails(&broken), "s/b.toml:2:2: `drives` stands here a second time");
+    assert_eq!(fails(&broken), "s/b.toml:2:2: duplicate key `drives`");
 }
 
 #[test]
-fn scenarios_are_not_based_on_themselves_or_on_nothing() {
+fn cyclic_and_missing_bases_are_rejected() {
     let circle = [("s/a.toml", "\nbase = '../s/b.toml'"), ("s/../s/b.toml", "base = './a.toml'")];
     let path = "s/a.toml -> s/../s/b.toml -> s/../s/./a.toml";
     assert_eq!(fails(&circle), format!("s/../s/b.toml:1:8: `base`: a scenario cannot be based on itself: {path}"));
     assert_eq!(fails(&[("s/a.toml", "base = 'b.toml'")]), "s/a.toml:1:8: s/b.toml cannot be read: no such file");
     assert_eq!(fails(&[]), "s/a.toml: s/a.toml cannot be read: no such file");
-    assert_eq!(fails(&[("s/a.toml", "base = 1")]), "s/a.toml:1:8: `base`: expected the path of a scenario in quotes; found 1");
+    assert_eq!(fails(&[("s/a.toml", "base = 1")]), "s/a.toml:1:8: `base`: expected a quoted scenario path; found 1");
     let chain: Vec<_> = (0..20).map(|index| (format!("s/{index}.toml"), format!("base = '{}.toml'", index + 1))).collect();
     let mut files: Vec<_> = chain.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     files.push(("s/a.toml", "base = '0.toml'"));
@@ -81,7 +81,7 @@ fn the_last_of_two_arguments_wins() {
 }
 
 #[test]
-fn settings_in_the_file_are_read_as_they_stand_there() {
+fn settings_are_read_as_written_in_the_file() {
     let text = "seed = 0xffff_ffff_ffff_ffff\n[reads]\nby_hour = ['0 %', '1 %', '2 %', '3 %', '4 %', '5 %', '6 %', '7 %', '8 %', '9 %', '10 %', '11 %',\n\
                 '12 %', '13 %', '14 %', '15 %', '16 %', '17 %', '18 %', '19 %', '20 %', '21 %', '22 %', '23 %']\n\
                 [[faults]]\nat = '0 s'\nshuttle = 3\nrepair.after = '1 h'\n[[faults]]\nat = '1 d'\n[faults.repair]\nafter = '2 h'\n";

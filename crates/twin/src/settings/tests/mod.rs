@@ -1,4 +1,4 @@
-//! The settings of a small library, and what goes wrong with them.
+//! Tests of settings, with a small library as the example.
 
 mod errors;
 mod hostile;
@@ -96,7 +96,7 @@ fn read(document: Document) -> Result<(Example, String), SettingErrors> {
     reader.finish().map(|complete| (value, complete))
 }
 
-/// The errors of a scenario, a line each.
+/// The errors of a scenario, one per line.
 fn errors(text: &str) -> String {
     Document::parse("a.toml", text).and_then(read).map_or_else(|errors| errors.to_string(), |_| "none".to_owned())
 }

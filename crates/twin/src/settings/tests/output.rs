@@ -1,4 +1,4 @@
-//! What a reader prints: the complete scenario, and the reference.
+//! Output of a reader: the complete scenario and the reference page.
 
 use proptest::prelude::*;
 
@@ -47,8 +47,8 @@ fn the_reference_lists_every_setting_once() {
     let mut reader = Reader::new(Document::parse("a.toml", "[[faults]]\nat = '1 h'\n[[faults]]\nat = '2 h'\n").unwrap());
     let _ = example(&mut reader);
     let page = reader.reference();
-    let sections = page.split_once("\n## In front").unwrap().1.split_once("\n## Units").unwrap().0;
-    let expected = r#" of the first section
+    let sections = page.split_once("\n## Before").unwrap().1.split_once("\n## Units").unwrap().0;
+    let expected = r#" the first section
 
 | setting | unit | default | values | meaning |
 | --- | --- | --- | --- | --- |
@@ -99,11 +99,11 @@ Demand.
 
     let mut without = Reader::new(Document::empty("a.toml"));
     let _ = example(&mut without);
-    assert_eq!(without.reference(), page, "the page depends on what there is, and on no scenario");
+    assert_eq!(without.reference(), page, "the page depends on the declared settings only, not on the scenario");
 }
 
 #[test]
-fn a_scenario_without_anything_has_all_defaults() {
+fn an_empty_scenario_has_all_defaults() {
     let (defaults, complete) = read(Document::empty("defaults")).unwrap();
     assert_eq!((defaults.drive_count, defaults.faults.len()), (20, 0));
     assert_eq!(read(Document::parse("b.toml", &complete).unwrap()).unwrap(), (defaults, complete));

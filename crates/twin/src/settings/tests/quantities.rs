@@ -1,4 +1,4 @@
-//! Quantities, exactly.
+//! Tests that quantities are parsed and printed exactly.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn whole_quantities_are_exact() {
 }
 
 #[test]
-fn other_quantities_are_the_nearest_double() {
+fn other_quantities_round_to_the_nearest_double() {
     let cases = [
         (Dimension::Rate, "60 MB/s", 60e6, "60 MB/s"),
         (Dimension::Rate, "1250 MB/s", 1.25e9, "1250 MB/s"),
@@ -82,13 +82,13 @@ fn other_quantities_are_the_nearest_double() {
 }
 
 #[test]
-fn what_could_mean_two_things_is_refused() {
+fn ambiguous_units_are_rejected() {
     let unit = |dimension: Dimension, text: &str| dimension.parse_real(text).unwrap_err().to_string();
     assert_eq!(unit(Dimension::Seconds, "5 m"), "minutes are `min`");
-    assert_eq!(unit(Dimension::Seconds, "5 months"), "months differ in length, so days are meant, `d`");
+    assert_eq!(unit(Dimension::Seconds, "5 months"), "months differ in length; use days, `d`");
     assert_eq!(unit(Dimension::Rate, "5 MB/m"), "minutes are `min`");
     assert_eq!(unit(Dimension::Rate, "5 MBps"), "per second is `/s`");
-    assert_eq!(unit(Dimension::Rate, "5 MB"), "it does not say per what time, as in `MB/s`");
+    assert_eq!(unit(Dimension::Rate, "5 MB"), "the unit of time is missing, as in `MB/s`");
     assert_eq!(unit(Dimension::Frequency, "5 /hour"), "hours are `h`");
     assert_eq!(unit(Dimension::Speed, "5 m/m"), "minutes are `min`");
     assert_eq!(unit(Dimension::Share, "5 percent"), "units are `%`, `ppm`");
@@ -106,7 +106,7 @@ fn what_could_mean_two_things_is_refused() {
 
 proptest! {
     #[test]
-    fn whole_quantities_read_back_as_they_were(value in 0..=i64::MAX.cast_unsigned(), round in 0..40_u32) {
+    fn whole_quantities_read_back_the_same(value in 0..=i64::MAX.cast_unsigned(), round in 0..40_u32) {
         for dimension in WHOLE {
             for value in [value, value >> round, value / 10_u64.pow(round / 3) * 10_u64.pow(round / 3)] {
                 let text = dimension.print_whole(value);
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn other_quantities_read_back_as_they_were(bits in 0..f64::INFINITY.to_bits(), short in 0..1_000_000_u32, places in 0..9) {
+    fn other_quantities_read_back_the_same(bits in 0..f64::INFINITY.to_bits(), short in 0..1_000_000_u32, places in 0..9) {
         for dimension in REAL {
             for value in [f64::from_bits(bits), f64::from(short) / 10_f64.powi(places)] {
                 let text = dimension.print_real(value);
@@ -126,7 +126,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_reading_a_quantity_fail_otherwise_than_with_an_error(text in "[0-9.eE+_-]{0,50}[ ]?[a-zA-Zµ/%²]{0,5}") {
+    fn parsing_a_quantity_never_panics(text in "[0-9.eE+_-]{0,50}[ ]?[a-zA-Zµ/%²]{0,5}") {
         for dimension in REAL {
             if let Ok(value) = dimension.parse_real(&text) {
                 prop_assert!(value.is_finite() && value >= 0.0);

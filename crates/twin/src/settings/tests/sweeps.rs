@@ -1,4 +1,4 @@
-//! What `--vary` takes.
+//! Tests of `--vary` arguments.
 
 use super::read;
 use crate::settings::{Axis, Document, Sweep};
@@ -27,7 +27,7 @@ fn lists_and_ranges_are_read_exactly() {
 }
 
 #[test]
-fn combinations_come_in_order_and_are_read_like_any_setting() {
+fn combinations_come_in_order_and_are_read_like_other_settings() {
     let sweep = Sweep::parse(["drives.throughput=30 MB/s,60 MB/s", "drives.count=4..8:2"], 6).unwrap();
     assert_eq!((sweep.point_count(), sweep.axes()[1].name()), (6, "drives.count"));
     let scenario = |point: Vec<&crate::settings::Override>| {
@@ -42,7 +42,7 @@ fn combinations_come_in_order_and_are_read_like_any_setting() {
 }
 
 #[test]
-fn a_wrong_value_names_its_own_argument() {
+fn an_invalid_value_names_its_own_argument() {
     let sweep = Sweep::parse(["drives.count=2,99"], 10).unwrap();
     let mut document = Document::empty("defaults");
     sweep.points().last().unwrap().into_iter().for_each(|setting| document.apply(setting));
@@ -51,25 +51,25 @@ fn a_wrong_value_names_its_own_argument() {
 }
 
 #[test]
-fn a_sweep_that_cannot_be_run_is_refused() {
+fn invalid_sweeps_are_rejected() {
     let range = "a range such as `8..40:4` or `30..210:30 MB/s`";
-    assert_eq!(fails("x=8..40"), format!("--vary x=8..40: expected {range}; it has no step behind a `:`"));
+    assert_eq!(fails("x=8..40"), format!("--vary x=8..40: expected {range}; it has no step after a `:`"));
     assert_eq!(fails("x=8..:4"), format!("--vary x=8..:4: expected {range}; its end is not a number"));
     assert_eq!(fails("x=8..9:a"), format!("--vary x=8..9:a: expected {range}; its step is not a number"));
-    assert_eq!(fails("x=8..40:0"), format!("--vary x=8..40:0: expected {range}; it goes up, by a step above 0"));
-    assert_eq!(fails("x=40..8:4"), format!("--vary x=40..8:4: expected {range}; it goes up, by a step above 0"));
+    assert_eq!(fails("x=8..40:0"), format!("--vary x=8..40:0: expected {range}; ranges ascend by a step above 0"));
+    assert_eq!(fails("x=40..8:4"), format!("--vary x=40..8:4: expected {range}; ranges ascend by a step above 0"));
     assert_eq!(fails("x=1 s..2 min:1 s"), format!("--vary x=1 s..2 min:1 s: expected {range}; its numbers have different units"));
     assert_eq!(
         fails("x=0..1e9:1"),
         format!("--vary x=0..1e9:1: expected {range}; it has 1000000001 values, and at most 10000 are allowed")
     );
     assert_eq!(fails("x=1e-300..1e300:1"), format!("--vary x=1e-300..1e300:1: expected {range}; its numbers are too far apart"));
-    assert_eq!(fails("x=1,,2"), "--vary x=1,,2: expected values between commas, or a range such as `8..40:4`; there is an empty one");
-    assert_eq!(fails("x="), "--vary x=: expected values between commas, or a range such as `8..40:4`; there is an empty one");
-    assert_eq!(fails("x=1,2,1"), "--vary x=1,2,1: expected each value once; 1 stands here twice");
+    assert_eq!(fails("x=1,,2"), "--vary x=1,,2: expected values between commas, or a range such as `8..40:4`; one value is empty");
+    assert_eq!(fails("x="), "--vary x=: expected values between commas, or a range such as `8..40:4`; one value is empty");
+    assert_eq!(fails("x=1,2,1"), "--vary x=1,2,1: expected each value once; 1 is given twice");
     assert_eq!(fails("x"), "--vary x: expected `name=value`, such as `drives.throughput=60 MB/s`");
     assert_eq!(fails("x y=1"), "--vary x y=1: expected the name of a setting before the `=`, such as `drives.throughput`");
     let sweep = |arguments: &[&str], points_max| Sweep::parse(arguments.iter().copied(), points_max).unwrap_err().to_string();
-    assert_eq!(sweep(&["x=1", "x=2"], 9), "--vary x=2: expected each setting in one `--vary`; `x` was varied before");
-    assert_eq!(sweep(&["x=1,2,3", "y=1..4:1"], 9), "--vary y=1..4:1: expected at most 9 combinations; with this one there are 12");
+    assert_eq!(sweep(&["x=1", "x=2"], 9), "--vary x=2: expected each setting in one `--vary`; `x` is already varied");
+    assert_eq!(sweep(&["x=1,2,3", "y=1..4:1"], 9), "--vary y=1..4:1: expected at most 9 combinations; this one makes it 12");
 }

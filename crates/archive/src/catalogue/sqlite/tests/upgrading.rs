@@ -1,4 +1,4 @@
-//! A catalogue of an older schema: read as it is, and brought up to date by whoever writes.
+//! Catalogues with an older schema: readers see them through views, and writers migrate them.
 
 use super::*;
 use crate::catalogue::sqlite::schema::{APPLICATION, MIGRATIONS, in_sqlite};
@@ -22,7 +22,7 @@ fn schema_of(folder: &Folder) -> i64 {
 }
 
 #[test]
-fn a_catalogue_of_schema_1_tells_a_reader_and_a_writer_the_same() {
+fn a_catalogue_of_schema_1_looks_the_same_to_a_reader_and_a_writer() {
     let folder = of_version_1();
     let mut reader = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     reader.check().expect("sound");
@@ -46,7 +46,7 @@ fn a_catalogue_of_schema_1_tells_a_reader_and_a_writer_the_same() {
 }
 
 #[test]
-fn a_catalogue_that_was_brought_up_to_date_takes_what_schema_1_had_no_place_for() {
+fn a_migrated_catalogue_stores_what_schema_1_could_not() {
     let folder = of_version_1();
     let early = SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened");
     let mut writer = SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened");
@@ -68,14 +68,14 @@ fn a_catalogue_that_was_brought_up_to_date_takes_what_schema_1_had_no_place_for(
 }
 
 #[test]
-fn an_upgrade_that_fails_leaves_the_catalogue_as_it_was() {
+fn a_failed_migration_leaves_the_catalogue_unchanged() {
     let folder = of_version_1();
     let told = all_of(&mut SqliteCatalogue::open_read_only(&folder.file(), ARCHIVE).expect("opened")).expect("sound");
-    // In the place of a full disk: the name of the column is taken.
+    // Instead of a full disk: the column already exists, so the migration fails.
     Connection::open(folder.file())
         .and_then(|file| file.execute_batch("ALTER TABLE version ADD COLUMN attributes BYTEA"))
         .expect("changed");
-    SqliteCatalogue::open(&folder.file(), ARCHIVE).expect_err("the column is there twice");
+    SqliteCatalogue::open(&folder.file(), ARCHIVE).expect_err("the column already exists");
     assert_eq!(schema_of(&folder), 1);
     Connection::open(folder.file()).and_then(|file| file.execute_batch("ALTER TABLE version DROP COLUMN attributes")).expect("changed");
     assert_eq!(all_of(&mut SqliteCatalogue::open(&folder.file(), ARCHIVE).expect("opened")).expect("sound"), told);
