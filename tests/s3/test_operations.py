@@ -174,7 +174,7 @@ def test_a_stored_policy_that_can_not_be_read_denies_everything_until_its_owner_
             with pytest.raises(ClientError, match="AccessDenied"):
                 operation(Bucket="guarded", Key="key")
         assert figure(own, "fulgurite_unreadable_settings") == 1
-        assert own.log.read_text().count("can't be read") == 1
+        assert own.log.read_text().count("can't read a stored setting") == 1
         assert "Statements" in client.get_bucket_policy(Bucket="guarded")["Policy"]
         client.delete_bucket_policy(Bucket="guarded")
         assert client.get_object(Bucket="guarded", Key="key")["Body"].read() == b"body"

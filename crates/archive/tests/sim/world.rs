@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use fulgurite_archive::catalogue::SqliteCatalogue;
+use fulgurite_archive::catalogue::{Catalogue, SqliteCatalogue};
 use fulgurite_archive::keystore::SqliteKeyStore;
 use fulgurite_archive::settings::Settings;
 use fulgurite_archive::store::{FolderStore, PlatterStore};
@@ -162,13 +162,27 @@ impl World {
     /// Rebuilds the catalogue from stores and staging, and opens the archive with it, without
     /// settling.
     pub fn rebuild(self: &Arc<Self>) -> Result<Archive, String> {
+        self.rebuild_from(None)
+    }
+
+    /// Rebuilds the catalogue with the help of the existing one, as `catalogue rebuild` does.
+    pub fn rebuild_with_earlier(self: &Arc<Self>) -> Result<Archive, String> {
+        let earlier = self.path("earlier.db");
+        // Opening it brings everything from its log into the file.
+        drop(self.assemble()?);
+        std::fs::copy(self.path(CATALOGUE), &earlier).map_err(|error| error.to_string())?;
+        let mut earlier = SqliteCatalogue::open_read_only(&earlier, self.settings.archive.id).map_err(|error| error.to_string())?;
+        self.rebuild_from(Some(&mut earlier))
+    }
+
+    fn rebuild_from(self: &Arc<Self>, earlier: Option<&mut dyn Catalogue>) -> Result<Archive, String> {
         let fresh = new_engines(&self.settings).into_iter().find(|(name, _)| *name == CATALOGUE).expect("made with the others").1;
         for suffix in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(self.path(&format!("{CATALOGUE}{suffix}")));
         }
         std::fs::write(self.path(CATALOGUE), fresh).map_err(|error| error.to_string())?;
         let archive = self.assemble()?;
-        archive.rebuild(&fulgurite_archive::watch::Unwatched).map_err(|error| format!("rebuild: {error}"))?;
+        archive.rebuild_from(earlier, None, &fulgurite_archive::watch::Unwatched).map_err(|error| format!("rebuild: {error}"))?;
         Ok(archive)
     }
 
