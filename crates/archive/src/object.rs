@@ -15,7 +15,7 @@ use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Extent, StagedData, VersionRow};
 use crate::content::{ContentError, ContentReader};
 use crate::ingest::RECORD_FRAMES;
-use crate::place::{Place, reach};
+use crate::place::{MediumPosition, reach};
 use crate::set_reader::Repairs;
 use crate::unread::{BeyondRepair, Hindrance, Unreachable};
 use crate::volume::VolumeFile;
@@ -174,11 +174,11 @@ impl<'a> ObjectReader<'a> {
 
     /// Announces the locations of the next versions, in reading order, beginning with the next one.
     /// Neighbours on a platter are then fetched together.
-    pub fn expect(&mut self, places: impl IntoIterator<Item = Place>) {
+    pub fn expect(&mut self, places: impl IntoIterator<Item = MediumPosition>) {
         let mut places = places.into_iter().peekable();
         // Up to there it is known, and each of many small versions would scan everything that
         // follows.
-        if let (Some(&Place::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
+        if let (Some(&MediumPosition::Archived { platter, end, .. }), Some(ahead)) = (places.peek(), self.ahead)
             && ahead.0 == platter
             && end <= ahead.1
         {

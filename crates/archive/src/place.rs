@@ -18,7 +18,7 @@ const REACH_BYTES: u64 = 4 << 20;
 /// Start of a version's stored bytes. Places sort in reading order: staged versions by segment,
 /// then archived ones by platter, each from front to back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Place {
+pub enum MediumPosition {
     /// In staging.
     Staged {
         /// Number of the segment.
@@ -45,14 +45,14 @@ impl Archive {
     ///
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
-    pub fn place_of(&self, version: &VersionRow) -> Result<Place, ArchiveError> {
+    pub fn place_of(&self, version: &VersionRow) -> Result<MediumPosition, ArchiveError> {
         let mut catalogue = self.reading();
         if let Some((record, data)) = catalogue.staged(version.key)? {
             let first = data.first().map_or(record, |data| data.place);
-            return Ok(Place::Staged { segment: first.segment, offset: first.offset });
+            return Ok(MediumPosition::Staged { segment: first.segment, offset: first.offset });
         }
         let extents = catalogue.extents(version.key)?;
-        Ok(extents.first().map_or(Place::Unknown, |first| Place::Archived {
+        Ok(extents.first().map_or(MediumPosition::Unknown, |first| MediumPosition::Archived {
             platter: first.platter,
             offset: first.offset,
             end: first.offset.saturating_add(first.bytes),
@@ -62,12 +62,12 @@ impl Archive {
 
 /// Returns the platter of the first place, and the end of the run of neighbouring places that
 /// starts with it.
-pub(crate) fn reach(places: impl IntoIterator<Item = Place>) -> Option<(PlatterId, u64)> {
+pub(crate) fn reach(places: impl IntoIterator<Item = MediumPosition>) -> Option<(PlatterId, u64)> {
     let mut places = places.into_iter();
-    let Some(Place::Archived { platter: on, offset: start, end: mut reached }) = places.next() else { return None };
+    let Some(MediumPosition::Archived { platter: on, offset: start, end: mut reached }) = places.next() else { return None };
     for place in places {
         match place {
-            Place::Archived { platter, offset, end }
+            MediumPosition::Archived { platter, offset, end }
                 if platter == on && (start..=reached.saturating_add(GAP_BYTES)).contains(&offset) && reached - start < REACH_BYTES =>
             {
                 reached = reached.max(end);
@@ -82,15 +82,15 @@ pub(crate) fn reach(places: impl IntoIterator<Item = Place>) -> Option<(PlatterI
 mod tests {
     use super::*;
 
-    fn archived(platter: u8, offset: u64, bytes: u64) -> Place {
-        Place::Archived { platter: PlatterId([platter; 16]), offset, end: offset + bytes }
+    fn archived(platter: u8, offset: u64, bytes: u64) -> MediumPosition {
+        MediumPosition::Archived { platter: PlatterId([platter; 16]), offset, end: offset + bytes }
     }
 
     #[test]
     fn staged_versions_come_first_and_platters_one_after_another() {
-        let staged = |segment, offset| Place::Staged { segment, offset };
+        let staged = |segment, offset| MediumPosition::Staged { segment, offset };
         let in_order =
-            [staged(1, 64), staged(1, 640), staged(2, 0), archived(1, 7, 1), archived(1, 9, 1), archived(2, 0, 1), Place::Unknown];
+            [staged(1, 64), staged(1, 640), staged(2, 0), archived(1, 7, 1), archived(1, 9, 1), archived(2, 0, 1), MediumPosition::Unknown];
         let mut shuffled = in_order;
         shuffled.reverse();
         shuffled.sort();
@@ -104,8 +104,8 @@ mod tests {
         assert_eq!(reach([archived(1, 100, 50), archived(1, 151 + GAP_BYTES, 10)]), on(1, 150));
         assert_eq!(reach([archived(1, 100, 50), archived(2, 150, 50)]), on(1, 150));
         assert_eq!(reach([archived(1, 100, 50), archived(1, 0, 50)]), on(1, 150));
-        assert_eq!(reach([archived(1, 100, 50), Place::Unknown]), on(1, 150));
-        assert_eq!(reach([Place::Staged { segment: 1, offset: 0 }, archived(1, 0, 1)]), None);
+        assert_eq!(reach([archived(1, 100, 50), MediumPosition::Unknown]), on(1, 150));
+        assert_eq!(reach([MediumPosition::Staged { segment: 1, offset: 0 }, archived(1, 0, 1)]), None);
         assert_eq!(reach([]), None);
         let many = (0..10_000).map(|i| archived(1, i * 1_000, 1_000));
         assert!(reach(many).is_some_and(|(_, end)| (REACH_BYTES..REACH_BYTES + 2_000).contains(&end)));

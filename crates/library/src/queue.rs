@@ -42,7 +42,7 @@ struct Node {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct QueuePosition {
     /// In order of arrival, or in the order in which a head passes them that started at the last
     /// track taken.
     first: u32,
@@ -57,7 +57,7 @@ struct Place {
     behind: u32,
 }
 
-impl Place {
+impl QueuePosition {
     /// A platter without requests.
     const NOBODY: Self =
         Self { first: NONE, last: NONE, tracks: 0, requests: 0, is_by_track: false, oldest: None, lane: None, before: NONE, behind: NONE };
@@ -76,7 +76,7 @@ struct Line {
 pub struct Queue {
     nodes: Vec<Node>,
     free: u32,
-    places: Vec<Place>,
+    places: Vec<QueuePosition>,
     lines: Vec<Line>,
     requests: u64,
 }
@@ -86,12 +86,12 @@ impl Queue {
     #[must_use]
     pub fn new(platters: usize, lanes: usize) -> Self {
         let line = Line { first: NONE, last: NONE, platters: 0, tracks: 0 };
-        Self { nodes: Vec::new(), free: NONE, places: vec![Place::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
+        Self { nodes: Vec::new(), free: NONE, places: vec![QueuePosition::NOBODY; platters], lines: vec![line; lanes], requests: 0 }
     }
 
     /// Adds a platter.
     pub(crate) fn add_platter(&mut self) {
-        self.places.push(Place::NOBODY);
+        self.places.push(QueuePosition::NOBODY);
     }
 
     /// All waiting requests.

@@ -1,7 +1,7 @@
 //! The conformance suite for catalogues: one function for each property, and [`conformance!`],
 //! which turns each into a test.
 //!
-//! Each property gets a [`Place`], where a catalogue can be opened, closed and opened again.
+//! Each property gets a [`Fixture`], where a catalogue can be opened, closed and opened again.
 
 mod adopting;
 mod listing;
@@ -15,12 +15,12 @@ use super::*;
 pub(crate) use {adopting::*, listing::*, sets::*, versions::*};
 
 /// The place of one catalogue.
-pub(crate) trait Place {
+pub(crate) trait Fixture {
     /// Opens the catalogue. The first call creates it.
     fn open(&self) -> Box<dyn Catalogue>;
 }
 
-/// Generates a test for each property. `$place` creates a new [`Place`].
+/// Generates a test for each property. `$place` creates a new [`Fixture`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::catalogue::conformance::conformance! { $place;

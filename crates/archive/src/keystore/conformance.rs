@@ -4,14 +4,14 @@
 use super::*;
 
 /// The place of one key store.
-pub(crate) trait Place {
+pub(crate) trait Fixture {
     /// Opens the store. The first call creates it.
     fn open(&self) -> Box<dyn KeyStore>;
     /// All bytes of all files of the store, concatenated.
     fn raw(&self) -> Vec<u8>;
 }
 
-/// Generates a test for each property. `$place` creates a new [`Place`].
+/// Generates a test for each property. `$place` creates a new [`Fixture`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::keystore::conformance::conformance! { $place;
@@ -73,7 +73,7 @@ fn found_in(raw: &[u8], keys: &[(VersionId, WrappedKey)]) -> usize {
     raw.windows(8).filter(|window| pieces.contains(window)).count()
 }
 
-pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Place) {
+pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Fixture) {
     let mut store = place.open();
     assert!(store.is_empty().expect("counted"));
     let kept = keys(0..500);
@@ -90,7 +90,7 @@ pub(crate) fn a_key_is_found_as_it_was_kept(place: &dyn Place) {
     store.check().expect("sound");
 }
 
-pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Place) {
+pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Fixture) {
     let mut store = place.open();
     let kept = keys(0..50);
     store.insert(&kept).expect("kept");
@@ -101,7 +101,7 @@ pub(crate) fn keeping_a_key_again_changes_nothing(place: &dyn Place) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Place) {
+pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Fixture) {
     let mut store = place.open();
     let (id, wrapped) = key(1);
     store.insert(&[(id, wrapped)]).expect("kept");
@@ -110,7 +110,7 @@ pub(crate) fn a_key_is_never_replaced_by_another(place: &dyn Place) {
     assert_eq!(store.get(id).expect("looked up"), Some(wrapped));
 }
 
-pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Place) {
+pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Fixture) {
     let mut store = place.open();
     store.insert(&[key(1), key(2)]).expect("kept");
     store.destroy(&[key(2).0]).expect("destroyed");
@@ -119,7 +119,7 @@ pub(crate) fn a_failed_insert_keeps_nothing(place: &dyn Place) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_reopened_store_has_all_keys(place: &dyn Place) {
+pub(crate) fn a_reopened_store_has_all_keys(place: &dyn Fixture) {
     let mut kept = keys(0..3_000);
     let mut store = place.open();
     store.insert(&kept).expect("kept");
@@ -132,7 +132,7 @@ pub(crate) fn a_reopened_store_has_all_keys(place: &dyn Place) {
     store.check().expect("sound");
 }
 
-pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Place) {
+pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Fixture) {
     let mut store = place.open();
     let wrapped = key(1).1;
     let mut kept: Vec<_> = (0..20).map(|i| (VersionId([i * 13; 16]), wrapped)).collect();
@@ -144,7 +144,7 @@ pub(crate) fn pages_give_every_key_once_in_order(place: &dyn Place) {
     }
 }
 
-pub(crate) fn a_destroyed_key_is_gone(place: &dyn Place) {
+pub(crate) fn a_destroyed_key_is_gone(place: &dyn Fixture) {
     let mut store = place.open();
     store.insert(&keys(0..10)).expect("kept");
     for _ in 0..2 {
@@ -157,7 +157,7 @@ pub(crate) fn a_destroyed_key_is_gone(place: &dyn Place) {
     store.check().expect("sound");
 }
 
-pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Place) {
+pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Fixture) {
     let mut store = place.open();
     // Many inserts with destructions in between, so that the store has grown, shrunk and reused
     // space in every way it can.
@@ -179,7 +179,7 @@ pub(crate) fn a_destroyed_key_is_in_no_file(place: &dyn Place) {
     assert_eq!(found_in(&place.raw(), &kept), 0);
 }
 
-pub(crate) fn places_of_destroyed_keys_are_used_again(place: &dyn Place) {
+pub(crate) fn places_of_destroyed_keys_are_used_again(place: &dyn Fixture) {
     let mut store = place.open();
     let mut bytes = None;
     for round in 0..5 {

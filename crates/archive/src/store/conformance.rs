@@ -1,7 +1,7 @@
 //! Requirements for all stores: one function per property, and [`conformance!`], which creates a
 //! test for each.
 //!
-//! Every property gets a [`Place`]: a location where a store can be opened, dropped and reopened.
+//! Every property gets a [`Fixture`]: a location where a store can be opened, dropped and reopened.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use fulgurite_domain::{ArchiveId, PlatterId};
 use super::{PlatterFile, PlatterSink, PlatterStore, StoreError};
 
 /// The location of one store.
-pub(crate) trait Place {
+pub(crate) trait Fixture {
     /// Opens the place as an archive's store of this name.
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore>;
     /// Names of all files in the place, as `platters/…`, in any order.
     fn names(&self) -> Vec<String>;
 }
 
-/// Creates a test for each property. `$place` creates a new [`Place`].
+/// Creates a test for each property. `$place` creates a new [`Fixture`].
 macro_rules! conformance {
     ($place:expr) => {
         $crate::store::conformance::conformance! { $place;
@@ -63,7 +63,7 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 }
 
 /// Opens the place and marks it as a store.
-fn marked(place: &dyn Place) -> Arc<dyn PlatterStore> {
+fn marked(place: &dyn Fixture) -> Arc<dyn PlatterStore> {
     let store = place.open(ARCHIVE, "one");
     store.mark().expect("marked");
     store
@@ -116,11 +116,11 @@ fn listed(store: &dyn PlatterStore) -> Vec<PlatterId> {
     platters
 }
 
-fn parts(place: &dyn Place) -> Vec<String> {
+fn parts(place: &dyn Fixture) -> Vec<String> {
     place.names().into_iter().filter(|name| name.ends_with(".part")).collect()
 }
 
-pub(crate) fn a_place_is_a_store_once_it_is_marked(place: &dyn Place) {
+pub(crate) fn a_place_is_a_store_once_it_is_marked(place: &dyn Fixture) {
     let store = place.open(ARCHIVE, "one");
     assert_eq!(store.name(), "one");
     let refused = store.check().expect_err("nothing is there");
@@ -134,7 +134,7 @@ pub(crate) fn a_place_is_a_store_once_it_is_marked(place: &dyn Place) {
     assert_eq!(parts(place), [""; 0]);
 }
 
-pub(crate) fn a_foreign_mark_is_left_alone(place: &dyn Place) {
+pub(crate) fn a_foreign_mark_is_left_alone(place: &dyn Fixture) {
     let store = marked(place);
     for (archive, name) in [(ArchiveId([0x5a; 16]), "one"), (ARCHIVE, "two")] {
         let other = place.open(archive, name);
@@ -148,7 +148,7 @@ pub(crate) fn a_foreign_mark_is_left_alone(place: &dyn Place) {
     store.check().expect("as it was");
 }
 
-pub(crate) fn nobody_sees_a_platter_before_it_is_committed(place: &dyn Place) {
+pub(crate) fn nobody_sees_a_platter_before_it_is_committed(place: &dyn Fixture) {
     let store = marked(place);
     let bytes = noise(1, 3_000_000);
     let mut sink = begin(&*store, ONE, &bytes[..2_000_000]);
@@ -168,7 +168,7 @@ pub(crate) fn nobody_sees_a_platter_before_it_is_committed(place: &dyn Place) {
     assert_eq!(listed(&*store), [ONE]);
 }
 
-pub(crate) fn a_platter_reads_back_at_any_place(place: &dyn Place) {
+pub(crate) fn a_platter_reads_back_at_any_place(place: &dyn Fixture) {
     let store = marked(place);
     let bytes = noise(2, 1_234_567);
     write(&*store, ONE, &bytes);
@@ -190,7 +190,7 @@ pub(crate) fn a_platter_reads_back_at_any_place(place: &dyn Place) {
     }
 }
 
-pub(crate) fn what_is_finished_can_be_read_and_replaces_nothing_yet(place: &dyn Place) {
+pub(crate) fn what_is_finished_can_be_read_and_replaces_nothing_yet(place: &dyn Fixture) {
     let store = marked(place);
     let (old, new) = (noise(3, 1_000_000), noise(4, 1_100_000));
     write(&*store, ONE, &old);
@@ -206,7 +206,7 @@ pub(crate) fn what_is_finished_can_be_read_and_replaces_nothing_yet(place: &dyn 
     assert!(read_all(&*finished) == new);
 }
 
-pub(crate) fn a_platter_takes_the_place_of_one_that_was_there(place: &dyn Place) {
+pub(crate) fn a_platter_takes_the_place_of_one_that_was_there(place: &dyn Fixture) {
     let store = marked(place);
     // Shorter and longer, so that remains of the old platter would be noticed.
     for (seed, bytes) in [(5, 700_000), (6, 300), (7, 5_000_000)] {
@@ -218,7 +218,7 @@ pub(crate) fn a_platter_takes_the_place_of_one_that_was_there(place: &dyn Place)
     assert_eq!(parts(place), [""; 0]);
 }
 
-pub(crate) fn what_is_given_up_leaves_nothing(place: &dyn Place) {
+pub(crate) fn what_is_given_up_leaves_nothing(place: &dyn Fixture) {
     let store = marked(place);
     let before = noise(8, 10_000);
     write(&*store, ONE, &before);
@@ -236,7 +236,7 @@ pub(crate) fn what_is_given_up_leaves_nothing(place: &dyn Place) {
     assert_holds(&*store, TWO, &before);
 }
 
-pub(crate) fn what_is_cut_short_is_swept_away(place: &dyn Place) {
+pub(crate) fn what_is_cut_short_is_swept_away(place: &dyn Fixture) {
     let store = marked(place);
     let bytes = noise(10, 10_000);
     write(&*store, ONE, &bytes);
@@ -258,7 +258,7 @@ pub(crate) fn what_is_cut_short_is_swept_away(place: &dyn Place) {
     store.check().expect("the mark is no leftover");
 }
 
-pub(crate) fn a_list_has_what_is_committed_and_no_more(place: &dyn Place) {
+pub(crate) fn a_list_has_what_is_committed_and_no_more(place: &dyn Fixture) {
     let store = marked(place);
     let platters: Vec<PlatterId> = (0..40).map(|i| PlatterId([i * 6; 16])).collect();
     for (i, &platter) in platters.iter().enumerate() {
@@ -269,7 +269,7 @@ pub(crate) fn a_list_has_what_is_committed_and_no_more(place: &dyn Place) {
     assert_holds(&*store, platters[39], &noise(39, 39));
 }
 
-pub(crate) fn a_platter_is_removed_and_one_that_is_not_there_too(place: &dyn Place) {
+pub(crate) fn a_platter_is_removed_and_one_that_is_not_there_too(place: &dyn Fixture) {
     let store = marked(place);
     store.remove(ONE).expect("nothing to remove");
     let bytes = noise(12, 100_000);
@@ -284,7 +284,7 @@ pub(crate) fn a_platter_is_removed_and_one_that_is_not_there_too(place: &dyn Pla
     store.check().expect("still a store");
 }
 
-pub(crate) fn a_platter_can_be_empty(place: &dyn Place) {
+pub(crate) fn a_platter_can_be_empty(place: &dyn Fixture) {
     let store = marked(place);
     let mut sink = begin(&*store, ONE, b"");
     assert_eq!(sink.finish().expect("finished").length().expect("length"), 0);
@@ -296,7 +296,7 @@ pub(crate) fn a_platter_can_be_empty(place: &dyn Place) {
     assert_eq!(listed(&*store), [ONE, TWO]);
 }
 
-pub(crate) fn a_large_platter_arrives_in_odd_pieces(place: &dyn Place) {
+pub(crate) fn a_large_platter_arrives_in_odd_pieces(place: &dyn Fixture) {
     let store = marked(place);
     let bytes = noise(13, 20_000_003);
     let mut sink = store.create(ONE, bytes.len() as u64).expect("begun");
@@ -314,7 +314,7 @@ pub(crate) fn a_large_platter_arrives_in_odd_pieces(place: &dyn Place) {
     assert_holds(&*store, ONE, &bytes);
 }
 
-pub(crate) fn two_platters_are_written_at_once(place: &dyn Place) {
+pub(crate) fn two_platters_are_written_at_once(place: &dyn Fixture) {
     let store = marked(place);
     let (one, two) = (noise(14, 9_000_000), noise(15, 9_000_000));
     let mut sinks = [ONE, TWO].map(|platter| store.create(platter, 9_000_000).expect("begun"));

@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
 
 /// An archive with a set of 2+2 platters, each on its own disk.
-fn archive() -> Place {
-    let place = Place::new(4, &["--set", "2+2"]);
+fn archive() -> Sandbox {
+    let place = Sandbox::new(4, &["--set", "2+2"]);
     for index in 0..6 {
         place.write(format!("tree/{index}"), noise(index, 200_000));
     }
@@ -20,14 +20,14 @@ fn archive() -> Place {
 }
 
 /// Takes disks away, and leaves their mount points.
-fn unmount(place: &Place, disks: &[&str]) {
+fn unmount(place: &Sandbox, disks: &[&str]) {
     for disk in disks {
         fs::rename(place.path(disk), place.path(format!("{disk}-away"))).expect("renamed");
         fs::create_dir(place.path(disk)).expect("a mount point");
     }
 }
 
-fn mount(place: &Place, disks: &[&str]) {
+fn mount(place: &Sandbox, disks: &[&str]) {
     for disk in disks {
         fs::remove_dir(place.path(disk)).expect("nothing was written into the mount point");
         fs::rename(place.path(format!("{disk}-away")), place.path(disk)).expect("renamed");
@@ -193,7 +193,7 @@ fn sectors_that_the_system_refuses_to_read_are_not_damage() {
 
 #[test]
 fn replace_absent_recovers_platters_and_the_old_disk_does_no_harm() {
-    let place = Place::new(4, &["--set", "2+1"]);
+    let place = Sandbox::new(4, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));
     place.good(&["put", "file", "--flush"]);
     let store = place.platters()[0].store.clone();

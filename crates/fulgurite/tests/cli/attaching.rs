@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::support::{Place, noise, tree};
+use crate::support::{Sandbox, noise, tree};
 
 const COPY: [&str; 4] = ["--keys", "keys", "--passphrase-file", "passphrase"];
 
 /// Content on three stores (2+1) and a copy of the keys, but no archive folder.
-fn lost() -> Place {
-    let place = Place::new(3, &["--platter-mib=64"]);
+fn lost() -> Sandbox {
+    let place = Sandbox::new(3, &["--platter-mib=64"]);
     place.write("tree/large", noise(1, 3_000_000));
     place.write("tree/small", b"content");
     place.write("gone", b"removed later");
@@ -31,7 +31,7 @@ fn attach(stores: &[&str], options: &[&str]) -> Vec<String> {
 }
 
 #[track_caller]
-fn all_is_back(place: &Place) {
+fn all_is_back(place: &Sandbox) {
     fs::create_dir_all(place.path("back")).expect("a folder");
     place.good(&["-A", "b", "get", "tree", "back/tree"]);
     assert!(tree(&place.path("back/tree")) == tree(&place.path("tree")));
@@ -141,7 +141,7 @@ fn a_store_that_joins_later_needs_no_scrub() {
 
 #[test]
 fn an_archive_from_stores_without_platters_is_reported_incomplete() {
-    let place = Place::new(2, &["--clear-text"]);
+    let place = Sandbox::new(2, &["--clear-text"]);
     place.write("file", b"staged only");
     place.good(&["put", "file"]);
     fs::rename(place.path("a"), place.path("was")).expect("renamed");
@@ -186,7 +186,7 @@ fn a_damaged_copy_of_the_keys_suffices_and_a_wrong_one_changes_nothing() {
 
 #[test]
 fn an_archive_in_clear_text_needs_no_keys() {
-    let place = Place::new(3, &["--clear-text"]);
+    let place = Sandbox::new(3, &["--clear-text"]);
     place.write("file", noise(5, 1_000_000));
     place.good(&["put", "file", "--flush"]);
     fs::remove_dir_all(place.path("a")).expect("removed");
@@ -237,8 +237,8 @@ fn a_store_without_its_mark_is_identified_by_its_platters() {
 }
 
 /// Two sets, each on its own two stores, and a copy of the keys.
-fn on_two_pairs() -> Place {
-    let place = Place::new(2, &["--set=1+1"]);
+fn on_two_pairs() -> Sandbox {
+    let place = Sandbox::new(2, &["--set=1+1"]);
     place.write("passphrase", b"correct horse\n");
     place.write("one", b"one");
     place.write("two", b"two");
@@ -284,7 +284,7 @@ fn versions_known_only_by_keys_can_be_given_up() {
 
 #[test]
 fn stores_without_a_platter_are_unseen_until_a_rebuild() {
-    let place = Place::new(2, &["--clear-text"]);
+    let place = Sandbox::new(2, &["--clear-text"]);
     let ran = place.run(&attach(&["d1", "d2"], &[]));
     ran.fails_with(3, "absent: all platters");
     for command in ["status", "verify"] {
@@ -296,7 +296,7 @@ fn stores_without_a_platter_are_unseen_until_a_rebuild() {
 
 #[test]
 fn a_platter_whose_store_was_not_given_is_absent_and_not_missing() {
-    let place = Place::new(3, &["--set=1+1", "--clear-text"]);
+    let place = Sandbox::new(3, &["--set=1+1", "--clear-text"]);
     place.write("one", b"one");
     place.good(&["put", "one", "--flush"]);
     let away = place.platters()[0].store.clone();
@@ -316,7 +316,7 @@ fn a_platter_whose_store_was_not_given_is_absent_and_not_missing() {
 
 #[test]
 fn stores_that_join_one_by_one_never_make_a_version_lost() {
-    let place = Place::new(2, &["--set=1+1"]);
+    let place = Sandbox::new(2, &["--set=1+1"]);
     place.write("passphrase", b"correct horse\n");
     place.write("one", b"one");
     place.good(&["put", "one", "--flush"]);

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::support::{Place, noise, tree};
+use crate::support::{Sandbox, noise, tree};
 
 #[test]
 fn a_lost_catalogue_is_rebuilt_from_platters_and_staging() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     for index in 0..10 {
         place.write(format!("tree/{index}"), noise(index, 100_000));
     }
@@ -37,7 +37,7 @@ fn a_lost_catalogue_is_rebuilt_from_platters_and_staging() {
 
 #[test]
 fn the_error_for_a_damaged_catalogue_says_how_to_rebuild_it() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
     for damaged in [&b"garbage"[..], &[0; 8_192], b""] {
@@ -64,7 +64,7 @@ fn the_error_for_a_damaged_catalogue_says_how_to_rebuild_it() {
 
 #[test]
 fn an_old_copy_of_the_catalogue_is_noticed() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
     let old = place.read("a/catalogue.db");

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 
-use crate::support::{Place, noise, tree};
+use crate::support::{Sandbox, noise, tree};
 
-fn fill(place: &Place) {
+fn fill(place: &Sandbox) {
     for index in 0..12 {
         place.write(format!("tree/{index:02}"), noise(index, 250_000));
     }
@@ -15,7 +15,7 @@ fn fill(place: &Place) {
 
 #[test]
 fn a_set_survives_the_loss_of_as_many_platters_as_its_redundancy() {
-    let place = Place::new(6, &[]);
+    let place = Sandbox::new(6, &[]);
     fill(&place);
     let platters = place.platters();
     let whole = place.fingerprint(&["d1", "d2", "d3", "d4", "d5", "d6"]);
@@ -66,7 +66,7 @@ fn a_set_survives_the_loss_of_as_many_platters_as_its_redundancy() {
 
 #[test]
 fn platters_of_a_lost_disk_are_recovered_onto_another() {
-    let place = Place::new(4, &["--set", "2+1"]);
+    let place = Sandbox::new(4, &["--set", "2+1"]);
     fill(&place);
     let platters = place.platters();
     let used: BTreeSet<&str> = platters.iter().map(|platter| &platter.store[..]).collect();
@@ -85,7 +85,7 @@ fn platters_of_a_lost_disk_are_recovered_onto_another() {
 #[test]
 fn one_platter_too_many_loses_exactly_the_files_on_it() {
     // In clear text, so that a platter shows the names on it.
-    let place = Place::new(4, &["--set", "3+1", "--clear-text"]);
+    let place = Sandbox::new(4, &["--set", "3+1", "--clear-text"]);
     fill(&place);
     let platters = place.platters();
     let lost: BTreeSet<String> = place
@@ -124,7 +124,7 @@ fn one_platter_too_many_loses_exactly_the_files_on_it() {
 
 #[test]
 fn scattered_damage_is_found_repaired_and_reported() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     fill(&place);
     let platters = place.platters();
     let file = OpenOptions::new().write(true).open(&platters[0].file).expect("opens");
@@ -151,7 +151,7 @@ fn scattered_damage_is_found_repaired_and_reported() {
 
 #[test]
 fn damage_in_staging_is_reported() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("good", noise(1, 100_000));
     place.write("bad", noise(2, 100_000));
     place.good(&["put", "good"]);

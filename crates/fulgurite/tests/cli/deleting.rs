@@ -5,10 +5,10 @@ use fulgurite_archive::catalogue::{Extent, FoundVersion};
 use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::{Attributes, Digest, Kind, ObjectName, ObjectRecord, VersionId};
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 /// Adds a deletion marker to the catalogue, as an archived version.
-fn mark(place: &Place, name: &str, version: u64) {
+fn mark(place: &Sandbox, name: &str, version: u64) {
     let archive = Archive::open(&place.path("a"), Access::Write).expect("opened");
     let platter = archive.catalogue().platters().expect("listed")[0].place.platter;
     let marker = FoundVersion::Archived {
@@ -31,8 +31,8 @@ fn mark(place: &Place, name: &str, version: u64) {
     archive.catalogue().adopt_versions(&[marker]).expect("adopted");
 }
 
-fn with_deleted_names() -> Place {
-    let place = Place::new(1, &[]);
+fn with_deleted_names() -> Sandbox {
+    let place = Sandbox::new(1, &[]);
     for name in ["notes", "folder", "tree/gone", "tree/kept"] {
         place.write(name, name);
         place.good(&["put", name, "--name", name]);

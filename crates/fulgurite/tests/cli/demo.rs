@@ -1,10 +1,10 @@
 //! The demonstration.
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 #[test]
 fn the_demonstration_exercises_every_level_of_the_codes() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     let account = place.good(&["demo", "--json"]).json();
     assert_eq!(account["comparison"]["same"], true);
     for level in ["by_track", "by_group", "by_set"] {
@@ -24,7 +24,7 @@ fn the_demonstration_exercises_every_level_of_the_codes() {
 
 #[test]
 fn the_commands_printed_by_the_demonstration_can_be_pasted() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     place.write("my files/notes.txt", b"some text");
     place.write("my files/noise", noise(1, 2_000_000));
     let said = place.good(&["demo", "my files", "--into", "my demo"]).text();
@@ -40,7 +40,7 @@ fn the_commands_printed_by_the_demonstration_can_be_pasted() {
 
 #[test]
 fn the_demonstration_takes_small_and_odd_folders() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     place.write("tiny/file", b"x");
     place.good(&["demo", "tiny"]);
     place.run(&["demo", "missing", "--into", "b"]).fails_with(1, "missing is not a folder");

@@ -3,11 +3,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 #[test]
 fn versions_are_told_apart() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"first");
     place.good(&["put", "file", "--flush"]);
     place.write("file", b"second");
@@ -24,7 +24,7 @@ fn versions_are_told_apart() {
 
 #[test]
 fn ranges_are_exact_in_staging_and_on_platters() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     let content = noise(5, 200_000);
     place.write("file", &content);
     place.good(&["put", "file"]);
@@ -54,7 +54,7 @@ fn ranges_are_exact_in_staging_and_on_platters() {
 
 #[test]
 fn existing_files_are_kept_unless_forced() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/one", b"stored");
     place.write("tree/two", b"stored");
     place.good(&["put", "tree"]);
@@ -75,7 +75,7 @@ fn existing_files_are_kept_unless_forced() {
 
 #[test]
 fn a_destination_is_the_last_part_of_the_name_a_folder_or_standard_output() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/deep/file", b"content");
     place.good(&["put", "tree"]);
     fs::remove_dir_all(place.path("tree")).expect("removed");
@@ -95,7 +95,7 @@ fn a_destination_is_the_last_part_of_the_name_a_folder_or_standard_output() {
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/folder/file", b"stored");
     place.good(&["put", "tree"]);
     fs::create_dir_all(place.path("out")).expect("made");
@@ -107,7 +107,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn force_replaces_files_by_folders_but_never_a_folder_by_a_file() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/folder/file", b"stored");
     place.write("tree/plain", b"stored");
     place.good(&["put", "tree"]);

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 #[test]
 fn inspect_describes_a_platter() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("file", noise(1, 300_000));
     place.write("other", noise(2, 300_000));
     place.good(&["put", "file", "other", "--flush"]);
@@ -33,7 +33,7 @@ fn crc64(bytes: &[u8]) -> u64 {
 
 #[test]
 fn other_files_are_rejected_with_the_reason() {
-    let place = Place::new(2, &["--clear-text"]);
+    let place = Sandbox::new(2, &["--clear-text"]);
     place.write("file", noise(1, 300_000));
     place.good(&["put", "file", "--flush"]);
     let platter = fs::read(&place.platters()[0].file).expect("readable");
@@ -82,7 +82,7 @@ fn other_files_are_rejected_with_the_reason() {
 
 #[test]
 fn a_platter_of_another_archive_on_a_store_is_left_out_of_a_rebuild() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"mine");
     place.good(&["put", "file", "--flush"]);
     place.init("b", "e", 1, &[]);

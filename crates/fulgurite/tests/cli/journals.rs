@@ -1,13 +1,13 @@
 //! Journals of the twin: recording, replaying, and detecting changes.
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 const SCENARIO: &str = "[library]\nplatters = 190\n\n[workload]\nrate = \"0.05 /s\"\n\n[workload.bursts]\ncount = 0\n\n\
                         [run]\nwarm_up = \"0 s\"\nmeasured = \"10 min\"\n";
 
 #[test]
 fn a_recorded_run_replays_identically_and_a_changed_journal_is_rejected() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     place.write("small.toml", SCENARIO);
     place.good(&["twin", "record", "small.toml", "run.journal", "--seed", "7"]);
     place.good(&["twin", "record", "small.toml", "short.journal", "--seed", "7", "--digests", "100"]);

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
-fn archive() -> Place {
-    let place = Place::new(2, &[]);
+fn archive() -> Sandbox {
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"content");
     place.good(&["put", "file", "--flush"]);
     place.write("passphrase", b"correct horse\n");
@@ -92,8 +92,8 @@ const PAGE: usize = 4_096;
 
 /// An archive of many objects with its key store, and a copy of the keys, `older`, that lacks the
 /// last 100.
-fn many() -> (Place, Vec<u8>) {
-    let place = Place::new(2, &[]);
+fn many() -> (Sandbox, Vec<u8>) {
+    let place = Sandbox::new(2, &[]);
     place.write("passphrase", b"correct horse\n");
     for index in 0..OBJECTS - 100 {
         place.write(format!("tree/{index:03}"), format!("content {index}"));
@@ -108,7 +108,7 @@ fn many() -> (Place, Vec<u8>) {
     (place, store)
 }
 
-fn readable(place: &Place) -> u64 {
+fn readable(place: &Sandbox) -> u64 {
     let ran = place.run(&["verify", "--objects", "--json"]);
     let lost = ran.err.lines().filter(|line| line.contains("no key: it is not in the key store")).count() as u64;
     OBJECTS - lost

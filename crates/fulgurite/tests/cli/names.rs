@@ -10,11 +10,11 @@ use fulgurite_archive::watch::Unwatched;
 use fulgurite_archive::{Access, Archive, Source};
 use fulgurite_domain::ObjectName;
 
-use crate::support::{Place, Thing, name, tree};
+use crate::support::{Sandbox, Thing, name, tree};
 
 #[test]
 fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let victim = place.path("victim").into_os_string().into_string().expect("text");
     // The command line rejects such names, but an archive made elsewhere may contain them.
     let names = ["../evil", "/evil-absolute", "good/../../evil", "a/..", "..", "good/file", &victim, "./dot", "nul\0evil"];
@@ -50,7 +50,7 @@ fn names_of_a_hostile_archive_do_not_lead_out_of_the_folder() {
 }
 
 /// Puts objects under names that no file can have, as S3 clients may.
-fn put_names(place: &Place, objects: &[(&[u8], &[u8])]) {
+fn put_names(place: &Sandbox, objects: &[(&[u8], &[u8])]) {
     let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
     let source = |(name, content): &(&[u8], &[u8])| Source::Stream {
         reader: Box::new(Cursor::new(content.to_vec())),
@@ -59,7 +59,7 @@ fn put_names(place: &Place, objects: &[(&[u8], &[u8])]) {
     archive.put(objects.iter().map(source).collect::<Vec<_>>().into_iter(), &Unwatched).expect("put");
 }
 
-fn contents(place: &Place, folder: &str) -> BTreeMap<String, Option<Vec<u8>>> {
+fn contents(place: &Sandbox, folder: &str) -> BTreeMap<String, Option<Vec<u8>>> {
     tree(&place.path(folder))
         .into_iter()
         .map(|(path, thing)| match thing {
@@ -71,7 +71,7 @@ fn contents(place: &Place, folder: &str) -> BTreeMap<String, Option<Vec<u8>>> {
 
 #[test]
 fn a_file_that_became_a_folder_is_restored_beside_it() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/a", b"once a file");
     place.write("tree/a.txt", b"between the two");
     place.write("tree/b", b"other");
@@ -101,7 +101,7 @@ fn a_file_that_became_a_folder_is_restored_beside_it() {
 
 #[test]
 fn a_changed_name_never_takes_the_place_of_another_object() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     put_names(&place, &[(b"a", b"1"), (b"a/x", b"2"), (b"a~file", b"3"), (b"a~file~2/y", b"4"), (b"b//c", b"5"), (b"b/c", b"6")]);
     for force in [&["get", "--all", "out"][..], &["get", "--all", "out", "--force"]] {
         place.good(force);
@@ -116,7 +116,7 @@ fn a_changed_name_never_takes_the_place_of_another_object() {
 
 #[test]
 fn markers_of_s3_clients_are_folders() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     put_names(
         &place,
         &[(b"bucket/", b""), (b"bucket/empty/", b""), (b"bucket/full/", b""), (b"bucket/full/x", b"1"), (b"bucket/odd/", b"2")],
@@ -133,7 +133,7 @@ fn markers_of_s3_clients_are_folders() {
 
 #[test]
 fn a_name_that_is_too_long_for_a_file_is_cut() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let long = |end: &str| ["ü".repeat(200), end.to_owned()].concat();
     let (one, two) = (long("1"), long("2"));
     let nested = format!("{one}/deep/{two}");
@@ -153,7 +153,7 @@ fn a_name_that_is_too_long_for_a_file_is_cut() {
 
 #[test]
 fn a_stored_link_does_not_lead_out_of_the_destination() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     fs::create_dir(place.path("outside")).expect("made");
     let outside = place.path("outside").into_os_string().into_string().expect("text");
     std::os::unix::fs::symlink(outside, place.path("link")).expect("a link");
@@ -170,7 +170,7 @@ fn a_stored_link_does_not_lead_out_of_the_destination() {
 
 #[test]
 fn odd_names_are_escaped_in_listings_and_found_by_their_bytes() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let odd = name(b"odd \xff\x1b[31m\n");
     place.write(odd, b"content");
     place.good(&[name(b"put"), odd]);
@@ -187,7 +187,7 @@ fn odd_names_are_escaped_in_listings_and_found_by_their_bytes() {
 #[test]
 fn json_contains_the_bytes_of_names_that_are_not_utf_8() {
     use std::os::unix::ffi::OsStringExt;
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let folder = place.path("in");
     fs::create_dir(&folder).expect("made");
     let names: [&[u8]; 3] = [b"line\nbreak", br"line\nbreak", b"odd\xff"];

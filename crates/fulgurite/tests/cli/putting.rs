@@ -11,10 +11,10 @@ use fulgurite_archive::{Access, Archive};
 use fulgurite_domain::ObjectName;
 use serde_json::json;
 
-use crate::support::{Place, name, noise, tree};
+use crate::support::{Sandbox, name, noise, tree};
 
 /// A tree with every kind of entry that a file system offers.
-fn make_tree(place: &Place) {
+fn make_tree(place: &Sandbox) {
     for (index, bytes) in [0, 1, 65_535, 65_536, 65_537, 1_048_575, 1_048_576, 1_048_577].into_iter().enumerate() {
         place.write(format!("tree/sizes/{bytes}"), noise(index as u64, bytes));
     }
@@ -35,7 +35,7 @@ fn make_tree(place: &Place) {
 
 #[test]
 fn a_tree_comes_back_as_it_was_from_staging_and_from_platters() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     make_tree(&place);
     place.good(&["put", "tree"]);
     let put = tree(&place.path("tree"));
@@ -52,7 +52,7 @@ fn a_tree_comes_back_as_it_was_from_staging_and_from_platters() {
 
 #[test]
 fn a_clear_text_archive_restores_the_same_tree() {
-    let place = Place::new(2, &["--clear-text"]);
+    let place = Sandbox::new(2, &["--clear-text"]);
     make_tree(&place);
     place.good(&["put", "tree", "--flush"]);
     place.good(&["get", "tree", "out"]);
@@ -63,7 +63,7 @@ fn a_clear_text_archive_restores_the_same_tree() {
 
 #[test]
 fn entries_that_can_not_be_stored_are_named_and_the_rest_is_stored() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/good", b"good");
     let _socket = UnixListener::bind(place.path("tree/socket")).expect("a socket");
     assert_eq!(place.shell("mkfifo tree/fifo").status, 0);
@@ -78,7 +78,7 @@ fn entries_that_can_not_be_stored_are_named_and_the_rest_is_stored() {
 
 #[test]
 fn a_file_that_keeps_changing_is_skipped_and_named() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/calm", b"calm");
     // Large enough that reading takes longer than the writer may wait for its turn.
     place.write("tree/log", noise(1, 40_000_000));
@@ -116,7 +116,7 @@ fn a_file_that_keeps_changing_is_skipped_and_named() {
 
 #[test]
 fn control_characters_of_names_in_messages_are_escaped() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let ran = place.run(&["put", "missing \u{1b}[31m\n"]);
     ran.fails_with(1, "missing \\u{1b}[31m\\n");
     place.run(&["get", "x\u{1b}"]).fails_with(1, "x\\u{1b}");
@@ -125,7 +125,7 @@ fn control_characters_of_names_in_messages_are_escaped() {
 
 #[test]
 fn standard_input_is_stored_under_the_name_given() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let content = noise(3, 3_000_000);
     let ran = place.run_with_input(&["put", "-", "--name", "from/input"], &content);
     assert_eq!(ran.status, 0, "{ran:?}");
@@ -138,7 +138,7 @@ fn standard_input_is_stored_under_the_name_given() {
 
 #[test]
 fn to_and_name_choose_names_that_must_be_valid_for_files() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("tree/x/file", b"1");
     place.good(&["put", "tree/x/file"]);
     place.good(&["put", "tree/x/", "--to", "/deep/down/"]);
@@ -154,7 +154,7 @@ fn to_and_name_choose_names_that_must_be_valid_for_files() {
 
 #[test]
 fn an_archive_does_not_store_itself() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"1");
     let ran = place.good(&["put", "."]);
     assert!(ran.err.contains("a belongs to this archive"), "{ran:?}");
@@ -163,7 +163,7 @@ fn an_archive_does_not_store_itself() {
 
 #[test]
 fn a_sparse_file_stays_sparse() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     let file = File::create(place.path("sparse")).expect("made");
     file.set_len(300_000_000).expect("long");
     file.write_all_at(b"here", 123_456_789).expect("written");
@@ -177,7 +177,7 @@ fn a_sparse_file_stays_sparse() {
 
 #[test]
 fn objects_larger_than_a_set_are_spread_over_several() {
-    let place = Place::new(3, &["--platter-mib", "8"]);
+    let place = Sandbox::new(3, &["--platter-mib", "8"]);
     let large = noise(1, 40 << 20);
     place.write("tree/large", &large);
     for index in 0..20 {
@@ -198,7 +198,7 @@ fn objects_larger_than_a_set_are_spread_over_several() {
 
 #[test]
 fn a_put_after_a_flush_makes_new_sets_and_versions() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     for round in 1..=3_u8 {
         place.write("file", [round; 10]);
         place.good(&["put", "file", "--flush"]);
@@ -209,14 +209,14 @@ fn a_put_after_a_flush_makes_new_sets_and_versions() {
     assert_eq!(numbers, [3, 2, 1]);
 }
 
-fn versions(place: &Place) -> Vec<(String, u64)> {
+fn versions(place: &Sandbox) -> Vec<(String, u64)> {
     let rows = place.good(&["ls", "--versions", "--json"]).json_lines();
     rows.iter().map(|row| (row["name"].as_str().expect("text").to_owned(), row["version"].as_u64().expect("a number"))).collect()
 }
 
 #[test]
 fn unchanged_files_are_not_stored_again() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     make_tree(&place);
     let first = place.good(&["put", "tree", "--json"]).json();
     let stored = first["objects"].as_u64().expect("a number");
@@ -233,7 +233,7 @@ fn unchanged_files_are_not_stored_again() {
 
 #[test]
 fn every_change_makes_a_version() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"1234567");
     std::os::unix::fs::symlink("one", place.path("link")).expect("a link");
     fs::create_dir_all(place.path("folder")).expect("made");
@@ -273,7 +273,7 @@ fn every_change_makes_a_version() {
 
 #[test]
 fn a_file_whose_stored_version_is_unreadable_is_stored_again() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
     let archive = Archive::open(&place.path("a"), Access::Write).expect("it opens");
@@ -287,7 +287,7 @@ fn a_file_whose_stored_version_is_unreadable_is_stored_again() {
 
 #[test]
 fn paths_that_share_a_name_are_rejected() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("a1/photos/1", b"1");
     place.write("b1/photos/1", b"2");
     place.run(&["put", "a1/photos", "b1/photos"]).fails_with(1, "a1/photos and b1/photos would both be stored as photos");
@@ -307,7 +307,7 @@ fn paths_that_share_a_name_are_rejected() {
 
 #[test]
 fn a_file_whose_stored_version_is_lost_is_stored_again() {
-    let place = Place::new(3, &["--set", "2+1"]);
+    let place = Sandbox::new(3, &["--set", "2+1"]);
     let tree = |numbers: std::ops::Range<u64>| {
         for number in numbers {
             place.write(format!("tree/{number:02}"), noise(number, 30_000));

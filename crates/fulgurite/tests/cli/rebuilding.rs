@@ -3,18 +3,18 @@
 
 use std::fs;
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 /// An archive with `old` archived, an export of its keys, and `new` archived after the export.
-fn with_stale_keys() -> Place {
-    let place = Place::new(3, &[]);
+fn with_stale_keys() -> Sandbox {
+    let place = Sandbox::new(3, &[]);
     place.write("old", b"the old one");
     place.good(&["put", "old", "--flush"]);
     place.good(&["keys", "export", "--plain", "stale"]);
     place
 }
 
-fn lose_keys(place: &Place, export: &str) {
+fn lose_keys(place: &Sandbox, export: &str) {
     fs::remove_file(place.path("a/keys.db")).expect("removed");
     // The exit status says whether a version lacks its key.
     place.run(&["keys", "import", export]);
@@ -111,7 +111,7 @@ fn removed_versions_stay_removed_and_count_as_no_missing_key() {
 
 #[test]
 fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("file", b"content");
     place.good(&["put", "file", "--flush"]);
     let listed = place.good(&["ls", "--versions", "--json"]).text();
@@ -147,7 +147,7 @@ fn a_rebuild_without_all_disks_fails_and_changes_nothing() {
 
 #[test]
 fn two_versions_with_one_number_are_removed_one_at_a_time() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"first");
     place.good(&["put", "file", "--flush"]);
     for disk in ["d1", "d2"] {
@@ -204,7 +204,7 @@ fn two_versions_with_one_number_are_removed_one_at_a_time() {
 
 #[test]
 fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"first");
     place.good(&["put", "file", "--flush"]);
     place.write("file", b"second");
@@ -230,7 +230,7 @@ fn a_put_never_takes_the_number_of_a_version_that_cant_be_listed() {
 
 #[test]
 fn verify_finds_platters_that_an_old_copy_of_the_catalogue_lacks() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("first", b"first");
     place.good(&["put", "first", "--flush"]);
     let old = place.read("a/catalogue.db");
@@ -288,7 +288,7 @@ fn versions_whose_keys_are_lost_for_good_can_be_given_up() {
 
 #[test]
 fn the_next_rebuild_destroys_keys_that_an_old_key_store_brought_back() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("kept", b"kept");
     place.write("removed", b"removed");
     place.good(&["put", "kept", "removed", "--flush"]);
@@ -324,7 +324,7 @@ fn an_import_counts_versions_that_can_not_be_listed_without_a_key() {
 
 #[test]
 fn status_reports_platters_that_the_catalogue_does_not_know() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     let files = ["catalogue.db", "catalogue.db-wal", "catalogue.db-shm"];
     let old: Vec<_> = files.iter().map(|file| fs::read(place.path(format!("a/{file}"))).ok()).collect();
     place.write("file", b"content");
@@ -343,7 +343,7 @@ fn status_reports_platters_that_the_catalogue_does_not_know() {
 
 #[test]
 fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("lost", noise(1, 50_000));
     place.good(&["put", "lost", "--flush"]);
     let platters = place.platters();
@@ -372,7 +372,7 @@ fn a_lost_set_can_be_given_up_when_no_version_needs_it() {
 
 #[test]
 fn a_rebuild_names_damaged_versions_in_staging() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("damaged", noise(1, 100_000));
     place.write("whole", noise(2, 100_000));
     place.good(&["put", "damaged"]);
@@ -389,7 +389,7 @@ fn a_rebuild_names_damaged_versions_in_staging() {
 
 #[test]
 fn surplus_keys_reveal_a_set_lost_together_with_the_catalogue() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("kept", b"kept");
     place.good(&["put", "kept", "--flush"]);
     let kept: Vec<_> = place.platters().into_iter().map(|platter| platter.id).collect();
@@ -407,7 +407,7 @@ fn surplus_keys_reveal_a_set_lost_together_with_the_catalogue() {
 
 #[test]
 fn status_notices_platters_missing_from_present_stores() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("file", noise(1, 50_000));
     place.good(&["put", "file", "--flush"]);
     place.good(&["status"]);
@@ -421,7 +421,7 @@ fn status_notices_platters_missing_from_present_stores() {
 
 #[test]
 fn a_set_damaged_beyond_repair_can_be_given_up_too() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("lost", noise(1, 50_000));
     place.good(&["put", "lost", "--flush"]);
     let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
@@ -438,7 +438,7 @@ fn a_set_damaged_beyond_repair_can_be_given_up_too() {
 
 #[test]
 fn commands_that_fail_for_an_absent_store_exit_with_status_3() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     place.write("file", noise(1, 50_000));
     place.good(&["put", "file", "--flush"]);
     let set = place.good(&["platters", "--json"]).json_lines()[0]["set"].as_str().expect("text").to_owned();
@@ -450,7 +450,7 @@ fn commands_that_fail_for_an_absent_store_exit_with_status_3() {
 #[test]
 fn a_removal_outlives_the_staging_folder_that_had_its_tombstone() {
     for options in [&[][..], &["--clear-text"][..]] {
-        let place = Place::new(2, options);
+        let place = Sandbox::new(2, options);
         place.write("secret", b"secret");
         place.good(&["put", "secret", "--flush"]);
         place.good(&["rm", "secret"]);
@@ -467,7 +467,7 @@ fn a_removal_outlives_the_staging_folder_that_had_its_tombstone() {
 #[test]
 fn a_removal_outlives_the_set_that_had_its_tombstone() {
     for gives_up in [false, true] {
-        let place = Place::new(2, &["--clear-text"]);
+        let place = Sandbox::new(2, &["--clear-text"]);
         place.write("secret", b"secret");
         place.good(&["put", "secret", "--flush"]);
         let kept: Vec<_> = place.platters().into_iter().map(|platter| platter.id).collect();
@@ -495,7 +495,7 @@ fn a_removal_outlives_the_set_that_had_its_tombstone() {
 
 #[test]
 fn an_old_catalogue_does_not_hide_what_newer_keys_tell_of() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("one", b"one");
     place.good(&["put", "one", "--flush"]);
     fs::copy(place.path("a/catalogue.db"), place.path("old.db")).expect("copied");
@@ -515,7 +515,7 @@ fn an_old_catalogue_does_not_hide_what_newer_keys_tell_of() {
 
 #[test]
 fn a_set_is_not_given_up_while_it_may_hold_what_cannot_be_listed() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     fs::copy(place.path("a/keys.db"), place.path("keys.db")).expect("copied");
     place.write("file", noise(1, 50_000));
     place.good(&["put", "file", "--flush"]);
@@ -533,7 +533,7 @@ fn a_set_is_not_given_up_while_it_may_hold_what_cannot_be_listed() {
 
 #[test]
 fn an_old_copy_of_staging_replaces_what_a_damaged_set_has_lost() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("big", noise(1, 3_000_000));
     place.good(&["put", "big"]);
     place.shell("cp -r a/staging old");

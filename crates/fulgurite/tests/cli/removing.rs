@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 #[test]
 fn removed_versions_stay_removed_after_a_rebuild() {
     for options in [&[][..], &["--clear-text"]] {
-        let place = Place::new(2, options);
+        let place = Sandbox::new(2, options);
         for name in ["kept", "gone", "folder/one", "folder/two", "other/one"] {
             place.write(format!("tree/{name}"), name);
         }
@@ -40,7 +40,7 @@ fn removed_versions_stay_removed_after_a_rebuild() {
 
 #[test]
 fn versions_removed_before_a_flush_never_reach_a_platter() {
-    let place = Place::new(1, &["--clear-text"]);
+    let place = Sandbox::new(1, &["--clear-text"]);
     place.write("secret", b"the secret that was staged only");
     place.write("other", b"other");
     place.good(&["put", "secret", "other"]);

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Place, Ran, noise, tree};
+use crate::support::{Ran, Sandbox, noise, tree};
 
 /// A server of the archive `a`, until it is stopped or dropped.
 struct Server {
@@ -14,7 +14,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(place: &Place) -> Self {
+    fn start(place: &Sandbox) -> Self {
         let mut command = place.command();
         command.args(["--json", "serve", "--listen", "127.0.0.1:0"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().expect("the program starts");
@@ -55,8 +55,8 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// An archive with a few staged files.
-fn filled() -> Place {
-    let place = Place::new(3, &["--set", "2+1", "--platter-mib", "8"]);
+fn filled() -> Sandbox {
+    let place = Sandbox::new(3, &["--set", "2+1", "--platter-mib", "8"]);
     for index in 0..6 {
         place.write(format!("tree/{index}"), noise(index, 250_000));
     }
@@ -65,7 +65,7 @@ fn filled() -> Place {
 }
 
 /// Connects as the command line does, and waits for its turn.
-fn take_turn(place: &Place, command: &str) -> UnixStream {
+fn take_turn(place: &Sandbox, command: &str) -> UnixStream {
     let mut stream = UnixStream::connect(place.path("a/control.sock")).expect("a connection");
     writeln!(stream, r#"{{"fulgurite":"{}","command":"{command}"}}"#, env!("CARGO_PKG_VERSION")).expect("sent");
     let mut line = String::new();
@@ -187,7 +187,7 @@ fn commands_that_a_server_does_not_run_fail_with_advice() {
 }
 
 /// A server that grants the turn, sends `events`, and closes the connection.
-fn breaking_off(place: &Place, events: &'static str) -> std::thread::JoinHandle<()> {
+fn breaking_off(place: &Sandbox, events: &'static str) -> std::thread::JoinHandle<()> {
     let listener = UnixListener::bind(place.path("a/control.sock")).expect("a socket");
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 #[test]
 fn errors_for_wrong_settings_name_their_place() {
-    let place = Place::new(3, &[]);
+    let place = Sandbox::new(3, &[]);
     let text = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
     for (from, to, says) in [
         ("memory_mib = 512", "memory_mib = lots", "line"),
@@ -35,7 +35,7 @@ fn errors_for_wrong_settings_name_their_place() {
 
 #[test]
 fn an_init_that_fails_leaves_nothing_in_the_way() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"1");
     let before = place.fingerprint(&["a", "d1", "d2"]);
     place.run(&["init", "a", "--store=x1"]).fails_with(1, "holds an archive already");
@@ -57,7 +57,7 @@ fn an_init_that_fails_leaves_nothing_in_the_way() {
 
 #[test]
 fn a_set_without_redundancy_is_allowed_with_a_note() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     let ran = place.good(&["init", "a", "--store=d1"]);
     assert!(ran.err.contains("does not survive the loss of a store"), "{ran:?}");
     place.write("file", b"1");

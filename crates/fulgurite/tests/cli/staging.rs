@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::support::{Place, noise, tree};
+use crate::support::{Sandbox, noise, tree};
 
 /// An archive with a staging limit of 16 MiB.
-fn small() -> Place {
-    let place = Place::new(2, &[]);
+fn small() -> Sandbox {
+    let place = Sandbox::new(2, &[]);
     let settings = String::from_utf8(place.read("a/fulgurite.toml")).expect("text");
     let limited = settings.replace("# limit_mib = 100000", "limit_mib = 16");
     assert_ne!(settings, limited);
@@ -17,7 +17,7 @@ fn small() -> Place {
 }
 
 /// Eight files of 5 MiB.
-fn make_tree(place: &Place) {
+fn make_tree(place: &Sandbox) {
     for index in 0..8 {
         place.write(format!("tree/{index}"), noise(index, 5 << 20));
     }
@@ -95,8 +95,8 @@ fn a_file_larger_than_staging_is_named_and_the_others_are_stored() {
 }
 
 /// An archive with one object archived and one staged.
-fn with_both() -> Place {
-    let place = Place::new(2, &[]);
+fn with_both() -> Sandbox {
+    let place = Sandbox::new(2, &[]);
     place.write("archived", b"on platters");
     place.write("staged", b"in staging");
     place.good(&["put", "archived", "--flush"]);
@@ -175,7 +175,7 @@ fn a_missing_staging_segment_is_lost_and_not_absent() {
 #[cfg(target_os = "linux")]
 #[test]
 fn platters_of_a_set_that_was_never_finished_are_not_missing() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", noise(1, 3_000_000));
     place.good(&["put", "file"]);
     // A file size limit below the size of a platter makes the system kill the flush halfway.
@@ -197,7 +197,7 @@ fn platters_of_a_set_that_was_never_finished_are_not_missing() {
 
 #[test]
 fn without_catalogue_and_staging_a_rebuild_does_not_claim_that_all_is_well() {
-    let place = Place::new(2, &["--clear-text"]);
+    let place = Sandbox::new(2, &["--clear-text"]);
     place.write("removed", b"on platters, and removed");
     place.write("staged", b"in staging");
     place.good(&["put", "removed", "--flush"]);
@@ -227,7 +227,7 @@ fn without_catalogue_and_staging_a_rebuild_does_not_claim_that_all_is_well() {
 #[test]
 fn an_old_copy_of_staging_brings_back_no_removed_versions() {
     for options in [&[][..], &["--clear-text"][..]] {
-        let place = Place::new(2, options);
+        let place = Sandbox::new(2, options);
         for name in ["kept", "removed"] {
             place.write(name, name);
             place.good(&["put", name]);
@@ -266,7 +266,7 @@ fn an_old_copy_of_staging_brings_back_no_removed_versions() {
 
 #[test]
 fn an_old_copy_of_staging_brings_back_versions_that_no_platter_has() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     for name in ["kept", "removed"] {
         place.write(name, name);
         place.good(&["put", name]);

@@ -2,12 +2,12 @@
 
 use std::fs::{self, File};
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
 
-fn archive() -> Place {
-    let place = Place::new(4, &["--set", "2+2"]);
+fn archive() -> Sandbox {
+    let place = Sandbox::new(4, &["--set", "2+2"]);
     place.write("file", noise(1, 500_000));
     place.write("other", noise(2, 500_000));
     place.good(&["put", "file", "other", "--flush"]);

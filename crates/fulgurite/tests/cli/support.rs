@@ -48,11 +48,11 @@ impl Ran {
 }
 
 /// A temporary folder where commands run: `a` is the archive, `d1`, `d2` … are its disks.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     /// A folder without an archive.
     pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }

@@ -1,6 +1,6 @@
 //! The commands of the digital twin.
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 /// A library small enough that a run takes no noticeable time.
 const SMALL: &str = "\
@@ -20,8 +20,8 @@ measured = \"20 min\"
 seeds = 2
 ";
 
-fn place() -> Place {
-    let place = Place::empty();
+fn place() -> Sandbox {
+    let place = Sandbox::empty();
     place.write("small.toml", SMALL);
     place
 }

@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
-use crate::support::{Place, noise};
+use crate::support::{Sandbox, noise};
 
 /// Runs a script as root in its own mount namespace, whose mounts end with it. `None` if that isn't
 /// possible.
-fn with_mounts(place: &Place, script: &str) -> Option<String> {
+fn with_mounts(place: &Sandbox, script: &str) -> Option<String> {
     let program = format!("set -e; f() {{ '{}' -A a \"$@\"; }}; {script}", env!("CARGO_BIN_EXE_fulgurite"));
     let unshared = |script: &str| {
         Command::new("unshare").args(["--mount", "--map-root-user", "sh", "-c", script]).current_dir(place.path("")).output()
@@ -24,8 +24,8 @@ fn with_mounts(place: &Place, script: &str) -> Option<String> {
     Some(said)
 }
 
-fn archive() -> Place {
-    let place = Place::new(3, &["--set", "2+1"]);
+fn archive() -> Sandbox {
+    let place = Sandbox::new(3, &["--set", "2+1"]);
     place.write("file", noise(1, 300_000));
     place.good(&["put", "file", "--flush"]);
     place

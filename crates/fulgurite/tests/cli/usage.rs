@@ -3,11 +3,11 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use crate::support::Place;
+use crate::support::Sandbox;
 
 #[test]
 fn a_wrong_command_line_exits_with_2() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     for arguments in [
         &["frobnicate"][..],
         &["init"],
@@ -34,7 +34,7 @@ fn a_wrong_command_line_exits_with_2() {
 
 #[test]
 fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
-    let place = Place::new(1, &["--quiet"]);
+    let place = Sandbox::new(1, &["--quiet"]);
     place.write("file", b"content");
     place.good(&["put", "file"]);
     let failures: [(&[&str], i32, &str); 6] = [
@@ -68,7 +68,7 @@ fn with_json_a_failure_is_one_line_of_json_with_its_exit_status() {
 }
 
 /// Every command without subcommands, as a list of words, taken from `--help`.
-fn commands(place: &Place) -> Vec<Vec<String>> {
+fn commands(place: &Sandbox) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(words) = open.pop() {
@@ -88,7 +88,7 @@ fn commands(place: &Place) -> Vec<Vec<String>> {
 
 #[test]
 fn with_json_every_failed_command_ends_with_one_error_line() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     place.write("file", b"content");
     place.write("passphrase", b"secret");
     // Valid arguments of each command, so that only the archive, or the file that it reads instead,
@@ -158,7 +158,7 @@ fn with_json_every_failed_command_ends_with_one_error_line() {
 
 #[test]
 fn with_json_an_answer_that_is_not_good_ends_with_its_exit_status() {
-    let place = Place::new(2, &[]);
+    let place = Sandbox::new(2, &[]);
     place.write("file", b"content");
     place.good(&["put", "file", "--flush"]);
     let last =
@@ -179,7 +179,7 @@ fn with_json_an_answer_that_is_not_good_ends_with_its_exit_status() {
 
 #[test]
 fn every_command_has_help_and_the_program_a_version() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     assert!(place.good(&["--version"]).text().starts_with("fulgurite "));
     for command in [
         "init",
@@ -205,7 +205,7 @@ fn every_command_has_help_and_the_program_a_version() {
 
 #[test]
 fn without_an_archive_commands_say_how_to_name_one() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     for command in [&["ls"][..], &["flush"], &["status"], &["verify"], &["keys", "export", "--plain", "k"], &["catalogue", "rebuild"]] {
         place.run(command).fails_with(1, "a is not an archive");
         assert!(!place.path("k").exists());
@@ -218,7 +218,7 @@ fn without_an_archive_commands_say_how_to_name_one() {
 
 #[test]
 fn an_archive_is_found_from_the_folders_below_it() {
-    let place = Place::new(1, &["--quiet"]);
+    let place = Sandbox::new(1, &["--quiet"]);
     let below = place.path("a/some/where");
     std::fs::create_dir_all(&below).expect("folders");
     let status = Command::new(env!("CARGO_BIN_EXE_fulgurite")).arg("status").current_dir(below).env_remove("FULGURITE_ARCHIVE").output();
@@ -227,7 +227,7 @@ fn an_archive_is_found_from_the_folders_below_it() {
 
 #[test]
 fn a_closed_standard_output_does_not_stop_the_work() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.write("file", b"content");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulgurite"));
     command.args(["-A", "a", "put", "--flush", "file"]).current_dir(place.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -242,13 +242,13 @@ fn a_closed_standard_output_does_not_stop_the_work() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {
-    let place = Place::new(1, &[]);
+    let place = Sandbox::new(1, &[]);
     place.shell(&format!("{} -A a status > /dev/full", env!("CARGO_BIN_EXE_fulgurite"))).fails_with(1, "standard output");
 }
 
 #[test]
 fn quiet_prints_nothing_and_json_prints_json() {
-    let place = Place::empty();
+    let place = Sandbox::empty();
     let made = place.good(&["init", "a", "--store=d1", "--store=d2", "--json"]).json();
     assert_eq!(made["set"], "1+1");
     place.write("file", b"content");

@@ -10,7 +10,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran, noise};
+use crate::support::{Ran, Sandbox, noise};
 
 const DISKS: usize = 3;
 const STEPS: usize = 24;
@@ -25,7 +25,7 @@ struct Version {
 }
 
 struct Walk {
-    place: Place,
+    place: Sandbox,
     seed: u64,
     state: u64,
     /// By identifier.
@@ -48,7 +48,7 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        let place = Place::new(DISKS, &[]);
+        let place = Sandbox::new(DISKS, &[]);
         Self {
             place,
             seed,

@@ -26,7 +26,7 @@ mod plan;
 
 use fulgurite_domain::Micros;
 
-use self::plan::{Hold, Path, Plan, Region};
+use self::plan::{Hold, Path, Plan, SearchRegion};
 use crate::{Layout, Pace, Position, Shuttle};
 
 /// After this wait, a shuttle asks other waiting shuttles to make room.
@@ -91,8 +91,8 @@ struct Motion {
 
 impl Motion {
     /// The region that a resting or stuck shuttle occupies.
-    fn place(&self) -> Region {
-        Region::of(self.at, Position { shelf: self.between.unwrap_or(self.at.shelf), ..self.at })
+    fn place(&self) -> SearchRegion {
+        SearchRegion::of(self.at, Position { shelf: self.between.unwrap_or(self.at.shelf), ..self.at })
     }
 }
 
@@ -397,7 +397,7 @@ impl Traffic {
             until: plan.time(part + 1) + late + MARGIN,
             ride: plan.path.ride(part),
         }));
-        holds.push(Hold { region: Region::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
+        holds.push(Hold { region: SearchRegion::of(plan.path.to, plan.path.to), since: plan.end(), until: never, ride: None });
     }
 
     /// The shuttle that has waited longest, if that is too long, and the path that it claims at
@@ -452,7 +452,7 @@ impl Traffic {
     }
 
     /// Collects the holds of all other shuttles, or of those that meet `near`.
-    fn find_holds(&self, shuttle: Shuttle, near: Option<Region>, holds: &mut Vec<Hold>) {
+    fn find_holds(&self, shuttle: Shuttle, near: Option<SearchRegion>, holds: &mut Vec<Hold>) {
         holds.clear();
         for (_, other) in self.motions.iter().enumerate().filter(|(index, _)| *index != usize::from(shuttle.0)) {
             let bounds = || other.plan.map_or(other.place(), |plan| plan.path.bounds());
@@ -482,7 +482,7 @@ impl Traffic {
     }
 
     /// When a hold no longer touches a region: at its end, or when its ride has passed the region.
-    fn leaves(&self, hold: &Hold, region: &Region) -> Micros {
+    fn leaves(&self, hold: &Hold, region: &SearchRegion) -> Micros {
         let Some((from, to)) = hold.ride else { return hold.until };
         // The far side of the region, seen from the start of the ride.
         let beyond = if to > from { region.high_um - from } else { from - region.low_um } + self.spacing_um + CLEARANCE_UM;
@@ -508,7 +508,7 @@ impl Traffic {
                 && plan.time(*part) < self.leaves(hold, &plan.path.part(*part))
         };
         // The goal has to stay free from then on.
-        let ends_in_it = || plan.end() < hold.until && Region::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
+        let ends_in_it = || plan.end() < hold.until && SearchRegion::of(plan.path.to, plan.path.to).meets(&hold.region, self.spacing_um);
         (0..plan.parts).find(touches).or_else(|| ends_in_it().then_some(plan.parts))
     }
 
@@ -569,7 +569,7 @@ impl Traffic {
         for index in 0..self.motions.len() {
             let other = Shuttle(index as u16);
             let motion = self.motions[index];
-            let place = Region::of(motion.at, motion.at);
+            let place = SearchRegion::of(motion.at, motion.at);
             if motion.plan.is_some() || other == shuttle || motion.stance == Stance::Lost || !path.meets(&place, self.spacing_um) {
                 continue;
             }
@@ -592,7 +592,7 @@ impl Traffic {
                 let to = Position { shelf, x_um: at.x_um + steps * self.spacing_um };
                 let takes = self.now + self.pace.travel(at, to);
                 let is_better = to != at && best.is_none_or(|best| takes < best.end()) && (0..=self.width_um).contains(&to.x_um);
-                if !is_better || wanted.meets(&Region::of(to, to), self.spacing_um) {
+                if !is_better || wanted.meets(&SearchRegion::of(to, to), self.spacing_um) {
                     continue;
                 }
                 // Crab first, or ride first.

@@ -7,14 +7,14 @@ use crate::{Pace, Position};
 
 /// A stretch of a shelf, or a column over shelves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Region {
+pub(super) struct SearchRegion {
     pub(super) low_um: i64,
     pub(super) high_um: i64,
     pub(super) bottom: u8,
     pub(super) top: u8,
 }
 
-impl Region {
+impl SearchRegion {
     pub(super) fn of(from: Position, to: Position) -> Self {
         Self {
             low_um: from.x_um.min(to.x_um),
@@ -60,8 +60,8 @@ impl Path {
         }
     }
 
-    pub(super) fn part(&self, part: usize) -> Region {
-        Region::of(self.corner(part), self.corner(part + 1))
+    pub(super) fn part(&self, part: usize) -> SearchRegion {
+        SearchRegion::of(self.corner(part), self.corner(part + 1))
     }
 
     /// Start and end of the ride, if this part is one.
@@ -71,18 +71,18 @@ impl Path {
     }
 
     /// The smallest rectangle around it.
-    pub(super) fn bounds(&self) -> Region {
-        let all = Region::of(self.from, self.to);
-        Region { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
+    pub(super) fn bounds(&self) -> SearchRegion {
+        let all = SearchRegion::of(self.from, self.to);
+        SearchRegion { bottom: all.bottom.min(self.via), top: all.top.max(self.via), ..all }
     }
 
     /// Crabs, ride, crabs.
-    pub(super) fn regions(&self) -> [Region; 3] {
+    pub(super) fn regions(&self) -> [SearchRegion; 3] {
         let (on, off) = (Position { shelf: self.via, ..self.from }, Position { shelf: self.via, ..self.to });
-        [Region::of(self.from, on), Region::of(on, off), Region::of(off, self.to)]
+        [SearchRegion::of(self.from, on), SearchRegion::of(on, off), SearchRegion::of(off, self.to)]
     }
 
-    pub(super) fn meets(&self, region: &Region, spacing_um: i64) -> bool {
+    pub(super) fn meets(&self, region: &SearchRegion, spacing_um: i64) -> bool {
         self.regions().iter().any(|part| part.meets(region, spacing_um))
     }
 
@@ -134,7 +134,7 @@ impl Plan {
 /// A region that a shuttle occupies for a time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hold {
-    pub(super) region: Region,
+    pub(super) region: SearchRegion,
     pub(super) since: Micros,
     pub(super) until: Micros,
     /// Start and end of a ride along a shelf. The stretch that it has passed is free before

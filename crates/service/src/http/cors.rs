@@ -74,7 +74,7 @@ impl Rule {
         Ok(())
     }
 
-    fn fits(&self, asked: &Asked<'_>) -> bool {
+    fn fits(&self, asked: &Preflight<'_>) -> bool {
         // The cost is at most one comparison of each requested byte with each pattern, nothing is
         // copied, and both sides are limited.
         let is_allowed = |name: &&str| self.headers.iter().any(|pattern| like_header(pattern, name));
@@ -103,7 +103,7 @@ fn like_header(pattern: &str, name: &str) -> bool {
 }
 
 /// A CORS request.
-struct Asked<'a> {
+struct Preflight<'a> {
     origin: &'a str,
     method: &'a str,
     headers: Vec<&'a str>,
@@ -133,7 +133,7 @@ impl Cors {
             return Err(bad("Access-Control-Request-Headers names too many headers: up to 128 with 8 KiB are allowed."));
         }
         let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
-        let asked = Asked { origin, method, headers: names };
+        let asked = Preflight { origin, method, headers: names };
         // A missing bucket gives the same response as one without rules, so that strangers can't
         // find out which buckets exist.
         let rules = self.rules(uri, headers)?.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
@@ -151,7 +151,7 @@ impl Cors {
     /// Adds the CORS headers to a response.
     pub(crate) fn after(&self, method: &Method, uri: &Uri, headers: &HeaderMap, answer: &mut Response<Body>) {
         let Some(origin) = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()) else { return };
-        let asked = Asked { origin, method: method.as_str(), headers: Vec::new() };
+        let asked = Preflight { origin, method: method.as_str(), headers: Vec::new() };
         // Without the headers the browser refuses access, which is safe.
         let Ok(Some(rules)) = self.rules(uri, headers) else { return };
         match rules.iter().find(|rule| rule.fits(&asked)) {
@@ -187,7 +187,7 @@ pub(crate) fn encode(rules: &[Rule]) -> String {
     serde_json::to_string(rules).expect("rules are text and numbers")
 }
 
-fn tell(rule: &Rule, asked: &Asked<'_>, headers: &mut HeaderMap) {
+fn tell(rule: &Rule, asked: &Preflight<'_>, headers: &mut HeaderMap) {
     let mut insert = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
             headers.insert(name, value);
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_rule_fits_what_it_allows() {
-        let fits = |origin: &str, method: &str, headers: &[&str]| rule().fits(&Asked { origin, method, headers: headers.to_vec() });
+        let fits = |origin: &str, method: &str, headers: &[&str]| rule().fits(&Preflight { origin, method, headers: headers.to_vec() });
         assert!(fits("https://a.example", "PUT", &[]) && fits("https://a.example", "PUT", &["x-amz-date", "x-amz-acl"]));
         assert!(!fits("https://b.example", "PUT", &[]) && !fits("https://a.example", "GET", &[]));
         assert!(!fits("https://a.example", "PUT", &["x-amz-date", "content-type"]));

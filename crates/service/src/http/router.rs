@@ -26,7 +26,7 @@ use crate::http::drain::Lingering;
 use crate::http::request_body::{Course, Watched};
 use crate::memory::{Holder, Share};
 use crate::s3::bulk_get::Retrieve;
-use crate::s3::errors::answers::{Asked, complete};
+use crate::s3::errors::answers::{RequestFacts, complete};
 use crate::s3::errors::{busy, internal};
 use crate::s3::normalize::{Between, has_body};
 use crate::s3::post_object::Forms;
@@ -129,7 +129,7 @@ impl Router {
 
     /// Charges a response that is buffered whole to the shared memory until the client has read it,
     /// since clients may be slow.
-    fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &Asked<'_>) -> Response<s3s::Body> {
+    fn counted(&self, mut response: Response<s3s::Body>, holder: &Holder, asked: &RequestFacts<'_>) -> Response<s3s::Body> {
         let Some(bytes) = response.body().bytes().filter(|bytes| bytes.len() > OWN_ANSWER) else { return response };
         match self.gateway.answers.take(holder, bytes.len()) {
             Some(share) => {
@@ -181,7 +181,7 @@ impl Router {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let query = request.uri().query().map(str::to_owned);
         let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let asked = Asked { path: &path, query: query.as_deref(), length, id: &id };
+        let asked = RequestFacts { path: &path, query: query.as_deref(), length, id: &id };
         let answering = std::panic::AssertUnwindSafe(self.answer_asked(request, peer, &asked)).catch_unwind();
         let mut response = answering.await.unwrap_or_else(|panic| {
             self.gateway.panicked("a request", &*panic);
@@ -202,7 +202,7 @@ impl Router {
         response
     }
 
-    async fn answer_asked<B>(&self, mut request: Request<B>, peer: Peer, asked: &Asked<'_>) -> Response<s3s::Body>
+    async fn answer_asked<B>(&self, mut request: Request<B>, peer: Peer, asked: &RequestFacts<'_>) -> Response<s3s::Body>
     where
         B: Body<Data = Bytes, Error: Into<StdError>> + Send + Sync + Unpin + 'static,
     {

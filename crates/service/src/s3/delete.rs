@@ -33,7 +33,7 @@ pub(crate) struct Deleted {
 }
 
 /// One deletion in a request.
-struct Asked<'a> {
+struct RequestedDelete<'a> {
     key: &'a str,
     version_id: Option<&'a str>,
     bypasses: bool,
@@ -53,7 +53,7 @@ impl Gateway {
         if bypasses {
             self.may(&bucket, caller.as_ref(), "s3:BypassGovernanceRetention", Some(&input.key), version_id)?;
         }
-        let asked = Asked {
+        let asked = RequestedDelete {
             key: &input.key,
             version_id,
             bypasses,
@@ -83,7 +83,7 @@ impl Gateway {
         let allowed = allowed(&Rights::new(self, &bucket, &caller), objects, bypasses).await;
         let one = async |(object, allowed): (&ObjectIdentifier, S3Result<()>)| {
             allowed?;
-            let asked = Asked {
+            let asked = RequestedDelete {
                 key: &object.key,
                 version_id: object.version_id.as_deref(),
                 bypasses,
@@ -121,7 +121,7 @@ impl Gateway {
         Ok(S3Response::new(output))
     }
 
-    async fn delete_one(&self, bucket: &Bucket, asked: &Asked<'_>) -> S3Result<Deleted> {
+    async fn delete_one(&self, bucket: &Bucket, asked: &RequestedDelete<'_>) -> S3Result<Deleted> {
         let name = object_name(&bucket.name, asked.key);
         let held = self.names.hold(name.clone()).await;
         if let Some(id) = asked.version_id {
@@ -202,7 +202,7 @@ async fn allowed(rights: &Rights<'_>, objects: &[ObjectIdentifier], bypasses: bo
     allowed
 }
 
-fn check_conditions(asked: &Asked<'_>, version: Option<&Version>) -> S3Result<()> {
+fn check_conditions(asked: &RequestedDelete<'_>, version: Option<&Version>) -> S3Result<()> {
     let Some(version) = version else {
         return if asked.etag.is_some() { Err(s3_error!(NoSuchKey, "The specified key does not exist.")) } else { Ok(()) };
     };

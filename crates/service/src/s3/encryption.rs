@@ -29,7 +29,7 @@ pub(crate) struct CustomerKey<'a> {
 
 /// The encryption that a request for a new object asks for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestedEncryption<'a> {
     pub(crate) algorithm: Option<&'a str>,
     /// Whether it names a KMS key, or a context for one.
     pub(crate) names_kms_key: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Asked<'a> {
 /// The encryption in the input of an operation.
 macro_rules! asked {
     ($input:expr) => {
-        $crate::s3::encryption::Asked {
+        $crate::s3::encryption::RequestedEncryption {
             algorithm: $input.server_side_encryption.as_ref().map(|algorithm| algorithm.as_str()),
             names_kms_key: $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some(),
             customer: $crate::s3::encryption::customer_key!($input),
@@ -123,7 +123,7 @@ pub(crate) fn said(sealed: bool) -> Option<ServerSideEncryption> {
 impl Gateway {
     /// The encryption that responses report for new objects. An error if the request asks for
     /// another one.
-    pub(crate) fn encryption(&self, asked: &Asked<'_>) -> S3Result<Option<ServerSideEncryption>> {
+    pub(crate) fn encryption(&self, asked: &RequestedEncryption<'_>) -> S3Result<Option<ServerSideEncryption>> {
         if asked.customer.is_given() && (asked.algorithm.is_some() || asked.names_kms_key) {
             return Err(s3_error!(
                 InvalidArgument,

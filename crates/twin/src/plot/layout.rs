@@ -17,7 +17,7 @@ use super::font::{Font, Weight};
 use super::legend::{self, Looks};
 use super::marks::{Frame, Shades};
 use super::panel::{Form, Panel};
-use super::scene::{Anchor, Area, Place, Scene, Stroke, Text};
+use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text};
 use super::style::{CAP, FAINT, INK, LABEL, LEADING, TICK, TITLE};
 use super::ticks::{Ticks, ticks};
 use super::{Figure, Names, PlotError};
@@ -345,7 +345,7 @@ impl Cell<'_> {
             }
             XLabels::Slanted => {
                 for (value, label) in &self.x_ticks.major {
-                    let at: Place = (self.frame.x.place(*value) + 2.0, bottom + 2.0 + CAP * TICK);
+                    let at: Coordinates = (self.frame.x.place(*value) + 2.0, bottom + 2.0 + CAP * TICK);
                     scene.text(Text { turned: SLANT, ..text(label, at, TICK, Weight::Regular, Anchor::End) });
                 }
             }
@@ -388,6 +388,6 @@ fn minor_places<'a>(ticks: &'a Ticks, scale: &'a Scale) -> impl Iterator<Item = 
     ticks.minor.iter().filter(move |_| !comb).map(|&value| scale.place(value))
 }
 
-fn text(text: &str, at: Place, size: f64, weight: Weight, anchor: Anchor) -> Text {
+fn text(text: &str, at: Coordinates, size: f64, weight: Weight, anchor: Anchor) -> Text {
     Text { text: text.into(), at, size, weight, anchor, colour: INK, turned: 0.0, rim: false }
 }

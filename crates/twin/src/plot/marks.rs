@@ -4,7 +4,7 @@ use super::axis::Scale;
 use super::font::{Font, Weight};
 use super::legend::{Looks, bound};
 use super::panel::{Form, Grid, Panel, Point, Series, Spread};
-use super::scene::{Anchor, Area, Place, Scene, Stroke, Text, WHITE};
+use super::scene::{Anchor, Area, Coordinates, Scene, Stroke, Text, WHITE};
 use super::style::{CAP, INK, Look, MUTED, REFERENCE_DASHES, TICK, shade, upon};
 use super::ticks::{Quantity, ticks};
 
@@ -24,7 +24,7 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    pub(super) fn place(&self, x: f64, y: f64) -> Place {
+    pub(super) fn place(&self, x: f64, y: f64) -> Coordinates {
         (self.x.place(x), self.y.place(y))
     }
 
@@ -61,8 +61,8 @@ impl Frame<'_> {
         self.label_references(scene, font);
     }
 
-    fn path(&self, series: &Series) -> Vec<Place> {
-        let mut path: Vec<Place> = Vec::new();
+    fn path(&self, series: &Series) -> Vec<Coordinates> {
+        let mut path: Vec<Coordinates> = Vec::new();
         for point in &series.points {
             let place = self.place(point.x, point.y);
             if let Some(&last) = path.last().filter(|_| series.form == Form::Steps) {
@@ -108,8 +108,8 @@ impl Frame<'_> {
     fn draw_band(&self, scene: &mut Scene, series: &Series, look: Look, clip: Option<Area>) {
         let ends = |point: &Point| self.ends(point).unwrap_or_else(|| (self.y.place(point.y), self.y.place(point.y)));
         let steps = series.form == Form::Steps;
-        let side = |pick: fn((f64, f64)) -> f64| -> Vec<Place> {
-            let mut path: Vec<Place> = Vec::new();
+        let side = |pick: fn((f64, f64)) -> f64| -> Vec<Coordinates> {
+            let mut path: Vec<Coordinates> = Vec::new();
             for point in &series.points {
                 let place = (self.x.place(point.x), pick(ends(point)));
                 if let Some(&last) = path.last().filter(|_| steps) {
@@ -164,7 +164,7 @@ impl Frame<'_> {
         }
     }
 
-    fn across(&self, upright: bool, value: f64) -> (Place, Place) {
+    fn across(&self, upright: bool, value: f64) -> (Coordinates, Coordinates) {
         if upright {
             let x = self.x.place(value);
             ((x, self.area.top), (x, self.area.bottom))
@@ -211,8 +211,8 @@ impl Frame<'_> {
     }
 
     /// Everything drawn, as line segments.
-    fn obstacles(&self) -> Vec<(Place, Place)> {
-        let mut segments: Vec<(Place, Place)> = Vec::new();
+    fn obstacles(&self) -> Vec<(Coordinates, Coordinates)> {
+        let mut segments: Vec<(Coordinates, Coordinates)> = Vec::new();
         for series in &self.panel.series {
             if matches!(series.form, Form::Bars | Form::Stack) {
                 // From the ground to the top of the tallest possible piece, across the category.

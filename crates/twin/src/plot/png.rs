@@ -1,7 +1,7 @@
 //! PNG output: the same shapes and texts, drawn by `tiny-skia` at three pixels per point (216 dpi).
 
 use super::font::Font;
-use super::scene::{Anchor, Area, Colour, Item, Place, Scene, Stroke, Text, WHITE};
+use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text, WHITE};
 use skrifa::outline::OutlinePen;
 use tiny_skia::{Color, FillRule, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke as SkiaStroke, StrokeDash, Transform};
 
@@ -30,7 +30,7 @@ pub(super) fn write(scene: &Scene, font: &Font) -> Vec<u8> {
     encoded(&canvas)
 }
 
-fn polygons(contours: &[Vec<Place>], closed: bool) -> Option<Path> {
+fn polygons(contours: &[Vec<Coordinates>], closed: bool) -> Option<Path> {
     let mut builder = PathBuilder::new();
     for contour in contours {
         for (at, &(x, y)) in contour.iter().enumerate() {
@@ -93,7 +93,7 @@ struct Glyphs {
     left: f64,
     sine: f64,
     cosine: f64,
-    at: Place,
+    at: Coordinates,
 }
 
 impl Glyphs {

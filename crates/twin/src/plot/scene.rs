@@ -4,7 +4,7 @@
 use super::font::Weight;
 
 /// A place in the picture: to the right, and down.
-pub(super) type Place = (f64, f64);
+pub(super) type Coordinates = (f64, f64);
 
 /// Red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Area {
         self.bottom - self.top
     }
 
-    pub(super) fn holds(&self, (x, y): Place) -> bool {
+    pub(super) fn holds(&self, (x, y): Coordinates) -> bool {
         const SLACK: f64 = 0.01;
         self.left - SLACK <= x && x <= self.right + SLACK && self.top - SLACK <= y && y <= self.bottom + SLACK
     }
@@ -40,13 +40,13 @@ impl Area {
         Self { left: self.left - by, top: self.top - by, right: self.right + by, bottom: self.bottom + by }
     }
 
-    pub(super) fn corners(&self) -> [Place; 4] {
+    pub(super) fn corners(&self) -> [Coordinates; 4] {
         [(self.left, self.top), (self.right, self.top), (self.right, self.bottom), (self.left, self.bottom)]
     }
 
     /// The part of a segment that lies in the rectangle. Source: Y. Liang and B. Barsky, ACM Trans.
     /// Graph. 3, 1 (1984).
-    pub(super) fn part_of(&self, from: Place, to: Place) -> Option<(Place, Place)> {
+    pub(super) fn part_of(&self, from: Coordinates, to: Coordinates) -> Option<(Coordinates, Coordinates)> {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
         for (step, room) in [(-dx, from.0 - self.left), (dx, self.right - from.0), (-dy, from.1 - self.top), (dy, self.bottom - from.1)] {
@@ -93,7 +93,7 @@ pub(super) enum Anchor {
 pub(super) struct Text {
     pub(super) text: String,
     /// A point on the baseline.
-    pub(super) at: Place,
+    pub(super) at: Coordinates,
     pub(super) size: f64,
     pub(super) weight: Weight,
     pub(super) anchor: Anchor,
@@ -108,9 +108,9 @@ pub(super) struct Text {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item {
     /// Polygons, or open lines.
-    Shape { contours: Vec<Vec<Place>>, closed: bool, fill: Option<(Colour, f64)>, stroke: Option<Stroke>, clip: Option<Area> },
+    Shape { contours: Vec<Vec<Coordinates>>, closed: bool, fill: Option<(Colour, f64)>, stroke: Option<Stroke>, clip: Option<Area> },
     /// A circle.
-    Circle { centre: Place, radius: f64, fill: Option<Colour>, stroke: Option<Stroke> },
+    Circle { centre: Coordinates, radius: f64, fill: Option<Colour>, stroke: Option<Stroke> },
     /// A text.
     Text(Text),
 }
@@ -125,24 +125,24 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    pub(super) fn line(&mut self, points: Vec<Place>, stroke: Stroke, clip: Option<Area>) {
+    pub(super) fn line(&mut self, points: Vec<Coordinates>, stroke: Stroke, clip: Option<Area>) {
         if points.len() > 1 {
             self.items.push(Item::Shape { contours: vec![points], closed: false, fill: None, stroke: Some(stroke), clip });
         }
     }
 
-    pub(super) fn segment(&mut self, from: Place, to: Place, stroke: Stroke) {
+    pub(super) fn segment(&mut self, from: Coordinates, to: Coordinates, stroke: Stroke) {
         self.line(vec![from, to], stroke, None);
     }
 
-    pub(super) fn segments(&mut self, segments: &[(Place, Place)], stroke: Stroke) {
+    pub(super) fn segments(&mut self, segments: &[(Coordinates, Coordinates)], stroke: Stroke) {
         if !segments.is_empty() {
             let contours = segments.iter().map(|&(from, to)| vec![from, to]).collect();
             self.items.push(Item::Shape { contours, closed: false, fill: None, stroke: Some(stroke), clip: None });
         }
     }
 
-    pub(super) fn polygon(&mut self, points: Vec<Place>, fill: Option<(Colour, f64)>, stroke: Option<Stroke>, clip: Option<Area>) {
+    pub(super) fn polygon(&mut self, points: Vec<Coordinates>, fill: Option<(Colour, f64)>, stroke: Option<Stroke>, clip: Option<Area>) {
         self.items.push(Item::Shape { contours: vec![points], closed: true, fill, stroke, clip });
     }
 

@@ -1,7 +1,7 @@
 //! Visual style: colour-blind-safe colours, and markers and hatching that stay distinct in
 //! greyscale.
 
-use super::scene::{Area, BLACK, Colour, Place, Scene, Stroke, WHITE};
+use super::scene::{Area, BLACK, Colour, Coordinates, Scene, Stroke, WHITE};
 
 pub(super) const INK: Colour = Colour(0x22, 0x22, 0x22);
 pub(super) const FAINT: Colour = Colour(0xe6, 0xe6, 0xe6);
@@ -53,10 +53,10 @@ impl Look {
         Stroke { colour: self.colour(), width: 1.4, dashes: DASHES[self.0 / PALETTE.len() % DASHES.len()] }
     }
 
-    pub(super) fn mark(self, scene: &mut Scene, (x, y): Place) {
+    pub(super) fn mark(self, scene: &mut Scene, (x, y): Coordinates) {
         let edge = Stroke::solid(WHITE, 0.6);
         let fill = Some((self.colour(), 1.0));
-        let polygon = |points: &[Place]| points.iter().map(|&(dx, dy)| (x + dx, y + dy)).collect::<Vec<_>>();
+        let polygon = |points: &[Coordinates]| points.iter().map(|&(dx, dy)| (x + dx, y + dy)).collect::<Vec<_>>();
         match self.0 % 7 {
             0 => {
                 scene.items.push(super::scene::Item::Circle { centre: (x, y), radius: 2.5, fill: Some(self.colour()), stroke: Some(edge) })
@@ -105,7 +105,7 @@ pub(super) fn tint(Colour(red, green, blue): Colour, strength: f64) -> Colour {
 
 /// Diagonals across a rectangle, aligned to one lattice for the whole picture so that neighbours
 /// match.
-fn hatching(area: Area, slope: f64) -> Vec<(Place, Place)> {
+fn hatching(area: Area, slope: f64) -> Vec<(Coordinates, Coordinates)> {
     const APART: f64 = 4.0;
     // `y + slope * x` is constant along a diagonal.
     let ends = area.corners().map(|(x, y)| y + slope * x);

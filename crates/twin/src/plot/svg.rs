@@ -1,7 +1,7 @@
 //! SVG output: text stays text, so that it can be searched, copied and edited.
 
 use super::font::{FAMILIES, Weight};
-use super::scene::{Anchor, Area, Colour, Item, Place, Scene, Stroke, Text};
+use super::scene::{Anchor, Area, Colour, Coordinates, Item, Scene, Stroke, Text};
 use std::fmt::Write;
 
 pub(super) fn write(scene: &Scene) -> String {
@@ -74,7 +74,7 @@ fn written(text: &Text) -> String {
     written
 }
 
-fn path(contours: &[Vec<Place>], closed: bool) -> String {
+fn path(contours: &[Vec<Coordinates>], closed: bool) -> String {
     let mut path = String::new();
     for contour in contours {
         for (at, (x, y)) in contour.iter().enumerate() {

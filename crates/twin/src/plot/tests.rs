@@ -83,7 +83,7 @@ fn all_text_and_shapes_stay_inside_the_picture() {
     }
 }
 
-fn text_corners(text: &scene::Text, font: &font::Font) -> [scene::Place; 4] {
+fn text_corners(text: &scene::Text, font: &font::Font) -> [scene::Coordinates; 4] {
     let width = font.width(&text.text, text.size, text.weight);
     let left = match text.anchor {
         scene::Anchor::Start => 0.0,

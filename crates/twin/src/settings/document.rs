@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::error::{Problem, SettingErrors};
-use super::place::{Origin, Place};
+use super::place::{Origin, SourceSpan};
 use super::tree::{self, Entry, Table, Value};
 
 /// A scenario before its settings are read.
@@ -24,7 +24,7 @@ use super::tree::{self, Entry, Table, Value};
 pub struct Document {
     pub(super) root: Rc<Table>,
     /// The scenario as a whole: missing settings are reported here.
-    pub(super) whole: Place,
+    pub(super) whole: SourceSpan,
     origins: usize,
 }
 
@@ -50,7 +50,7 @@ impl Document {
     #[must_use]
     pub fn empty(name: &str) -> Self {
         let origin = Arc::new(Origin { order: 0, name: name.to_owned(), text: String::new(), is_file: false });
-        Self { root: Rc::default(), whole: Place { origin, offset: None }, origins: 1 }
+        Self { root: Rc::default(), whole: SourceSpan { origin, offset: None }, origins: 1 }
     }
 
     /// Parses a text without a base. Errors refer to it as `name`.
@@ -77,7 +77,7 @@ impl Document {
             let order = layers.len();
             names.push(path.clone());
             if let Some(place) = &asked_at {
-                let place = Place::clone(place);
+                let place = SourceSpan::clone(place);
                 if seen.contains(&resolved(&path)) {
                     return Err(SettingErrors::one(place, Problem::Circle(names)));
                 }
@@ -92,7 +92,7 @@ impl Document {
             })?;
             let origin = Arc::new(Origin { order, name: path.clone(), text, is_file: true });
             if order == 0 {
-                document.whole = Place { origin: Arc::clone(&origin), offset: None };
+                document.whole = SourceSpan { origin: Arc::clone(&origin), offset: None };
             }
             let mut table = tree::parse(&origin)?;
             if let Some(base) = table.remove(BASE) {
@@ -118,14 +118,14 @@ impl Document {
         self.origins += 1;
         let old = &setting.origin;
         let origin = Arc::new(Origin { order, name: old.name.clone(), text: String::new(), is_file: false });
-        let place = Place { origin: Arc::clone(&origin), offset: None };
+        let place = SourceSpan { origin: Arc::clone(&origin), offset: None };
         set(Rc::make_mut(&mut self.root), &setting.path, setting.value(&origin), &place);
     }
 }
 
 /// Sets a value by its path, creating missing tables. A step may be the index of an element of an
 /// array of tables.
-fn set(table: &mut Table, path: &[String], value: Value, place: &Place) {
+fn set(table: &mut Table, path: &[String], value: Value, place: &SourceSpan) {
     let (first, rest) = path.split_first().expect("an override has a name");
     let entry = || Entry { key: place.clone(), place: place.clone(), value: Value::Table(Rc::default()) };
     let Some((second, below)) = rest.split_first() else {
@@ -208,7 +208,7 @@ pub(super) fn argument_origin(name: String) -> Arc<Origin> {
 }
 
 pub(super) fn argument_error(origin: &Arc<Origin>, expected: &str, hint: String) -> SettingErrors {
-    let place = Place { origin: Arc::clone(origin), offset: None };
+    let place = SourceSpan { origin: Arc::clone(origin), offset: None };
     SettingErrors::one(place, Problem::Argument { expected: expected.to_owned(), hint })
 }
 

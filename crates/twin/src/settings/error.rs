@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use super::place::Place;
+use super::place::SourceSpan;
 
 /// One error. Its message starts with the position: `a.toml:3:9: ...`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct SettingError {
     /// Position of the error.
-    pub place: Place,
+    pub place: SourceSpan,
     /// The problem.
     pub problem: Problem,
 }
@@ -109,7 +109,7 @@ impl SettingErrors {
         Self(errors)
     }
 
-    pub(super) fn one(place: Place, problem: Problem) -> Self {
+    pub(super) fn one(place: SourceSpan, problem: Problem) -> Self {
         Self(vec![SettingError { place, problem }])
     }
 

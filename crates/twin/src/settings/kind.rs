@@ -14,7 +14,7 @@ pub use measured::{
 pub use plain::{Choice, Count, File, Flag, Number, Text, Whole, choice, count, file, flag, number, text};
 
 use super::error::Problem;
-use super::place::Place;
+use super::place::SourceSpan;
 use super::tree::Value;
 
 /// A kind of values, such as durations within a range. The functions of this module construct
@@ -49,14 +49,14 @@ pub trait Kind {
 #[derive(Debug, Clone, Copy)]
 pub struct Written<'a> {
     pub(super) value: &'a Value,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a SourceSpan,
 }
 
 /// Why a kind rejects a value.
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// Position of the list element.
-    place: Option<Place>,
+    place: Option<SourceSpan>,
     /// Index of the list element.
     index: Option<usize>,
     expected: String,
@@ -69,7 +69,7 @@ impl Refusal {
         Self { place: None, index: None, expected, found: written.value.found(), hint: hint.into() }
     }
 
-    pub(super) fn into_parts(self, setting: String, place: &Place) -> (Place, Problem) {
+    pub(super) fn into_parts(self, setting: String, place: &SourceSpan) -> (SourceSpan, Problem) {
         let setting = self.index.map_or_else(|| setting.clone(), |index| format!("{setting}[{index}]"));
         let problem = Problem::Refused { setting, expected: self.expected, found: self.found, hint: self.hint };
         (self.place.unwrap_or_else(|| place.clone()), problem)

@@ -49,7 +49,7 @@ mod tests;
 
 pub use document::{Document, Loader, Override, read_file};
 pub use error::{Problem, SettingError, SettingErrors};
-pub use place::Place;
+pub use place::SourceSpan;
 pub use reader::Reader;
 pub use section::Section;
 pub use vary::{Axis, Sweep};

@@ -19,13 +19,13 @@ pub(super) struct Origin {
 /// A position in an origin, displayed as `scenarios/typical.toml:12:14` or `--set
 /// drives.throughput=60`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceSpan {
     pub(super) origin: Arc<Origin>,
     /// Byte offset; `None` for the whole origin.
     pub(super) offset: Option<usize>,
 }
 
-impl Place {
+impl SourceSpan {
     /// The path or the argument.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin.name)?;
         match self.line_and_column() {

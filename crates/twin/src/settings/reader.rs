@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::document::Document;
 use super::error::{Problem, SettingError, SettingErrors};
-use super::place::Place;
+use super::place::SourceSpan;
 use super::schema::{Schema, SectionId};
 use super::section::Section;
 use super::tree::{self, Table, Value, quoted, shortened};
@@ -90,7 +90,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn report(&mut self, place: Place, problem: Problem) {
+    pub(super) fn report(&mut self, place: SourceSpan, problem: Problem) {
         if self.errors.len() < ERRORS_MAX {
             self.errors.push(SettingError { place, problem });
         }

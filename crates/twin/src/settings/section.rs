@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::canonical::{TableId, Tables};
 use super::error::Problem;
 use super::kind::{Kind, Written};
-use super::place::{Origin, Place};
+use super::place::{Origin, SourceSpan};
 use super::reader::{Reader, joined};
 use super::schema::{Schema, SectionId};
 use super::tree::{Table, Value, parse_argument};
@@ -18,7 +18,7 @@ pub struct Section<'r> {
     /// `None` if the scenario has no such table: all settings have their defaults.
     table: Option<Rc<Table>>,
     /// Position at which missing settings are reported.
-    place: Place,
+    place: SourceSpan,
     path: String,
     schema: SectionId,
     /// `None` for the sample element that documents an array of tables.
@@ -167,7 +167,7 @@ impl Section<'_> {
     /// Parses the text of a default.
     fn default<K: Kind>(&self, name: &'static str, kind: &K, text: &str) -> K::Value {
         let origin = Arc::new(Origin { order: 0, name: "default".to_owned(), text: String::new(), is_file: false });
-        let place = Place { origin, offset: None };
+        let place = SourceSpan { origin, offset: None };
         let value = parse_argument(text, &place.origin).ok();
         let value = value.and_then(|value| kind.read(Written { value: &value, place: &place }).ok());
         value.unwrap_or_else(|| panic!("the default {text} of `{}` is not {}", joined(&self.path, name), kind.expected()))
@@ -187,7 +187,7 @@ impl Section<'_> {
         }
     }
 
-    fn refused(&mut self, place: Place, setting: &str, expected: String, found: String, hint: String) {
+    fn refused(&mut self, place: SourceSpan, setting: &str, expected: String, found: String, hint: String) {
         // The sample for the reference belongs to no scenario.
         if self.written.is_some() {
             self.reader.report(place, Problem::Refused { setting: setting.to_owned(), expected, found, hint });
@@ -217,7 +217,7 @@ impl Section<'_> {
     }
 
     /// Opens the parts of a nested section.
-    fn open(&mut self, name: &'static str, about: &'static str) -> (Place, Option<Rc<Table>>, Option<TableId>, SectionId) {
+    fn open(&mut self, name: &'static str, about: &'static str) -> (SourceSpan, Option<Rc<Table>>, Option<TableId>, SectionId) {
         let schema = self.reader.schema.add_section(self.schema, name, about, false);
         let written = self.written.map(|written| self.reader.written.add(written, name, false));
         let Some(entry) = self.table.as_ref().and_then(|table| table.get(name)) else {

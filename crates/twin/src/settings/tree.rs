@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::decimal::Decimal;
 use super::error::{Problem, SettingErrors};
-use super::place::{Origin, Place};
+use super::place::{Origin, SourceSpan};
 
 /// A table of a scenario.
 pub(super) type Table = BTreeMap<String, Entry>;
@@ -19,9 +19,9 @@ pub(super) type Table = BTreeMap<String, Entry>;
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// Position of the key, for errors about unknown settings.
-    pub(super) key: Place,
+    pub(super) key: SourceSpan,
     /// Position of the value, for errors about invalid values.
-    pub(super) place: Place,
+    pub(super) place: SourceSpan,
     pub(super) value: Value,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Value {
     Flag(bool),
     /// No setting takes a date; it is kept for error messages.
     Date(String),
-    List(Vec<(Place, Value)>),
+    List(Vec<(SourceSpan, Value)>),
     Table(Rc<Table>),
 }
 
@@ -45,7 +45,7 @@ pub(super) const BYTES_MAX: usize = 1 << 20;
 
 /// Parses a text. The parser rejects nesting deeper than 80.
 pub(super) fn parse(origin: &Arc<Origin>) -> Result<Table, SettingErrors> {
-    let at = |offset| Place { origin: Arc::clone(origin), offset };
+    let at = |offset| SourceSpan { origin: Arc::clone(origin), offset };
     if origin.text.len() > BYTES_MAX {
         return Err(SettingErrors::one(at(None), Problem::TooLong { bytes: origin.text.len(), allowed: BYTES_MAX }));
     }
@@ -87,7 +87,7 @@ fn lacks_quotes(value: &str) -> bool {
 }
 
 fn convert_table(table: DeTable<'_>, origin: &Arc<Origin>) -> Table {
-    let at = |offset| Place { origin: Arc::clone(origin), offset: Some(offset) };
+    let at = |offset| SourceSpan { origin: Arc::clone(origin), offset: Some(offset) };
     let entry = |(key, value): (toml::Spanned<toml::de::DeString<'_>>, toml::Spanned<DeValue<'_>>)| {
         let (key_offset, offset) = (key.span().start, value.span().start);
         let entry = Entry { key: at(key_offset), place: at(offset), value: convert(value.into_inner(), origin) };
@@ -104,7 +104,7 @@ fn convert(value: DeValue<'_>, origin: &Arc<Origin>) -> Value {
         DeValue::Boolean(flag) => Value::Flag(flag),
         DeValue::Datetime(date) => Value::Date(date.to_string()),
         DeValue::Array(list) => {
-            let place = |offset| Place { origin: Arc::clone(origin), offset: Some(offset) };
+            let place = |offset| SourceSpan { origin: Arc::clone(origin), offset: Some(offset) };
             Value::List(list.into_iter().map(|value| (place(value.span().start), convert(value.into_inner(), origin))).collect())
         }
         DeValue::Table(table) => Value::Table(Rc::new(convert_table(table, origin))),
@@ -124,7 +124,7 @@ pub(super) fn parse_argument(text: &str, origin: &Arc<Origin>) -> Result<Value, 
 
 /// An argument is a single position; offsets inside of it would not help.
 fn locate(value: Value, origin: &Arc<Origin>) -> Value {
-    let whole = || Place { origin: Arc::clone(origin), offset: None };
+    let whole = || SourceSpan { origin: Arc::clone(origin), offset: None };
     match value {
         Value::List(list) => Value::List(list.into_iter().map(|(_, value)| (whole(), locate(value, origin))).collect()),
         Value::Table(table) => {
@@ -159,7 +159,7 @@ pub(super) fn merge(under: &mut Table, over: Table) {
 
 /// The position of a setting or of the nearest table around it, and its value if given. Elements
 /// are named by index.
-pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t Place>, Option<&'t Value>) {
+pub(super) fn find<'t>(table: &'t Table, name: &str) -> (Option<&'t SourceSpan>, Option<&'t Value>) {
     let (first, rest) = name.split_once('.').map_or((name, None), |(first, rest)| (first, Some(rest)));
     let Some(entry) = table.get(first) else {
         return (None, None);

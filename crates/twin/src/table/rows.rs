@@ -84,7 +84,7 @@ pub struct ParquetRows<R: ChunkReader + 'static> {
     file: SerializedFileReader<R>,
     wanted: Vec<Wanted>,
     /// For each requested column, its place in the file; `None` if the file lacks it.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<RowPosition>>,
     group: usize,
     readers: Vec<Option<ColumnReader>>,
     left_in_group: u64,
@@ -96,7 +96,7 @@ pub struct ParquetRows<R: ChunkReader + 'static> {
 
 /// A column of the file.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct RowPosition {
     index: usize,
     unsigned: bool,
 }
@@ -121,7 +121,7 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
         for column in &wanted {
             let index = schema.columns().iter().position(|candidate| candidate.path().string() == column.name);
             let place = match index {
-                Some(index) => Some(Place { index, unsigned: check(column, schema.columns()[index].as_ref())? }),
+                Some(index) => Some(RowPosition { index, unsigned: check(column, schema.columns()[index].as_ref())? }),
                 None if schema.root_schema().get_fields().iter().any(|field| field.name() == column.name) => {
                     return Err(RowsError::Kind { column: column.name.clone(), found: "nested values".into(), expected: column.kind });
                 }
@@ -176,7 +176,7 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
             }
             let damaged = |cause| RowsError::Damaged { row: self.next_row, cause };
             let group = self.file.get_row_group(self.group).map_err(damaged)?;
-            let reader = |place: &Option<Place>| place.map(|place| group.get_column_reader(place.index)).transpose();
+            let reader = |place: &Option<RowPosition>| place.map(|place| group.get_column_reader(place.index)).transpose();
             let readers = self.places.iter().map(reader).collect::<Result<_, _>>().map_err(damaged)?;
             let rows = u64::try_from(group.metadata().num_rows()).unwrap_or(0);
             drop(group);

@@ -7,7 +7,7 @@ fn found(seed: u64, extents: Vec<Extent>) -> FoundVersion {
     FoundVersion::Archived { id: new.id, record: new.record, sealed: new.sealed, stored_bytes: new.stored_bytes, extents }
 }
 
-pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Place) {
+pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.begin_set(&set(2, 3)).expect("begun");
     let versions = [
@@ -44,7 +44,7 @@ pub(crate) fn adopting_twice_is_adopting_once(place: &dyn Place) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Place) {
+pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     catalogue.adopt_versions(&[found(4, vec![extent(1, 1, 1_000, 2_000), extent(1, 0, 0, 1_000)])]).expect("adopted");
@@ -57,7 +57,7 @@ pub(crate) fn a_version_adopted_from_platters_is_archived(place: &dyn Place) {
     assert_eq!(names(&catalogue.versions_on(&[platter(1, 1)], None, 5).expect("listed")), [(b"found/4".to_vec(), 4)]);
 }
 
-pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &dyn Place) {
+pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     let on_platter = |new: NewVersion| {
@@ -74,7 +74,7 @@ pub(crate) fn attributes_and_deletion_markers_are_adopted_as_they_were(place: &d
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Place) {
+pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     catalogue.adopt_set(&set(2, 3)).expect("adopted");
@@ -84,7 +84,7 @@ pub(crate) fn an_adopted_version_has_each_byte_once(place: &dyn Place) {
     assert_eq!(catalogue.extents(key).expect("looked up"), [extent(2, 0, 0, 3_000)]);
 }
 
-pub(crate) fn a_version_adopted_in_part_is_refused(place: &dyn Place) {
+pub(crate) fn a_version_adopted_in_part_is_refused(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.adopt_set(&set(1, 3)).expect("adopted");
     for extents in [vec![], vec![extent(1, 0, 0, 2_999)], vec![extent(1, 0, 0, 1_000), extent(1, 0, 1_001, 1_999)]] {

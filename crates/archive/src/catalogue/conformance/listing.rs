@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Place) {
+pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 2, 1, 5), version("a", 9, 2, 5), version("a", 4, 3, 5), version("b", 5, 4, 5)]).expect("put");
     let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
@@ -12,7 +12,7 @@ pub(crate) fn versions_of_a_name_come_newest_first(place: &dyn Place) {
     assert!(catalogue.versions_of(&ObjectName(b"c".to_vec())).expect("listed").is_empty());
 }
 
-pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Place) {
+pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Fixture) {
     let mut catalogue = place.open();
     put_odd_names(&mut *catalogue);
     for prefix in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"a\x00\x00"]) {
@@ -22,7 +22,7 @@ pub(crate) fn listings_are_in_byte_order_whatever_the_bytes(place: &dyn Place) {
     }
 }
 
-pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn Place) {
+pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn Fixture) {
     let mut catalogue = place.open();
     put_odd_names(&mut *catalogue);
     for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
@@ -40,7 +40,7 @@ pub(crate) fn a_listing_gives_every_version_once_whatever_the_page(place: &dyn P
     assert!(catalogue.list(b"", Versions::All, None, 0).expect("listed").is_empty());
 }
 
-pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place: &dyn Place) {
+pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place: &dyn Fixture) {
     let mut catalogue = place.open();
     put_odd_names(&mut *catalogue);
     for prefix in [b"".as_slice(), b"a", b"\x00", b"\xff", b"\xff\xff"] {
@@ -56,7 +56,7 @@ pub(crate) fn a_listing_of_newest_gives_every_name_once_whatever_the_page(place:
     assert!(catalogue.list(b"a", Versions::Newest, Some(&behind), 1).expect("listed").is_empty());
 }
 
-pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn Place) {
+pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn Fixture) {
     let mut catalogue = place.open();
     put_odd_names(&mut *catalogue);
     for passed in ODD_NAMES.into_iter().chain([b"b".as_slice(), b"\xff\xff\xff", b"`", b"@"]) {
@@ -76,7 +76,7 @@ pub(crate) fn a_listing_goes_on_behind_a_prefix_whatever_its_bytes(place: &dyn P
     }
 }
 
-pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn Place) {
+pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut put: Vec<_> = (1..=10_000).map(|number| version("m", number, number, 1)).collect();
     put.extend([version("a", 1, 1, 1), version("z", 1, 2, 1)]);
@@ -92,7 +92,7 @@ pub(crate) fn a_name_of_ten_thousand_versions_is_one_row_of_newest(place: &dyn P
     assert_eq!(all.iter().map(|row| row.record.version).collect::<Vec<_>>(), (1..=10_000).rev().collect::<Vec<_>>());
 }
 
-pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(place: &dyn Place) {
+pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("b", 2, 3, 5), version("c", 1, 4, 5)]).expect("put");
     let page = catalogue.list(b"", Versions::All, None, 2).expect("listed");
@@ -101,7 +101,7 @@ pub(crate) fn a_listing_goes_on_after_a_row_that_was_deleted(place: &dyn Place) 
     assert_eq!(names(&rest), [(b"b".to_vec(), 1), (b"c".to_vec(), 1)]);
 }
 
-pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Place) {
+pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("a", 1, 2, 5), version("a", 1, 3, 5), version("b", 1, 4, 5)]).expect("put");
     let key = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed")[1].key;
@@ -114,7 +114,7 @@ pub(crate) fn versions_of_one_number_are_all_listed(place: &dyn Place) {
     }
 }
 
-pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(place: &dyn Place) {
+pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let put = [
         version("archived, then deleted", 1, 1, 5),
@@ -163,7 +163,7 @@ pub(crate) fn a_deleted_name_is_in_no_listing_of_newest_and_keeps_its_versions(p
     assert_eq!(names(&listed(&mut *catalogue, b"d", Versions::Newest, 10)), [(b"deleted on platters".to_vec(), 1)]);
 }
 
-pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Place) {
+pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Fixture) {
     let mut catalogue = place.open();
     // Runs of 0 to 39 deleted names, each followed by one existing name; then many deleted names.
     let mut put = Vec::new();
@@ -195,7 +195,7 @@ pub(crate) fn a_page_of_newest_is_full_whatever_is_passed_over(place: &dyn Place
     assert!(catalogue.list(b"x", Versions::Newest, None, 5).expect("listed").is_empty());
 }
 
-pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Place) {
+pub(crate) fn versions_on_platters_are_those_with_an_extent_there(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let put: Vec<_> = (0..20).map(|i| version([b"zyxabc"[i as usize % 6]], i + 1, i, 2_000)).collect();
     catalogue.commit_put(&put).expect("put");

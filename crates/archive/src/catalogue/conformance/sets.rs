@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Place) {
+pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let described = set(1, 4);
     catalogue.begin_set(&described).expect("begun");
@@ -24,7 +24,7 @@ pub(crate) fn a_set_is_known_while_it_is_written(place: &dyn Place) {
     catalogue.begin_set(&described).expect_err("a set can't begin twice");
 }
 
-pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Place) {
+pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let before = catalogue.totals().expect("counted");
@@ -37,7 +37,7 @@ pub(crate) fn an_abandoned_set_leaves_everything_staged(place: &dyn Place) {
     catalogue.begin_set(&set(1, 3)).expect("an abandoned set can begin again");
 }
 
-pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Place) {
+pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let id = SetId([1; 16]);
     let not_writing =
@@ -50,7 +50,7 @@ pub(crate) fn only_a_set_being_written_is_completed_or_abandoned(place: &dyn Pla
     assert_eq!(catalogue.sets().expect("listed")[0].state, SetState::Complete);
 }
 
-pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Place) {
+pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let key = only(&mut *catalogue, "a").key;
@@ -74,7 +74,7 @@ pub(crate) fn a_set_is_forgotten_when_nothing_is_on_it(place: &dyn Place) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Place) {
+pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("b", 1, 2, 5), version("c", 1, 3, 5)]).expect("put");
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
@@ -92,7 +92,7 @@ pub(crate) fn a_complete_set_archives_its_versions(place: &dyn Place) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Place) {
+pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     catalogue.begin_set(&set(1, 3)).expect("begun");
@@ -106,7 +106,7 @@ pub(crate) fn an_extent_on_a_platter_of_another_set_is_refused(place: &dyn Place
     assert!(catalogue.sets().expect("listed").iter().all(|row| row.state == SetState::Writing));
 }
 
-pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &dyn Place) {
+pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 0), version("b", 1, 2, 0)]).expect("put");
     let key = only(&mut *catalogue, "a").key;
@@ -117,7 +117,7 @@ pub(crate) fn an_object_without_bytes_is_archived_by_an_extent_of_none(place: &d
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Place) {
+pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let new = version("a", 1, 1, 3_000);
     catalogue.commit_put(std::slice::from_ref(&new)).expect("put");
@@ -146,7 +146,7 @@ pub(crate) fn an_object_in_parts_stays_staged_until_the_last_part(place: &dyn Pl
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Place) {
+pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 3_000), version("b", 1, 2, 3_000)]).expect("put");
     let (a, b) = (only(&mut *catalogue, "a").key, only(&mut *catalogue, "b").key);
@@ -169,7 +169,7 @@ pub(crate) fn a_part_that_was_written_twice_counts_once(place: &dyn Place) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &dyn Place) {
+pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5), version("c", 1, 3, 2_000)]).expect("put");
     let keys = ["a", "b", "c"].map(|name| only(&mut *catalogue, name).key);
@@ -186,7 +186,7 @@ pub(crate) fn a_version_deleted_while_its_set_is_written_is_passed_over(place: &
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Place) {
+pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let tombstones = [1, 2, 3].map(|seed| StagedTombstone { id: VersionId([seed; 16]), segment: seed.into() });
     catalogue.commit_delete(&[], &tombstones).expect("deleted");
@@ -203,7 +203,7 @@ pub(crate) fn tombstones_stay_staged_until_they_are_forgotten(place: &dyn Place)
     assert_eq!(catalogue.segments_in_use().expect("listed"), [2]);
 }
 
-pub(crate) fn platters_remember_their_health_and_store(place: &dyn Place) {
+pub(crate) fn platters_remember_their_health_and_store(place: &dyn Fixture) {
     let mut catalogue = place.open();
     complete(&mut *catalogue, 1, &[]);
     let health = Health { verified: Some(99), missing: true, lost_sectors: 1 << 40, lost_tracks: u32::MAX };
@@ -219,7 +219,7 @@ pub(crate) fn platters_remember_their_health_and_store(place: &dyn Place) {
     }
 }
 
-pub(crate) fn sets_are_in_order_of_writing(place: &dyn Place) {
+pub(crate) fn sets_are_in_order_of_writing(place: &dyn Fixture) {
     let mut catalogue = place.open();
     for seed in [5, 2, 9] {
         catalogue.adopt_set(&set(seed, 3)).expect("adopted");

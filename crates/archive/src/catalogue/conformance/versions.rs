@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-pub(crate) fn a_new_catalogue_is_empty(place: &dyn Place) {
+pub(crate) fn a_new_catalogue_is_empty(place: &dyn Fixture) {
     let mut catalogue = place.open();
     assert_eq!(catalogue.totals().expect("counted"), Totals::default());
     assert_eq!(catalogue.latest_number(&ObjectName(b"x".to_vec())).expect("looked up"), None);
@@ -19,7 +19,7 @@ pub(crate) fn a_new_catalogue_is_empty(place: &dyn Place) {
     assert!(catalogue.extents(VersionKey(1)).expect("looked up").is_empty());
 }
 
-pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Place) {
+pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut put: Vec<NewVersion> = (1..=6).map(|seed| version(format!("a/{seed}"), seed, seed, 700 * seed)).collect();
     put.push(version(b"\x00\xff", i64::MAX as u64, 9, 0));
@@ -41,7 +41,7 @@ pub(crate) fn what_was_put_is_found_as_it_was(place: &dyn Place) {
     }
 }
 
-pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Place) {
+pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut put: Vec<NewVersion> = (1..=40).map(|seed| version(format!("{seed:02}"), 1, seed, 5)).collect();
     put.extend((1..=10).map(|seed| marker(format!("{seed:02}"), 2, 40 + seed)));
@@ -65,7 +65,7 @@ pub(crate) fn attributes_and_deletion_markers_stay_as_they_were(place: &dyn Plac
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Place) {
+pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let name = |name: &str| ObjectName(name.as_bytes().to_vec());
     let put = |name: &str, number: u64, etag: Option<&str>, is_null: bool, more: usize| {
@@ -103,7 +103,7 @@ pub(crate) fn the_null_version_of_a_name_is_found_wherever_it_is(place: &dyn Pla
     assert!(archived.archived && archived.record.version == 1);
 }
 
-pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
+pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 3, 1, 5), version("a", 12, 2, 5), version("a", 7, 3, 5), version("ab", 99, 4, 5)]).expect("put");
     let latest = |catalogue: &mut dyn Catalogue, name: &[u8]| catalogue.latest_number(&ObjectName(name.to_vec())).expect("looked up");
@@ -118,7 +118,7 @@ pub(crate) fn the_latest_number_is_the_highest_of_the_name(place: &dyn Place) {
     assert_eq!(latest(&mut *catalogue, b"a"), Some(13), "counts a staged version");
 }
 
-pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Place) {
+pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let name = |name: &str| ObjectName(name.as_bytes().to_vec());
     let unlisted = |seed: u8, why, known_as| {
@@ -150,7 +150,7 @@ pub(crate) fn the_latest_number_counts_unlisted_versions(place: &dyn Place) {
     assert_eq!(catalogue.latest_number(&name("a")).expect("looked up"), Some(5));
 }
 
-pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Place) {
+pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut broken = version("b", 1, 2, 5);
     broken.data.clear();
@@ -161,7 +161,7 @@ pub(crate) fn a_put_of_many_is_there_whole_or_not_at_all(place: &dyn Place) {
     catalogue.commit_put(&[]).expect("an empty put succeeds");
 }
 
-pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Place) {
+pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let good = version("a", 1, 1, 3_000);
     for broken in 0..4 {
@@ -177,7 +177,7 @@ pub(crate) fn a_put_whose_places_leave_bytes_out_is_refused(place: &dyn Place) {
     }
 }
 
-pub(crate) fn totals_count_what_is_there(place: &dyn Place) {
+pub(crate) fn totals_count_what_is_there(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 10), version("a", 2, 2, 20), version("b", 1, 3, 40)]).expect("put");
     let staged = StagedTotals { versions: 3, stored_bytes: 70, tombstones: 0, oldest_ms: Some(1_001) };
@@ -195,7 +195,7 @@ pub(crate) fn totals_count_what_is_there(place: &dyn Place) {
     assert_eq!(catalogue.totals().expect("counted"), Totals { objects: 1, versions: 1, content_bytes: 20, staged });
 }
 
-pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Place) {
+pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 30, 5), version("b", 1, 10, 5), version("c", 1, 20, 5)]).expect("put");
     for (name, oldest) in [("b", Some(1_020)), ("a", Some(1_020)), ("c", None)] {
@@ -205,7 +205,7 @@ pub(crate) fn the_oldest_staged_version_gives_the_age(place: &dyn Place) {
     }
 }
 
-pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Place) {
+pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 2_500), version("a", 2, 2, 5)]).expect("put");
     let rows = catalogue.versions_of(&ObjectName(b"a".to_vec())).expect("listed");
@@ -224,7 +224,7 @@ pub(crate) fn a_deleted_version_is_gone_and_its_tombstone_waits(place: &dyn Plac
     assert_eq!(catalogue.segments_in_use().expect("listed"), [40]);
 }
 
-pub(crate) fn a_deletion_may_be_repeated(place: &dyn Place) {
+pub(crate) fn a_deletion_may_be_repeated(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5), version("b", 1, 2, 5)]).expect("put");
     let row = only(&mut *catalogue, "a");
@@ -236,7 +236,7 @@ pub(crate) fn a_deletion_may_be_repeated(place: &dyn Place) {
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_key_is_never_used_again(place: &dyn Place) {
+pub(crate) fn a_key_is_never_used_again(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut seen = BTreeSet::new();
     for seed in 1..5 {
@@ -249,7 +249,7 @@ pub(crate) fn a_key_is_never_used_again(place: &dyn Place) {
     }
 }
 
-pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn Place) {
+pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn Fixture) {
     let mut catalogue = place.open();
     let mut spread = version("a", 1, 4, 3_000);
     spread.data[0].place.segment = 2;
@@ -265,7 +265,7 @@ pub(crate) fn segments_are_in_use_while_something_is_staged_in_them(place: &dyn 
     assert_eq!(catalogue.segments_in_use().expect("listed"), [4, i64::MAX as u64]);
 }
 
-pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Place) {
+pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Fixture) {
     let mut catalogue = place.open();
     put_odd_names(&mut *catalogue);
     let state = |catalogue: &mut dyn Catalogue| {
@@ -284,7 +284,7 @@ pub(crate) fn a_reopened_catalogue_has_all_that_was_committed(place: &dyn Place)
     catalogue.check().expect("sound");
 }
 
-pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Place) {
+pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.commit_put(&[version("a", 1, 1, 5)]).expect("put");
     let before = catalogue.totals().expect("counted");
@@ -298,7 +298,7 @@ pub(crate) fn a_failed_change_leaves_nothing(place: &dyn Place) {
     catalogue.commit_put(&[version("b", 1, 2, 5)]).expect("the catalogue still works");
 }
 
-pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
+pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Fixture) {
     let mut catalogue = place.open();
     catalogue.check().expect("sound when empty");
     put_odd_names(&mut *catalogue);
@@ -310,7 +310,7 @@ pub(crate) fn a_sound_catalogue_passes_its_check(place: &dyn Place) {
     assert_eq!(catalogue.totals().expect("counted").objects, 0);
 }
 
-pub(crate) fn released_segments_are_remembered_in_ranges(place: &dyn Place) {
+pub(crate) fn released_segments_are_remembered_in_ranges(place: &dyn Fixture) {
     let mut catalogue = place.open();
     assert_eq!(catalogue.last_released().expect("looked up"), None);
     let one = |segment: u64| segment..=segment;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use fulgurite_domain::ArchiveId;
 
 use super::*;
-use crate::catalogue::conformance::{Place, complete, conformance, extent, marker, only, platter, set, version};
+use crate::catalogue::conformance::{Fixture, complete, conformance, extent, marker, only, platter, set, version};
 use crate::catalogue::{NULL, Unlisted};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
@@ -38,7 +38,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl Fixture for Folder {
     fn open(&self) -> Box<dyn Catalogue> {
         let file = self.file();
         let open = if file.exists() { SqliteCatalogue::open } else { SqliteCatalogue::create };

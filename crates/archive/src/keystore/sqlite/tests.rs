@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::keystore::conformance::{Place, conformance, key};
+use crate::keystore::conformance::{Fixture, conformance, key};
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
 
@@ -20,7 +20,7 @@ impl Folder {
     }
 }
 
-impl Place for Folder {
+impl Fixture for Folder {
     fn open(&self) -> Box<dyn KeyStore> {
         let file = self.file();
         let open = if file.exists() { SqliteKeyStore::open } else { SqliteKeyStore::create };

@@ -1,12 +1,12 @@
 //! The conformance suite.
 
 use super::*;
-use crate::store::conformance::{Place, conformance};
+use crate::store::conformance::{Fixture, conformance};
 use crate::volume::FolderVolume;
 
 struct Folder(tempfile::TempDir);
 
-impl Place for Folder {
+impl Fixture for Folder {
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore> {
         Arc::new(FolderStore::new(name.to_owned(), archive, Arc::new(FolderVolume::new(self.0.path()))))
     }

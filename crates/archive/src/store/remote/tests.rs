@@ -11,7 +11,7 @@ use opendal::{Capability, OperationContext};
 
 use super::*;
 use crate::store::FolderStore;
-use crate::store::conformance::{Place, conformance, noise};
+use crate::store::conformance::{Fixture, conformance, noise};
 use crate::volume::FolderVolume;
 
 const ARCHIVE: ArchiveId = ArchiveId([0xa5; 16]);
@@ -43,7 +43,7 @@ impl Disk {
     }
 }
 
-impl Place for Disk {
+impl Fixture for Disk {
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore> {
         Arc::new(RemoteStore::new(name.to_owned(), archive, self.operator()).expect("a service that can do it"))
     }
@@ -170,7 +170,7 @@ impl opendal::raw::Service for Bucket {
     }
 }
 
-impl Place for Operator {
+impl Fixture for Operator {
     fn open(&self, archive: ArchiveId, name: &str) -> Arc<dyn PlatterStore> {
         Arc::new(RemoteStore::new(name.to_owned(), archive, self.clone()).expect("a service that can do it"))
     }

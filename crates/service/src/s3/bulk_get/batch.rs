@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
-use fulgurite_archive::place::Place;
+use fulgurite_archive::place::MediumPosition;
 use fulgurite_domain::VersionId;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use tokio::runtime::Handle;
@@ -56,7 +56,7 @@ pub(super) enum Outcome {
     /// Not looked up yet.
     Open,
     /// Found and readable by the caller.
-    Found { id: VersionId, place: Place },
+    Found { id: VersionId, place: MediumPosition },
     /// Sent in full.
     Given { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
     /// Not available.

@@ -41,7 +41,7 @@ pub(crate) fn more(elements: &[(&str, &str)]) -> HeaderMap {
 }
 
 /// The facts about a request that errors mention.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: Option<&'a str>,
     /// Announced length of its body, in bytes.
@@ -50,7 +50,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Completes a response.
-pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &Asked<'_>) {
+pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &RequestFacts<'_>) {
     if let Some(Status(status)) = response.extensions().get::<Status>() {
         *response.status_mut() = *status;
     }
@@ -164,7 +164,7 @@ fn explain(text: &mut String, status: StatusCode) {
 }
 
 /// Corrects error codes for which the framework uses another name than S3.
-fn mend(text: &mut String, status: &mut StatusCode, asked: &Asked<'_>) {
+fn mend(text: &mut String, status: &mut StatusCode, asked: &RequestFacts<'_>) {
     let is_presigned = asked.query.is_some_and(|query| query.contains("X-Amz-"));
     if is_presigned && text.contains("<Code>InvalidRequest</Code>") && text.contains("presigned") {
         *text = text.replace("<Code>InvalidRequest</Code>", "<Code>AuthorizationQueryParametersError</Code>");
@@ -204,7 +204,7 @@ mod tests {
 
     async fn completed(response: Response<s3s::Body>) -> String {
         let mut response = response;
-        complete(&mut response, &Asked { path: "/b/k", query: None, length: None, id: "1" });
+        complete(&mut response, &RequestFacts { path: "/b/k", query: None, length: None, id: "1" });
         let bytes = std::mem::take(response.body_mut()).collect().await.expect("a body").to_bytes();
         String::from_utf8(bytes.to_vec()).expect("text")
     }

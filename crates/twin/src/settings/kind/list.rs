@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::{Kind, Refusal, Written};
-use crate::settings::place::Place;
+use crate::settings::place::SourceSpan;
 use crate::settings::tree::Value;
 
 /// Several values of one kind.
@@ -29,7 +29,7 @@ impl<K: Kind> Kind for List<K> {
         if !self.lengths.contains(&values.len()) {
             return Err(Refusal::new(self.expected(), written, ""));
         }
-        let element = |(index, (place, value)): (usize, &(Place, Value))| {
+        let element = |(index, (place, value)): (usize, &(SourceSpan, Value))| {
             let refused = |refusal| Refusal { place: Some(place.clone()), index: Some(index), ..refusal };
             self.of.read(Written { value, place }).map_err(refused)
         };
