@@ -521,6 +521,8 @@ pub trait Catalogue: Send {
     /// Call this only once the segments that held their versions are gone for good. If a crash
     /// brings such a segment back, its tombstones must still be recorded here.
     fn archive_tombstones(&mut self, tombstones: &[VersionId], set: SetId) -> Result<(), CatalogueError>;
+    /// True if the version was removed: its tombstone is staged or on platters.
+    fn is_removed(&mut self, id: VersionId) -> Result<bool, CatalogueError>;
     /// Records tombstones that a rebuild found on platters, with the set of each.
     fn adopt_archived_tombstones(&mut self, tombstones: &[(VersionId, SetId)]) -> Result<(), CatalogueError>;
     /// Returns up to `limit` tombstones on platters with their sets, in order of identifier, after

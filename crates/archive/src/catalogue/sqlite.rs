@@ -301,6 +301,10 @@ impl Catalogue for SqliteCatalogue {
         self.look("list archived tombstones", |connection| put::archived_tombstones(connection, after, limit))
     }
 
+    fn is_removed(&mut self, id: VersionId) -> Result<bool, CatalogueError> {
+        self.look("look up a tombstone", |connection| put::is_removed(connection, id))
+    }
+
     fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError> {
         self.look("find the newest version", listing::newest_id)
     }

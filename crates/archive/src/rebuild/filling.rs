@@ -104,7 +104,15 @@ impl Archive {
         let staged_tombstones = filling.tombstones.iter().filter(|(_, segment)| **segment > 0);
         let staged_tombstones: Vec<_> = staged_tombstones.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
         watcher.stage("reading headers", None);
-        let sets = self.find_sets(&known, &mut filling.report, watcher);
+        let mut sets = self.find_sets(&known, &mut filling.report, watcher);
+        if let Some(earlier) = &mut earlier {
+            for found in &mut sets {
+                let mut platters = found.description.platters.iter();
+                if platters.any(|place| earlier.is_left_out(place.platter).unwrap_or_default()) {
+                    found.mark_unfinished();
+                }
+            }
+        }
         let had_others = match &mut earlier {
             Some(earlier) => unseen_places(*earlier).is_ok_and(|places| places.contains(&UnseenPlace::Others)),
             None => false,

@@ -21,7 +21,7 @@ pub(super) struct FoundSet {
     pub(super) missing: usize,
     /// True if an earlier catalogue listed the set as complete.
     was_complete: bool,
-    /// True if an earlier catalogue listed the set as being written.
+    /// True if an earlier catalogue listed the set as being written, or left it out.
     was_writing: bool,
 }
 
@@ -30,6 +30,11 @@ impl FoundSet {
     /// was written to another set later.
     pub(super) fn is_doubtful(&self) -> bool {
         !self.was_complete && (self.misses_too_many() || (self.was_writing && self.missing > 0))
+    }
+
+    /// Treats the set as unfinished, because an earlier rebuild left it out.
+    pub(super) fn mark_unfinished(&mut self) {
+        self.was_writing = true;
     }
 
     /// True if more platters are missing than the set's redundancy can replace.

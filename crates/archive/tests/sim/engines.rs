@@ -111,6 +111,9 @@ impl Catalogue for FaultyCatalogue {
     fn archived_tombstones(&mut self, after: Option<VersionId>, limit: usize) -> Result<Vec<(VersionId, SetId)>, CatalogueError> {
         self.engine.archived_tombstones(after, limit)
     }
+    fn is_removed(&mut self, id: VersionId) -> Result<bool, CatalogueError> {
+        self.engine.is_removed(id)
+    }
     fn newest_id(&mut self) -> Result<Option<VersionId>, CatalogueError> {
         self.engine.newest_id()
     }

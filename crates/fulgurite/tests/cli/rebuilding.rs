@@ -554,3 +554,26 @@ fn an_old_copy_of_staging_replaces_what_a_damaged_set_has_lost() {
     place.good(&["flush"]);
     assert_eq!(place.good(&["get", "big", "-"]).out, noise(1, 3_000_000));
 }
+
+#[test]
+fn a_version_that_a_rebuild_left_out_does_not_come_back_with_the_next_command() {
+    for options in [&[][..], &["--clear-text"][..]] {
+        let place = Sandbox::new(2, options);
+        for name in ["removed", "other"] {
+            place.write(name, name);
+            place.good(&["put", name]);
+        }
+        place.shell("cp -r a backup");
+        place.good(&["rm", "removed"]);
+        place.good(&["flush"]);
+        place.shell("rm -r a; mv backup a");
+        let ran = place.good(&["catalogue", "rebuild"]);
+        assert!(ran.text().contains("1 version removed according to tombstones"), "{ran:?}");
+        place.write("next", b"next");
+        for command in [&["put", "next"][..], &["flush"], &["catalogue", "rebuild"], &["verify", "--objects"], &["status"]] {
+            place.good(command);
+            place.run(&["get", "removed", "-"]).fails_with(1, "nothing is stored as removed");
+        }
+        assert_eq!(place.good(&["get", "other", "-"]).out, b"other");
+    }
+}

@@ -221,6 +221,13 @@ pub(super) fn archived_tombstones(
     Ok(found)
 }
 
+pub(super) fn is_removed(connection: &Connection, id: VersionId) -> Result<bool, Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM tombstone WHERE id = ?1) OR EXISTS (SELECT 1 FROM archived_tombstone WHERE id = ?1)",
+    )?;
+    Ok(select.query_row([id.0], |row| row.get(0))?)
+}
+
 fn archived_check(id: VersionId, set: SetId) -> RowCheck {
     RowCheck::of("archived_tombstone").bytes(&id.0).bytes(&set.0)
 }
