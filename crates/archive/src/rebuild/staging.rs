@@ -197,7 +197,8 @@ impl Archive {
             scanned = self.scan_staging(there, &is_new, &Unwatched)?;
         }
         let known: Vec<VersionId> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
-        // By a tombstone in staging or on platters: a rebuild drops such versions, and their segments may still exist.
+        // By a tombstone in staging or on platters: a rebuild drops such versions, and their
+        // segments may still exist.
         let mut removed: HashSet<VersionId> = HashSet::new();
         for id in scanned.versions.iter().map(|version| version.id).chain(scanned.unlisted.iter().map(|version| version.id)) {
             if self.catalogue().is_removed(id)? {
