@@ -108,13 +108,25 @@ impl Archive {
         if let Some(earlier) = &mut earlier {
             for found in &mut sets {
                 let mut platters = found.description.platters.iter();
-                if platters.any(|place| earlier.is_left_out(place.platter).unwrap_or_default()) {
+                let mut left_out = |platter| {
+                    earlier.is_left_out(platter).unwrap_or_else(|error| {
+                        or_damaged(error);
+                        false
+                    })
+                };
+                if platters.any(|place| left_out(place.platter)) {
                     found.mark_unfinished();
                 }
             }
         }
         let had_others = match &mut earlier {
-            Some(earlier) => unseen_places(*earlier).is_ok_and(|places| places.contains(&UnseenPlace::Others)),
+            Some(earlier) => unseen_places(*earlier).map_or_else(
+                |error| {
+                    or_damaged(error);
+                    true
+                },
+                |places| places.contains(&UnseenPlace::Others),
+            ),
             None => false,
         };
         if had_others && sets.iter().any(|found| found.missing > 0) {
