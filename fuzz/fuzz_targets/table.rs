@@ -1,5 +1,5 @@
-//! A table that is told to be as long as it is. One that reads must write the same bytes again, but
-//! for reserved ones.
+//! File tables whose stated length is right. A table that parses must serialize to the same bytes,
+//! except for reserved ones.
 #![no_main]
 
 use fulgurite_format::{TableReader, TableWriter};
