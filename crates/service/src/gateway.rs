@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use fulgurite_archive::catalogue::VersionRow;
 use fulgurite_archive::{Acknowledge, Archive, ArchiveError, Intake, IntakeError};
 use fulgurite_domain::{ObjectName, VersionId};
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::auth::caller::Caller;
@@ -17,8 +17,7 @@ use crate::health::readiness::Readiness;
 use crate::health::stores::Looked;
 use crate::jobs::scrubbing::Scrubbed;
 use crate::memory::{Budget, Memory};
-use crate::s3::errors::answers::more;
-use crate::s3::errors::{catalogue_failed, no_such_bucket, state_failed};
+use crate::s3::errors::{catalogue_failed, detailed, no_such_bucket, state_failed};
 use crate::s3::key_locks::{Buckets, Names, object_name};
 use crate::s3::version::Version;
 use crate::state::{Account, Bucket, Quota, State, now_ms};
@@ -217,18 +216,12 @@ impl Gateway {
         match id {
             None => match self.newest(bucket, key)? {
                 Some(version) if version.is_marker() => {
-                    let mut headers = more(&[("Key", key)]);
-                    headers.extend(marker_headers(&version));
-                    let mut error = s3_error!(NoSuchKey, "The specified key does not exist.");
-                    error.set_headers(headers);
+                    let mut error = no_such_key(key);
+                    error.set_headers(marker_headers(&version));
                     Err(error)
                 }
                 Some(version) => Ok(version),
-                None => {
-                    let mut error = s3_error!(NoSuchKey, "The specified key does not exist.");
-                    error.set_headers(more(&[("Key", key)]));
-                    Err(error)
-                }
+                None => Err(no_such_key(key)),
             },
             Some(id) => match self.by_id(bucket, key, id)? {
                 Some(version) if version.is_marker() => {
@@ -240,13 +233,16 @@ impl Gateway {
                 }
                 Some(version) => Ok(version),
                 None => {
-                    let mut error = s3_error!(NoSuchVersion, "The specified version does not exist.");
-                    error.set_headers(more(&[("Key", key), ("VersionId", id)]));
-                    Err(error)
+                    let error = s3_error!(NoSuchVersion, "The specified version does not exist.");
+                    Err(detailed(error, &[("Key", key), ("VersionId", id)]))
                 }
             },
         }
     }
+}
+
+fn no_such_key(key: &str) -> S3Error {
+    detailed(s3_error!(NoSuchKey, "The specified key does not exist."), &[("Key", key)])
 }
 
 fn marker_headers(version: &Version) -> http::HeaderMap {

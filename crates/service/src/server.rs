@@ -13,13 +13,10 @@ use http::HeaderValue;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use s3s::config::{S3Config, StaticConfigProvider};
-use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use crate::auth::access::{Gate, Signatures};
 use crate::auth::caller::Peer;
 use crate::control::Channel;
 use crate::gateway::Gateway;
@@ -31,9 +28,6 @@ use crate::http::write_timeout::Patient;
 use crate::jobs;
 use crate::jobs::scrubbing;
 use crate::memory::{Budget, TooLittle};
-use crate::s3::Operations;
-use crate::s3::errors::answers::XML_BYTES_MAX;
-use crate::s3::key_locks::BucketNames;
 use crate::settings::Settings;
 use crate::state::{State, StateError};
 
@@ -114,7 +108,7 @@ impl Server {
         if let Err(error) = swept {
             tracing::warn!(%error, "can't remove part files without an upload");
         }
-        let router = Router::new(gateway, state, &settings)?;
+        let router = Router::new(gateway, &settings)?;
         let connections = Connections::new(budget.connections, settings.connections_per_address);
         Ok(Self { listener, router, connections, tls, settings })
     }
@@ -251,21 +245,6 @@ impl Server {
         tracing::info!("stopped");
         Ok(())
     }
-}
-
-/// The S3 operations, with signature checks and access checks before them.
-pub(crate) fn operations(gateway: &Arc<Gateway>, state: &Arc<State>, settings: &Settings) -> Result<S3ServiceBuilder, ServeError> {
-    let mut builder = S3ServiceBuilder::new(Operations(gateway.clone()));
-    builder.set_auth(Signatures(state.clone()));
-    builder.set_access(Gate(gateway.clone()));
-    builder.set_validation(BucketNames);
-    let mut config = S3Config::default();
-    config.xml_max_body_size = XML_BYTES_MAX as usize;
-    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
-    if let Some(host) = host(settings)? {
-        builder.set_host(host);
-    }
-    Ok(builder)
 }
 
 /// The domain whose subdomains address buckets.

@@ -14,7 +14,7 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Result, s3_error};
 use crate::auth::caller::{Caller, Peer, Signed, origin};
 use crate::auth::policy::{Answer, Facts, Policy, Question, parameter};
 use crate::gateway::Gateway;
-use crate::s3::errors::{no_such_bucket, state_failed};
+use crate::s3::errors::{FirstError, internal, no_such_bucket, state_failed};
 use crate::s3::tags;
 use crate::state::{Bucket, State, now_ms};
 
@@ -34,10 +34,10 @@ const OVERRIDES: [&str; 6] = [
 
 /// Looks up the secret keys that requests are signed with.
 #[derive(Clone)]
-pub(crate) struct Signatures(pub(crate) Arc<State>);
+pub(crate) struct SecretKeys(pub(crate) Arc<State>);
 
 #[async_trait]
-impl S3Auth for Signatures {
+impl S3Auth for SecretKeys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         match self.0.key(access_key).map_err(state_failed)? {
             Some(key) => Ok(SecretKey::from(key.secret.as_str())),
@@ -53,12 +53,40 @@ pub(crate) struct Gate(pub(crate) Arc<Gateway>);
 #[async_trait]
 impl S3Access for Gate {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        let state = &self.0.state;
-        let signed = context.extensions_mut().get::<Signed>().cloned();
-        let key = match signed {
-            Some(Signed(key)) => key,
-            None => context.credentials().map(|credentials| credentials.access_key.clone()),
+        let first = FirstError::of(context.extensions_mut());
+        self.check_request(context).map_err(|error| first.keep(error))
+    }
+
+    /// Browser forms are handled before the framework, which interprets them differently. A form
+    /// that arrives here is refused.
+    async fn post_object(&self, _: &mut S3Request<PostObjectInput>) -> S3Result<()> {
+        Err(s3_error!(MethodNotAllowed))
+    }
+
+    /// The tags are in the body, so conditions on them are checked here and not in `check`.
+    async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
+        let input = &request.input;
+        let bucket = self.0.bucket(&input.bucket)?;
+        let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
+        let rights = Rights::new(&self.0, &bucket, &caller);
+        if !rights.asks_new_tags() {
+            return Ok(());
+        }
+        let facts = Facts {
+            headers: Some(&request.headers),
+            version_id: input.version_id.as_deref(),
+            new_tags: &input.tagging.tag_set,
+            ..Facts::of(&caller.origin, now_ms())
         };
+        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), facts)
+    }
+}
+
+impl Gate {
+    /// Checks access of the caller that the request is [`Signed`] by.
+    fn check_request(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let state = &self.0.state;
+        let Some(Signed(key)) = context.extensions_mut().get::<Signed>().cloned() else { return Err(internal()) };
         let account = match key {
             Some(key) => Some(state.key(&key).map_err(state_failed)?.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.account.clone()),
             None => None,
@@ -105,32 +133,6 @@ impl S3Access for Gate {
         Ok(())
     }
 
-    /// Browser forms are handled before the framework, which interprets them differently. A form
-    /// that arrives here is refused.
-    async fn post_object(&self, _: &mut S3Request<PostObjectInput>) -> S3Result<()> {
-        Err(s3_error!(MethodNotAllowed))
-    }
-
-    /// The tags are in the body, so conditions on them are checked here and not in `check`.
-    async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
-        let input = &request.input;
-        let bucket = self.0.bucket(&input.bucket)?;
-        let caller = request.extensions.get::<Caller>().cloned().unwrap_or_default();
-        let rights = Rights::new(&self.0, &bucket, &caller);
-        if !rights.asks_new_tags() {
-            return Ok(());
-        }
-        let facts = Facts {
-            headers: Some(&request.headers),
-            version_id: input.version_id.as_deref(),
-            new_tags: &input.tagging.tag_set,
-            ..Facts::of(&caller.origin, now_ms())
-        };
-        rights.ask(action_of("PutObjectTagging", input.version_id.is_some()), Some(&input.key), facts)
-    }
-}
-
-impl Gate {
     /// Checks the policy for a request, by its request line and headers.
     fn check_policy(&self, bucket: &Bucket, caller: &Caller, key: Option<&str>, context: &S3AccessContext<'_>) -> S3Result<()> {
         let (operation, headers, query) = (context.s3_op().name(), context.headers(), context.uri().query());

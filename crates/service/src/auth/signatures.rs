@@ -14,8 +14,7 @@ use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 use time::{Date, Month, Time};
 
-use crate::s3::errors::answers::more;
-use crate::s3::errors::custom;
+use crate::s3::errors::{custom, detailed};
 use crate::s3::tags::decode;
 
 /// The only supported algorithm.
@@ -277,8 +276,7 @@ fn check_scope<'a>(credential: &'a str, region: &str, code: &'static str, what: 
 fn with_region(region: &str, code: &'static str, message: String) -> S3Error {
     let mut error = S3Error::with_message(s3s::S3ErrorCode::Custom(code.into()), message);
     error.set_status_code(http::StatusCode::BAD_REQUEST);
-    error.set_headers(more(&[("Region", region)]));
-    error
+    detailed(error, &[("Region", region)])
 }
 
 /// Requires that the host and all `x-amz-` headers are signed: otherwise anyone who relays a
@@ -292,9 +290,8 @@ fn check_signed(signed: &[&str], headers: &HeaderMap, but: &[&str]) -> S3Result<
     if missing.is_empty() && signed.contains(&"host") {
         return Ok(());
     }
-    let mut error = s3_error!(AccessDenied, "There were headers present in the request which were not signed");
-    error.set_headers(more(&[("HeadersNotSigned", &missing.join(", "))]));
-    Err(error)
+    let error = s3_error!(AccessDenied, "There were headers present in the request which were not signed");
+    Err(detailed(error, &[("HeadersNotSigned", &missing.join(", "))]))
 }
 
 fn check_signature(signature: &str) -> S3Result<()> {

@@ -45,8 +45,8 @@ impl Requests {
         let state = Arc::new(State::open(Arc::new(Archive::open(folder, Access::Write).expect("it opens"))).expect("a state"));
         let keys = [("main", true), ("ada", false)].map(|(name, admin)| state.add_account(name, admin).expect("an account"));
         let settings = Settings::default();
-        let gateway = Arc::new(Gateway::new(state.clone(), settings.region.clone(), settings.restores.quota()).expect("a gateway"));
-        let router = Router::new(gateway, state, &settings).expect("a router");
+        let gateway = Arc::new(Gateway::new(state, settings.region.clone(), settings.restores.quota()).expect("a gateway"));
+        let router = Router::new(gateway, &settings).expect("a router");
         // Some operations use `block_in_place`, which needs a multi-threaded runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let requests = Self { router, keys, runtime };

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::http::write_timeout::Pace;
 use crate::memory::Share;
-use crate::s3::errors::busy;
+use crate::s3::errors::{FirstError, busy};
 use crate::transfer::aws_chunked::Chunks;
 
 /// Minimum rate at which a client sends: 64 KiB per minute of waiting, 1 KiB/s.
@@ -53,8 +53,8 @@ pub(crate) struct Course {
     ended: AtomicBool,
     /// Shared memory for the buffered part.
     share: Mutex<Share>,
-    /// Why the rest of the body was refused.
-    refused: Mutex<Option<S3Error>>,
+    /// Why the rest of the body was refused, for the router.
+    first: FirstError,
     /// When the last bytes arrived.
     moved: Mutex<Instant>,
 }
@@ -65,18 +65,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Course {
-    pub(crate) fn new(share: Share) -> Arc<Self> {
-        let (refused, moved) = (Mutex::default(), Mutex::new(Instant::now()));
-        Arc::new(Self { ended: AtomicBool::new(false), share: Mutex::new(share), refused, moved })
+    pub(crate) fn new(share: Share, first: FirstError) -> Arc<Self> {
+        Arc::new(Self { ended: AtomicBool::new(false), share: Mutex::new(share), first, moved: Mutex::new(Instant::now()) })
     }
 
     pub(crate) fn is_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
-    }
-
-    /// Why the rest of the body was refused. The framework loses this error on the way.
-    pub(crate) fn refused(&self) -> Option<S3Error> {
-        lock(&self.refused).take()
     }
 
     /// When the last bytes of the body arrived, or else the request.
@@ -85,9 +79,7 @@ impl Course {
     }
 
     fn refuse(&self, error: S3Error) -> StdError {
-        let told = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
-        *lock(&self.refused) = Some(error);
-        told.into()
+        self.first.keep(error).into()
     }
 }
 

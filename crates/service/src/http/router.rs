@@ -11,8 +11,7 @@ use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Body;
-use s3s::service::S3Service;
-use s3s::{S3Error, S3Result, StdError, s3_error};
+use s3s::{S3Result, StdError, s3_error};
 
 use crate::auth::caller::Peer;
 use crate::auth::policy::has_parameter;
@@ -25,15 +24,14 @@ use crate::http::cors::Cors;
 use crate::http::drain::Lingering;
 use crate::http::request_body::{Course, Watched};
 use crate::memory::{Holder, Share};
-use crate::s3::bulk_get::Retrieve;
-use crate::s3::errors::answers::{RequestFacts, complete};
-use crate::s3::errors::{busy, internal};
-use crate::s3::normalize::{Between, has_body};
+use crate::s3::errors::answers::{RequestFacts, complete, refusal};
+use crate::s3::errors::{FirstError, busy, internal};
+use crate::s3::framework::Framework;
+use crate::s3::normalize::has_body;
 use crate::s3::post_object::Forms;
-use crate::s3::routes::Routes;
-use crate::server::{ServeError, host, operations};
+use crate::server::{ServeError, host};
 use crate::settings::Settings;
-use crate::state::{State, hex, random};
+use crate::state::{hex, random};
 
 /// Maximum number of query parameters. Each takes far more memory than its bytes.
 const PARAMETERS_MAX: usize = 128;
@@ -48,7 +46,7 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 /// Answers requests; all connections share it.
 pub(crate) struct Router {
     pub(crate) gateway: Arc<Gateway>,
-    service: S3Service,
+    framework: Framework,
     forms: Forms,
     cors: Cors,
     addresses: Arc<Addresses>,
@@ -62,16 +60,15 @@ impl Router {
     ///
     /// # Errors
     /// [`ServeError::Domain`] if the setting `domain` isn't a domain.
-    pub(crate) fn new(gateway: Arc<Gateway>, state: Arc<State>, settings: &Settings) -> Result<Self, ServeError> {
-        let checked = operations(&gateway, &state, settings)?.build();
-        let addresses = Arc::new(Addresses::new(host(settings)?));
-        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
-        let mut service = operations(&gateway, &state, settings)?;
-        service.set_route(Routes { retrieve, between: Between { operations: checked.clone(), addresses: addresses.clone() } });
-        let forms = Forms { operations: checked, state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
+    pub(crate) fn new(gateway: Arc<Gateway>, settings: &Settings) -> Result<Self, ServeError> {
+        let (state, domain) = (gateway.state.clone(), host(settings)?);
+        let addresses = Arc::new(Addresses::new(domain.clone()));
+        let framework = Framework::new(&gateway, domain.as_ref(), &addresses);
+        let forms =
+            Forms { framework: framework.clone(), state: state.clone(), region: settings.region.clone(), addresses: addresses.clone() };
         Ok(Self {
             gateway,
-            service: service.build(),
+            framework,
             forms,
             cors: Cors { state, addresses: addresses.clone() },
             addresses,
@@ -136,11 +133,7 @@ impl Router {
                 *response.body_mut() = s3s::Body::from(Bytes::from_owner(Counted { bytes, _share: share }));
                 response
             }
-            None => {
-                let mut response = written(busy("Too many long answers wait for their clients. Please reduce your request rate.", 5));
-                complete(&mut response, asked);
-                response
-            }
+            None => refusal(busy("Too many long answers wait for their clients. Please reduce your request rate.", 5), asked),
         }
     }
 
@@ -167,7 +160,7 @@ impl Router {
         let request = Request::from_parts(head, body);
         match form {
             Some(bucket) => self.forms.call(&bucket, request).await.map(Ok),
-            None => Ok(self.service.call(request).await.map_err(|error| format!("{error:?}"))),
+            None => Ok(self.framework.call(request).await),
         }
     }
 
@@ -179,14 +172,12 @@ impl Router {
         let begun = Instant::now();
         let id = format!("{:08X}{}", REQUESTS.fetch_add(1, Ordering::Relaxed), hex(&random::<4>()).to_uppercase());
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let query = request.uri().query().map(str::to_owned);
         let length = request.headers().get(http::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-        let asked = RequestFacts { path: &path, query: query.as_deref(), length, id: &id };
+        let asked = RequestFacts { path: &path, id: &id };
         let answering = std::panic::AssertUnwindSafe(self.answer_asked(request, peer, &asked)).catch_unwind();
         let mut response = answering.await.unwrap_or_else(|panic| {
             self.gateway.panicked("a request", &*panic);
-            let mut response = written(internal());
-            complete(&mut response, &asked);
+            let mut response = refusal(internal(), &asked);
             // The rest of the body can't be told from a next request.
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             response
@@ -208,12 +199,15 @@ impl Router {
     {
         let method = request.method().clone();
         let expects = request.headers().contains_key(http::header::EXPECT);
+        let is_empty = request.headers().get(http::header::CONTENT_LENGTH).is_some_and(|length| length == "0");
+        let first = FirstError::default();
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(first.clone());
         let (mut head, body) = request.into_parts();
         let of_site = head.headers.contains_key(http::header::ORIGIN).then(|| (head.uri.clone(), head.headers.clone()));
         let holder = Holder::of(&head.headers, peer.address);
         head.extensions.insert(holder.clone());
-        let course = Course::new(self.gateway.gathered.share(&holder));
+        let course = Course::new(self.gateway.gathered.share(&holder), first.clone());
         let body = Watched::new(Lingering::new(body, expects), &head.headers, self.is_gathered(&head), course.clone());
         let is_own = || self.cors.addresses.is_own(&head.headers, |name| !matches!(self.gateway.state.bucket(name), Ok(None)));
         let mut response = match (&method, asked.path) {
@@ -221,18 +215,20 @@ impl Router {
             (&Method::GET, "/-/ready") if is_own() => self.ready(),
             (&Method::GET, "/-/metrics") if is_own() => self.metrics(&head.headers, peer.address),
             _ => match in_time(self.answered(head, body), &course).await {
-                Ok(Ok(response)) => response,
+                Ok(Ok(mut response)) => {
+                    complete(&mut response, asked);
+                    response
+                }
                 Ok(Err(error)) => {
                     tracing::error!(error, id = asked.id, "the framework failed");
-                    written(internal())
+                    refusal(internal(), asked)
                 }
-                Err(refused) => written(refused),
+                Err(error) => refusal(error, asked),
             },
         };
-        if let Some(refused) = course.refused() {
-            response = written(refused);
+        if let Some(error) = first.take() {
+            response = refusal(error, asked);
         }
-        complete(&mut response, asked);
         let mut response = self.counted(response, &holder, asked);
         if let Some((uri, headers)) = of_site
             && method != Method::OPTIONS
@@ -242,7 +238,7 @@ impl Router {
         // The rest of the body can't be told from a next request. hyper never polls an empty body
         // and so never sends 100 Continue; a client that waits for it takes the next status for
         // this one's.
-        if !course.is_ended() || (expects && asked.length == Some(0)) {
+        if !course.is_ended() || (expects && is_empty) {
             response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -272,15 +268,6 @@ impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// An S3 error as a response; only a status 500 if it can't be serialized.
-fn written(error: S3Error) -> Response<s3s::Body> {
-    error.to_http_response().unwrap_or_else(|_| {
-        let mut response = Response::new(s3s::Body::empty());
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        response
-    })
 }
 
 #[cfg(test)]
@@ -316,7 +303,7 @@ mod tests {
     async fn a_panic_fails_only_its_own_request() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
-        let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
+        let router = Router::new(gateway.clone(), &Settings::default()).expect("a router");
         let form = Request::post("/photos").header("content-type", "multipart/form-data; boundary=x").body(Panicking).expect("a request");
         let response = soon(router.answer(form, Peer { address: [127, 0, 0, 1].into(), is_tls: false })).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -330,7 +317,7 @@ mod tests {
     async fn a_panic_that_poisons_a_lock_fails_the_health_check() {
         let sample = Sample::new();
         let gateway = sample.gateway.clone();
-        let router = Router::new(gateway.clone(), gateway.state.clone(), &Settings::default()).expect("a router");
+        let router = Router::new(gateway.clone(), &Settings::default()).expect("a router");
         assert_eq!(ask(&router, "/-/health").await.0, StatusCode::OK);
         gateway.panicked("a request", &String::from("no panic holds this lock: PoisonError { .. }"));
         for path in ["/-/health", "/-/ready"] {

@@ -22,10 +22,10 @@ use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
 use crate::s3::errors::{catalogue_failed, custom, no_such_bucket, not_readable, state_failed};
 use crate::s3::key_locks::object_name;
-use crate::s3::normalize::{Seen, Skipped};
 use crate::s3::put::refuse_acl;
 use crate::s3::tags;
 use crate::s3::version::timestamp;
+use crate::s3::xml_body::{Document, Skipped};
 use crate::state::{Bucket, DefaultRetention, RetentionMode, Versioning};
 
 /// AWS's first region, which keeps two behaviors from before there were others.
@@ -57,7 +57,7 @@ const BUCKETS_MAX: i32 = 10_000;
 impl Gateway {
     pub(crate) fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let account = self.account(&request)?;
-        let NewBucket(tags) = request.extensions.get::<Seen>().map_or_else(|| Ok(NewBucket::default()), Seen::read)?;
+        let NewBucket(tags) = Document::read(&request.extensions)?;
         tags::check(&tags, tags::BUCKET_MAX)?;
         let tags = (!tags.is_empty()).then(|| tags::encode(&tags));
         let input = request.input;

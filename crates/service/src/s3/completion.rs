@@ -2,11 +2,10 @@
 
 use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
-use s3s::dto::CompletedPart;
-use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
+use s3s::dto::ETag;
+use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
 use s3s::{S3Result, s3_error};
 
-use crate::s3::normalize::Skipped;
 use crate::state::{Part, hex};
 use crate::transfer::checksums::{Algorithm, Sum};
 
@@ -34,12 +33,13 @@ pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String 
 }
 
 /// The ETag of an object with the listed parts; `None` if an entry is invalid.
-pub(super) fn named_etag(given: &[CompletedPart]) -> Option<String> {
+pub(super) fn named_etag(given: &[NamedPart]) -> Option<String> {
     let md5s: Option<Vec<[u8; 16]>> = given
         .iter()
         .map(|part| {
-            let md5 = u128::from_str_radix(part.e_tag.as_ref()?.value(), 16).ok()?.to_be_bytes();
-            (hex(&md5) == part.e_tag.as_ref()?.value()).then_some(md5)
+            let etag = part.etag.as_ref()?.value();
+            let md5 = u128::from_str_radix(etag, 16).ok()?.to_be_bytes();
+            (hex(&md5) == etag).then_some(md5)
         })
         .collect();
     md5s.map(etag_of_parts)
@@ -55,59 +55,67 @@ pub(super) fn check_claim(claim: Option<&Sum>, sum: &Sum) -> S3Result<()> {
     }
 }
 
-/// The checksums that a client claims for its parts, in order.
+/// The parts that a client lists, in its order.
 #[derive(Debug, Default)]
-pub(super) struct NamedSums(Vec<Option<Sum>>);
+pub(super) struct NamedParts(pub(super) Vec<NamedPart>);
 
-impl NamedSums {
-    fn of(&self, at: usize) -> Option<&Sum> {
-        self.0.get(at)?.as_ref()
-    }
+/// A part in the list. The framework's type lacks the newer checksums.
+#[derive(Debug, Default)]
+pub(super) struct NamedPart {
+    number: Option<i32>,
+    etag: Option<ETag>,
+    sum: Option<Sum>,
 }
 
-impl<'xml> Deserialize<'xml> for NamedSums {
+impl<'xml> Deserialize<'xml> for NamedParts {
     fn deserialize(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
-        let parts = xml.named_element("CompleteMultipartUpload", |xml| xml.list_content::<NamedSum>("Part"))?;
-        Ok(Self(parts.into_iter().map(|NamedSum(sum)| sum).collect()))
+        xml.named_element("CompleteMultipartUpload", |xml| xml.list_content("Part")).map(Self)
     }
 }
 
-struct NamedSum(Option<Sum>);
-
-impl<'xml> DeserializeContent<'xml> for NamedSum {
+impl<'xml> DeserializeContent<'xml> for NamedPart {
     fn deserialize_content(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
-        let mut sum = None;
-        xml.for_each_element(|xml, name| match Algorithm::of_element(name) {
-            Some(algorithm) => {
-                sum = Some(Sum { algorithm, value: xml.content()? });
+        let mut part = Self::default();
+        xml.for_each_element(|xml, name| match name {
+            b"PartNumber" => once(&mut part.number, xml.content()?),
+            b"ETag" => once(&mut part.etag, xml.content()?),
+            name => {
+                let algorithm = Algorithm::of_element(name).ok_or(DeError::UnexpectedTagName)?;
+                if part.sum.as_ref().is_some_and(|sum| sum.algorithm == algorithm) {
+                    return Err(DeError::DuplicateField);
+                }
+                part.sum = Some(Sum { algorithm, value: xml.content()? });
                 Ok(())
             }
-            None => xml.content::<Skipped>().map(drop),
         })?;
-        Ok(Self(sum))
+        Ok(part)
     }
+}
+
+fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
+    if field.replace(value).is_some() { Err(DeError::DuplicateField) } else { Ok(()) }
 }
 
 /// AWS requires the checksum of each part for all algorithms. But SDKs that choose a CRC on their
 /// own omit them.
-pub(super) fn check_named(given: &[CompletedPart], sums: &NamedSums, algorithm: Option<Algorithm>) -> S3Result<()> {
+pub(super) fn check_named(given: &[NamedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
     let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
-    match given.iter().enumerate().find(|(at, _)| sums.of(*at).is_none()) {
-        Some((_, part)) => Err(s3_error!(
+    match given.iter().find(|part| part.sum.is_none()) {
+        Some(part) => Err(s3_error!(
             InvalidRequest,
             "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
             algorithm.name(),
-            part.part_number.unwrap_or(0)
+            part.number.unwrap_or(0)
         )),
         None => Ok(()),
     }
 }
 
 /// The listed parts, which must be in order of their numbers.
-pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) -> S3Result<Vec<Part>> {
+pub(super) fn choose(given: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
     let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
-    for (at, wanted) in given.iter().enumerate() {
-        let number = wanted.part_number.unwrap_or(0);
+    for wanted in given {
+        let number = wanted.number.unwrap_or(0);
         if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
             return Err(s3_error!(
                 InvalidPartOrder,
@@ -115,14 +123,14 @@ pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) ->
             ));
         }
         let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
-        let part = part.filter(|part| wanted.e_tag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
+        let part = part.filter(|part| wanted.etag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
         let part = part.ok_or_else(|| {
             s3_error!(
                 InvalidPart,
                 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
             )
         })?;
-        if let (Some(claimed), Some(found)) = (sums.of(at), &part.checksum)
+        if let (Some(claimed), Some(found)) = (&wanted.sum, &part.checksum)
             && claimed.value != *found
         {
             return Err(s3_error!(InvalidPart, "The checksum of part {number} differs from the one it was uploaded with."));
@@ -138,4 +146,27 @@ pub(super) fn choose(given: &[CompletedPart], sums: &NamedSums, all: &[Part]) ->
         ));
     }
     Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(parts: &str) -> DeResult<Vec<NamedPart>> {
+        let xml = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+        NamedParts::deserialize(&mut Deserializer::new(xml.as_bytes())).map(|NamedParts(parts)| parts)
+    }
+
+    #[test]
+    fn parts_may_have_checksums_unknown_to_the_framework() {
+        let parts = parse(
+            "<Part><ChecksumMD5>a</ChecksumMD5><PartNumber>1</PartNumber></Part><Part><ETag>\"e\"</ETag><ChecksumSHA1>c</ChecksumSHA1></Part>",
+        );
+        let parts = parts.expect("it is valid");
+        assert_eq!((parts[0].number, parts[0].sum.as_ref().map(|sum| sum.algorithm)), (Some(1), Some(Algorithm::Md5)));
+        assert_eq!((parts[1].etag.as_ref().map(ETag::value), parts[1].sum.as_ref().map(|sum| sum.value.as_str())), (Some("e"), Some("c")));
+        for wrong in ["<Part><Size>1</Size></Part>", "<Part><PartNumber>1</PartNumber><PartNumber>1</PartNumber></Part>", "<Part>"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -20,8 +20,8 @@ use crate::gateway::Gateway;
 use crate::memory::Holder;
 use crate::s3::conditions::{Conditions, ETags, range_holds};
 use crate::s3::encryption::{customer_key, refuse_headers_of_writes, said};
-use crate::s3::errors::answers::{Status, more, written};
-use crate::s3::errors::{catalogue_failed, custom, not_read, state_failed};
+use crate::s3::errors::answers::{Status, written};
+use crate::s3::errors::{catalogue_failed, custom, detailed, not_read, state_failed};
 use crate::s3::normalize::{WantedExpires, original};
 use crate::s3::version::{Version, timestamp};
 use crate::state::{Restore, Retention, Versioning};
@@ -238,9 +238,8 @@ impl Gateway {
         match self.state.restore(version.row.id).map_err(state_failed)? {
             Some(restore) if restore.done_ms.is_some() => Ok(Some(restore)),
             _ => {
-                let mut error = s3_error!(InvalidObjectState, "The operation is not valid for the object's storage class");
-                error.set_headers(more(&[("StorageClass", version.class())]));
-                Err(error)
+                let error = s3_error!(InvalidObjectState, "The operation is not valid for the object's storage class");
+                Err(detailed(error, &[("StorageClass", version.class())]))
             }
         }
     }
@@ -389,9 +388,10 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
         (Some(range), None) => match range.check(size).ok().filter(|found| !found.is_empty()) {
             Some(range) => Ok((range, true)),
             None => {
-                let mut error = s3_error!(InvalidRange, "The requested range is not satisfiable");
                 let (asked, size) = (range.to_header_string(), size.to_string());
-                let mut headers = more(&[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
+                let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+                let mut error = detailed(error, &[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
+                let mut headers = http::HeaderMap::new();
                 if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
                     headers.insert("content-range", value);
                 }

@@ -10,6 +10,7 @@ mod cors;
 mod delete;
 pub(crate) mod encryption;
 pub(crate) mod errors;
+pub(crate) mod framework;
 pub(crate) mod get;
 mod given;
 pub(crate) mod key_locks;
@@ -23,9 +24,9 @@ pub(crate) mod post_object;
 mod public_access;
 pub(crate) mod put;
 mod restore;
-pub(crate) mod routes;
 pub(crate) mod tags;
 pub(crate) mod version;
+mod xml_body;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ use s3s::dto as d;
 use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::gateway::Gateway;
+use crate::s3::errors::FirstError;
 
 /// The gateway, as an implementation of the framework's trait.
 #[derive(Debug, Clone)]
@@ -46,8 +48,9 @@ macro_rules! operations {
         #[async_trait]
         impl S3 for Operations {
             $(async fn $operation(&self, request: S3Request<d::$input>) -> S3Result<S3Response<d::$output>> {
+                let first = FirstError::of(&request.extensions);
                 // A clone, since completing an upload continues after its client disconnects.
-                self.0.clone().$method(request)$(.$wait)?
+                self.0.clone().$method(request)$(.$wait)?.map_err(|error| first.keep(error))
             })*
         }
     };

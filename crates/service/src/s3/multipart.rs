@@ -13,14 +13,15 @@ use crate::auth::caller::Peer;
 use crate::gateway::Gateway;
 use crate::http::addressing::url_of;
 use crate::memory::Holder;
-use crate::s3::completion::{NamedSums, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
+use crate::s3::completion::{NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums};
 use crate::s3::conditions::{ETags, may_replace};
 use crate::s3::encryption::{asked, customer_key, said};
 use crate::s3::errors::answers::Late;
 use crate::s3::errors::{failed, no_such_bucket, state_failed};
-use crate::s3::normalize::{Seen, original};
+use crate::s3::normalize::original;
 use crate::s3::put::{Described, RESERVED_BYTES, Stored, check_key, put_sum, refuse_acl};
 use crate::s3::version::{attribute, encode_sizes};
+use crate::s3::xml_body::Document;
 use crate::state::{Bucket, MultipartUpload, Part, Versioning, hex, now_ms};
 use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Summed, Trailing, claimed, set_sum, unsupported};
 use crate::transfer::upload::length_of;
@@ -183,11 +184,10 @@ impl Gateway {
         let claim = claimed(&request.headers)?;
         let original = original(&request.headers, &request.extensions);
         let conditions = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
-        let sums = request.extensions.get::<Seen>().map_or_else(|| Ok(NamedSums::default()), Seen::read)?;
+        let NamedParts(given) = Document::read(&request.extensions)?;
         let location = url_of(&request.uri, &request.headers, request.extensions.get::<Peer>());
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let given = input.multipart_upload.as_ref().and_then(|upload| upload.parts.clone()).unwrap_or_default();
         if given.is_empty() {
             return Err(s3_error!(
                 MalformedXML,
@@ -196,7 +196,7 @@ impl Gateway {
         }
         let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
             Ok(upload) => upload,
-            Err(error) => return self.completed_before(&bucket, &input, &location)?.ok_or(error),
+            Err(error) => return self.completed_before(&bucket, &input, &given, &location)?.ok_or(error),
         };
         let kind = upload.checksum_type.as_deref().unwrap_or(ChecksumType::FULL_OBJECT);
         if input.checksum_type.as_ref().is_some_and(|asked| asked.as_str() != kind) {
@@ -206,14 +206,14 @@ impl Gateway {
             ));
         }
         let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
-        let parts = choose(&given, &sums, &all)?;
+        let parts = choose(&given, &all)?;
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
         if upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE) {
             // An early check, before the parts are read in vain.
             let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
             check_claim(claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
         }
-        check_named(&given, &sums, algorithm)?;
+        check_named(&given, algorithm)?;
         let size: u64 = parts.iter().map(|part| part.size).sum();
         if size > OBJECT_BYTES_MAX {
             return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
@@ -229,7 +229,7 @@ impl Gateway {
         self.check_room(size)?;
         let current = self.newest(&bucket.name, &input.key)?.filter(|version| !version.is_marker());
         may_replace(conditions.0.as_ref(), conditions.1.as_ref(), current.as_ref())?;
-        let wanted = Wanted { claim, conditions, location };
+        let wanted = Wanted { given, claim, conditions, location };
         if size < SLOW {
             return self.assemble(bucket, input, wanted, upload, parts).await.map(|output| answered(output, algorithm));
         }
@@ -250,10 +250,11 @@ impl Gateway {
         &self,
         bucket: &Bucket,
         input: &CompleteMultipartUploadInput,
+        given: &[NamedPart],
         location: &str,
     ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
         let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
-        let named = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref()).and_then(named_etag);
+        let named = named_etag(given);
         let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
             && named.is_some_and(|etag| etag == version.etag().value());
         Ok(is_of_it.then(|| {
@@ -279,7 +280,7 @@ impl Gateway {
         let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
         // Another request may have completed or aborted the upload meanwhile.
         if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
-            let before = self.completed_before(&bucket, &input, &wanted.location)?;
+            let before = self.completed_before(&bucket, &input, &wanted.given, &wanted.location)?;
             return before.map(|response| response.output).ok_or(error);
         }
         let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
@@ -343,6 +344,7 @@ impl Gateway {
 
 /// A client's claims about the new object: checksum, conditions, and the requested URL.
 struct Wanted {
+    given: Vec<NamedPart>,
     claim: Option<Sum>,
     conditions: (Option<ETags>, Option<ETags>),
     location: String,

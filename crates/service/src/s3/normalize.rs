@@ -2,41 +2,18 @@
 //! signature check and before the operation.
 //!
 //! S3 ignores malformed values of some headers, such as ranges and times. The framework rejects
-//! them, as it does lists of ETags and repeated metadata. Such headers may be signed, so they can't
-//! be changed before the signature check. Operations that need the headers as sent call
-//! [`original`]. The module also checks digests of XML bodies, which the framework doesn't.
-//!
-//! ```text
-//! request -> service: signature -> Between: headers, digest -> the same operations and gate, with `Signed` for a signature
-//!                             \--> operations
-//! ```
+//! them, as it does lists of ETags and repeated metadata. Operations that need the headers as sent
+//! call [`original`].
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, ready};
-
-use bytes::Bytes;
-use fulgurite_digest::Md5;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, header, uri::PathAndQuery};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use s3s::dto::{ETagCondition, Range, Timestamp, TimestampFormat};
-use s3s::service::S3Service;
-use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
-use s3s::{Body, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
+use s3s::{Body, S3Request, S3Result};
 
-use crate::auth::caller::Signed;
 use crate::auth::policy::{has_parameter, parameter};
-use crate::auth::signatures::{is_form, is_of_signature};
+use crate::auth::signatures::is_of_signature;
 use crate::http::addressing::Addresses;
-use crate::s3::errors::answers::XML_BYTES_MAX;
-use crate::transfer::checksums::{Claims, Sums, Trailing};
-use crate::transfer::upload::unreadable;
-
-/// Passes normalized requests to the operations.
-pub(crate) struct Between {
-    pub(crate) operations: S3Service,
-    pub(crate) addresses: Arc<Addresses>,
-}
+use crate::s3::xml_body::{Parser, XmlBody};
+use crate::transfer::checksums::Claims;
 
 /// Query parameters of PUT and POST requests with an XML (or JSON) body.
 const BODIES: [&str; 13] = [
@@ -64,129 +41,37 @@ const CONDITIONS: [HeaderName; 4] = [
     HeaderName::from_static("x-amz-copy-source-if-none-match"),
 ];
 
-impl Between {
-    pub(crate) fn is_match(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-        let writes = matches!(*method, Method::PUT | Method::POST) && !is_form(method, headers);
-        (writes && (has_body(uri) || is_completion(method, uri) || self.is_of_bucket(method, uri, headers)))
-            || is_misread(headers)
-            || wanted_expires(method, uri).is_some()
+/// Changes a request into one that the framework reads as S3 does, without its signature.
+///
+/// # Errors
+/// An S3 error if it has invalid checksum headers.
+pub(crate) fn normalize(request: &mut S3Request<Body>, addresses: &Addresses) -> S3Result<()> {
+    if let Some(parser) = parser_of(request, addresses) {
+        // The checksum headers of a completion refer to the object, not to its body.
+        let is_completion = matches!(parser, Parser::Operation(_));
+        let claims = if is_completion { Claims::default() } else { Claims::of(&request.headers)? };
+        XmlBody::wrap(request, parser, claims);
     }
-
-    pub(crate) async fn call(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
-        let wrong = Arc::new(Mutex::new(None));
-        let is_completion = is_completion(&request.method, &request.uri);
-        let is_seen = is_completion || self.is_of_bucket(&request.method, &request.uri, &request.headers);
-        if is_seen || (matches!(request.method, Method::PUT | Method::POST) && has_body(&request.uri)) {
-            let mut checked = Checked::new(&mut request, wrong.clone(), is_completion)?;
-            if is_seen {
-                let seen = Seen::default();
-                request.extensions.insert(seen.clone());
-                checked.seen = Some(seen);
-            }
-            request.input = Body::http_body_unsync(checked);
-        }
-        // Anonymous clients may not set response headers; the gate refuses the parameter if it sees
-        // it.
-        if request.credentials.is_some()
-            && let Some(expires) = wanted_expires(&request.method, &request.uri)
-        {
-            request.extensions.insert(WantedExpires(expires));
-            request.uri = without(request.uri, |name| name == RESPONSE_EXPIRES);
-        }
-        let trailing = Trailing::of(&request);
-        request.extensions.insert(trailing);
-        mend(&mut request.headers, &mut request.extensions);
-        request.headers.remove(header::AUTHORIZATION);
-        let mut inner = http::Request::new(request.input);
-        *inner.method_mut() = request.method;
-        *inner.uri_mut() = unsigned(request.uri);
-        *inner.headers_mut() = request.headers;
-        *inner.extensions_mut() = request.extensions;
-        inner.extensions_mut().insert(Signed(request.credentials.map(|credentials| credentials.access_key)));
-        let answer = self.operations.call(inner).await;
-        if let Some(wrong) = wrong.lock().expect("no panic holds this lock").take() {
-            return Err(wrong);
-        }
-        let (head, body) = answer.map_err(|error| s3_error!(InternalError, "{error:?}"))?.into_parts();
-        let mut response = S3Response::with_status(body, head.status);
-        response.headers = head.headers;
-        response.extensions = head.extensions;
-        Ok(response)
+    // Anonymous clients may not set response headers; the gate refuses the parameter if it sees it.
+    if request.credentials.is_some()
+        && let Some(expires) = wanted_expires(&request.method, &request.uri)
+    {
+        request.extensions.insert(WantedExpires(expires));
+        request.uri = without(std::mem::take(&mut request.uri), |name| name == RESPONSE_EXPIRES);
     }
+    request.uri = unsigned(std::mem::take(&mut request.uri));
+    mend(&mut request.headers, &mut request.extensions);
+    Ok(())
 }
 
-/// Whether a request completes a multipart upload. Its checksum headers refer to the object, not to
-/// its body.
-fn is_completion(method: &Method, uri: &Uri) -> bool {
-    *method == Method::POST && has_parameter(uri.query(), "uploadId")
-}
-
-/// Request extension: the raw XML body, for operations that need elements which the framework
-/// drops. It is complete when the operation is called.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen(Arc<Mutex<Vec<u8>>>);
-
-impl Seen {
-    /// Parses the XML; an empty body gives the default.
-    pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(&self) -> S3Result<T> {
-        let xml = self.0.lock().expect("no panic holds this lock");
-        if xml.is_empty() {
-            return Ok(T::default());
-        }
-        T::deserialize(&mut Deserializer::new(&xml)).map_err(|_| s3_error!(MalformedXML))
-    }
-}
-
-impl Seen {
-    fn push(&self, bytes: &[u8]) -> S3Result<()> {
-        let mut xml = self.0.lock().expect("no panic holds this lock");
-        if (xml.len() + bytes.len()) as u64 > XML_BYTES_MAX {
-            return Err(s3_error!(MaxMessageLengthExceeded, "Your request was too large."));
-        }
-        xml.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    /// The XML for the framework, of the same length: checksums that it doesn't know, and would
-    /// reject, are blanked.
-    fn known(&self) -> Vec<u8> {
-        let mut xml = self.0.lock().expect("no panic holds this lock").clone();
-        for name in ["ChecksumSHA512", "ChecksumMD5", "ChecksumXXHASH64", "ChecksumXXHASH3", "ChecksumXXHASH128"] {
-            blank(&mut xml, name);
-        }
-        xml
-    }
-}
-
-/// Replaces all elements of a name with spaces.
-fn blank(xml: &mut [u8], name: &str) {
-    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
-    let find = |xml: &[u8], from: usize, part: &str| {
-        xml[from..].windows(part.len()).position(|window| window == part.as_bytes()).map(|at| from + at)
-    };
-    let mut from = 0;
-    while let Some(first) = find(xml, from, &begin) {
-        let Some(last) = find(xml, first, &end) else { return };
-        from = last + end.len();
-        xml[first..from].fill(b' ');
-    }
-}
-
-/// An XML element whose content is ignored.
-pub(crate) struct Skipped;
-
-impl<'xml> DeserializeContent<'xml> for Skipped {
-    fn deserialize_content(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
-        xml.for_each_element(|xml, _| xml.content::<Self>().map(drop))?;
-        Ok(Self)
-    }
-}
-
-impl Between {
-    /// Whether a request creates a bucket: a PUT to a bucket that isn't about one of its settings.
-    fn is_of_bucket(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> bool {
-        let is_bucket = || self.addresses.find(uri, headers).is_some_and(|(_, key)| key.is_empty());
-        *method == Method::PUT && !has_body(uri) && is_bucket()
+/// Who parses the body of a request; `None` for content and for requests without a body.
+fn parser_of(request: &S3Request<Body>, addresses: &Addresses) -> Option<Parser> {
+    let is_bucket = || addresses.find(&request.uri, &request.headers).is_some_and(|(_, key)| key.is_empty());
+    match request.method {
+        Method::POST if has_parameter(request.uri.query(), "uploadId") => Some(Parser::Operation("<CompleteMultipartUpload/>")),
+        Method::PUT | Method::POST if has_body(&request.uri) => Some(Parser::Framework),
+        Method::PUT if is_bucket() => Some(Parser::Both),
+        _ => None,
     }
 }
 
@@ -325,6 +210,9 @@ fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
         !is_dropped(&crate::s3::tags::decode(name).unwrap_or_default())
     };
     let kept: Vec<&str> = query.split('&').filter(is_kept).collect();
+    if kept.len() == query.split('&').count() {
+        return uri;
+    }
     let path = format!("{}?{}", uri.path(), kept.join("&"));
     let mut parts = uri.clone().into_parts();
     match PathAndQuery::try_from(path) {
@@ -332,107 +220,6 @@ fn without(uri: Uri, is_dropped: impl Fn(&str) -> bool) -> Uri {
         Err(_) => return uri,
     }
     Uri::from_parts(parts).unwrap_or(uri)
-}
-
-/// A body whose digest is checked at its end.
-struct Checked {
-    body: Body,
-    summing: Option<(Sums, Md5)>,
-    /// Where the body is collected for an operation that needs it.
-    seen: Option<Seen>,
-    trailing: Trailing,
-    /// Whether a required digest is missing.
-    is_bare: bool,
-    /// The error of the body. The framework loses its code.
-    wrong: Arc<Mutex<Option<S3Error>>>,
-}
-
-impl Checked {
-    /// Wraps the body of a request. The checksum headers of a completion refer to the object, not
-    /// to the body.
-    fn new(request: &mut S3Request<Body>, wrong: Arc<Mutex<Option<S3Error>>>, is_completion: bool) -> S3Result<Self> {
-        let claims = if is_completion { Claims::default() } else { Claims::of(&request.headers)? };
-        Ok(Self {
-            body: std::mem::take(&mut request.input),
-            is_bare: request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none(),
-            summing: Some((claims.begin(None), Md5::new())),
-            seen: None,
-            trailing: Trailing::of(request),
-            wrong,
-        })
-    }
-
-    fn end(&mut self) -> S3Result<()> {
-        let Some((sums, md5)) = self.summing.take() else { return Ok(()) };
-        if self.is_bare {
-            return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
-        }
-        sums.end(md5.finish(), &self.trailing).map(drop)
-    }
-}
-
-fn s3_error_of(error: StdError) -> S3Error {
-    match error.downcast::<S3Error>() {
-        Ok(error) => *error,
-        Err(error) => unreadable(&*error),
-    }
-}
-
-impl Checked {
-    fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        *self.wrong.lock().expect("no panic holds this lock") = Some(error);
-        Poll::Ready(Some(Err("the body was refused".into())))
-    }
-}
-
-impl HttpBody for Checked {
-    type Data = Bytes;
-    type Error = StdError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        // XML that an operation needs is passed on in one piece, at its end.
-        while let Some(seen) = self.seen.clone() {
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => {
-                    let Some(bytes) = frame.data_ref() else { continue };
-                    if let Some((sums, md5)) = &mut self.summing {
-                        sums.update(bytes);
-                        md5.update(bytes);
-                    }
-                    if let Err(error) = seen.push(bytes) {
-                        return self.refused(error);
-                    }
-                }
-                Some(Err(error)) => return self.refused(s3_error_of(error)),
-                None => {
-                    self.seen = None;
-                    if let Err(error) = self.end() {
-                        return self.refused(error);
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(seen.known().into()))));
-                }
-            }
-        }
-        let error = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-            Some(Ok(frame)) => {
-                if let (Some(bytes), Some((sums, md5))) = (frame.data_ref(), &mut self.summing) {
-                    sums.update(bytes);
-                    md5.update(bytes);
-                }
-                return Poll::Ready(Some(Ok(frame)));
-            }
-            Some(Err(error)) => s3_error_of(error),
-            None => match self.end() {
-                Ok(()) => return Poll::Ready(None),
-                Err(error) => error,
-            },
-        };
-        self.refused(error)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]
@@ -461,16 +248,6 @@ mod tests {
             assert_eq!(has_body(&format!("/b?{query}").parse().expect("a URI")), has, "{query}");
         }
         assert!(!has_body(&Uri::from_static("/delete")));
-    }
-
-    #[test]
-    fn checksums_unknown_to_the_framework_are_blanked() {
-        let seen = Seen::default();
-        seen.push(b"<P><ChecksumMD5>a</ChecksumMD5><N>1</N></P><P><ChecksumMD5>b</ChecksumMD5><ChecksumSHA1>c</ChecksumSHA1></P>")
-            .expect("short");
-        let known = String::from_utf8(seen.known()).expect("text");
-        assert_eq!(known.len(), seen.0.lock().expect("no panic").len());
-        assert_eq!(known.replace(' ', ""), "<P><N>1</N></P><P><ChecksumSHA1>c</ChecksumSHA1></P>");
     }
 
     #[test]

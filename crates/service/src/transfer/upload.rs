@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::s3::errors::custom;
+use crate::s3::framework::stream_error;
 use crate::transfer::checksums::{Algorithm, Claims, Summing};
 
 /// Maximum content of one put or part, the same as AWS.
@@ -118,12 +118,7 @@ impl Body {
                 }
                 Ok(Some(bytes))
             }
-            // The framework checks chunk signatures and body digests while the body is read, and
-            // reports them with its own error types.
-            Some(Err(error)) => match error.downcast::<S3Error>() {
-                Ok(error) => Err(*error),
-                Err(error) => Err(unreadable(&*error)),
-            },
+            Some(Err(error)) => Err(stream_error(error)),
         }
     }
 
@@ -134,25 +129,6 @@ impl Body {
 
 pub(crate) fn incomplete() -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly")
-}
-
-pub(crate) fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
-    let text = error.to_string();
-    tracing::debug!(error = %text, "can't read a request body");
-    if text.contains("SignatureMismatch") {
-        return s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.");
-    }
-    if text.contains("ChunkTooLarge") {
-        return custom("InvalidChunkSizeError", http::StatusCode::BAD_REQUEST, "A signed chunk must not be larger than 4 MiB.");
-    }
-    if text.contains("Sha256Mismatch") {
-        return custom(
-            "XAmzContentSHA256Mismatch",
-            http::StatusCode::BAD_REQUEST,
-            "The provided 'x-amz-content-sha256' header does not match what was computed.",
-        );
-    }
-    incomplete()
 }
 
 /// An object on its way to staging, and the holder of its memory.

@@ -1,13 +1,14 @@
-//! Completes responses that the framework would write differently than S3. Errors get the resource
-//! and the request ID; some responses get another status or body.
+//! Writes the bodies of errors, and completes responses that the framework would write differently
+//! than S3.
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt;
-use s3s::S3Result;
-use s3s::xml::{SerResult, Serializer};
+use s3s::xml::{DeResult, Deserialize, Deserializer, SerResult, Serializer};
+use s3s::{S3Error, S3Result};
 
-use crate::s3::errors::failed;
+use crate::s3::errors::{Details, failed};
+use crate::s3::xml_body::Skipped;
 use crate::transfer::checksums::Named;
 
 /// Response extension: overrides the framework's status.
@@ -27,54 +28,91 @@ pub(crate) fn written(name: &str, write: impl FnOnce(&mut Serializer<&mut Vec<u8
     Ok(Written(bytes.into()))
 }
 
-/// Internal header, never sent, with additional elements for the body of an error.
-const MORE: &str = "x-fulgurite-more";
-
-/// Headers that add elements to the body of an error.
-pub(crate) fn more(elements: &[(&str, &str)]) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    let elements: String = elements.iter().map(|(name, value)| format!("<{name}>{}</{name}>", escape(value))).collect();
-    if let Ok(elements) = HeaderValue::try_from(elements) {
-        headers.insert(MORE, elements);
-    }
-    headers
-}
-
 /// The facts about a request that errors mention.
 pub(crate) struct RequestFacts<'a> {
     pub(crate) path: &'a str,
-    pub(crate) query: Option<&'a str>,
-    /// Announced length of its body, in bytes.
-    pub(crate) length: Option<u64>,
     pub(crate) id: &'a str,
 }
 
-/// Completes a response.
+/// The response for an error.
+pub(crate) fn refusal(error: S3Error, asked: &RequestFacts<'_>) -> Response<s3s::Body> {
+    let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = Response::new(s3s::Body::empty());
+    *response.status_mut() = status;
+    if let Some(headers) = error.headers() {
+        *response.headers_mut() = headers.clone();
+    }
+    // Not Modified is an error of the framework, and has no body.
+    if is_error(status) {
+        let details = error.source().and_then(|source| source.downcast_ref::<Details>());
+        write_error(&mut response, error.code().as_str(), error.message(), details, asked);
+    }
+    response
+}
+
+fn is_error(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+fn write_error(response: &mut Response<s3s::Body>, code: &str, message: Option<&str>, details: Option<&Details>, asked: &RequestFacts<'_>) {
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error>");
+    let mut element = |name: &str, value: &str| text.push_str(&format!("<{name}>{}</{name}>", escape(value)));
+    element("Code", code);
+    element("Message", message.unwrap_or_else(|| default_message(code, response.status())));
+    for (name, value) in details.into_iter().flat_map(|Details(details)| details) {
+        element(name, value);
+    }
+    element("Resource", asked.path);
+    element("RequestId", asked.id);
+    text.push_str("</Error>");
+    *response.body_mut() = s3s::Body::from(Bytes::from(text));
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+}
+
+/// An error that the framework found and wrote itself.
+struct FrameworkError {
+    code: String,
+    message: Option<String>,
+}
+
+impl<'xml> Deserialize<'xml> for FrameworkError {
+    fn deserialize(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let (mut code, mut message) = (String::new(), None);
+        xml.named_element("Error", |xml| {
+            xml.for_each_element(|xml, name| {
+                match name {
+                    b"Code" => code = xml.content()?,
+                    b"Message" => message = Some(xml.content()?),
+                    _ => {
+                        let Skipped = xml.content()?;
+                    }
+                }
+                Ok(())
+            })
+        })?;
+        Ok(Self { code, message })
+    }
+}
+
+/// Completes a response of the framework.
 pub(crate) fn complete(response: &mut Response<s3s::Body>, asked: &RequestFacts<'_>) {
     if let Some(Status(status)) = response.extensions().get::<Status>() {
         *response.status_mut() = *status;
     }
     if let Some(Written(body)) = response.extensions_mut().remove::<Written>() {
         *response.body_mut() = s3s::Body::from(body);
-        response.headers_mut().remove(http::header::CONTENT_LENGTH);
+        response.headers_mut().remove(header::CONTENT_LENGTH);
     }
-    finish_xml(response);
-    let more = response.headers_mut().remove(MORE);
-    if !(response.status().is_client_error() || response.status().is_server_error()) {
+    if !is_error(response.status()) {
+        finish_xml(response);
         return;
     }
     let Some(body) = response.body().bytes() else { return };
-    let Some(text) = std::str::from_utf8(&body).ok().filter(|text| text.ends_with("</Error>")) else { return };
-    let mut text = text[..text.len() - "</Error>".len()].to_owned();
-    mend(&mut text, response.status_mut(), asked);
-    explain(&mut text, response.status());
-    let more = more.as_ref().and_then(|more| more.to_str().ok()).unwrap_or_default();
-    text.push_str(&format!("{more}<Resource>{}</Resource><RequestId>{}</RequestId></Error>", escape(asked.path), asked.id));
-    *response.body_mut() = s3s::Body::from(Bytes::from(text));
-    // The length of the original body.
-    response.headers_mut().remove(http::header::CONTENT_LENGTH);
-    // The framework omits the header if the error has headers of its own.
-    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    if let Ok(error) = FrameworkError::deserialize(&mut Deserializer::new(&body)) {
+        write_error(response, &error.code, error.message.as_deref(), None, asked);
+    }
 }
 
 /// Response extension: the XML comes late, in one piece after whitespace, as in long completions.
@@ -85,7 +123,7 @@ pub(crate) struct Late;
 fn finish_xml(response: &mut Response<s3s::Body>) {
     let named = response.extensions_mut().remove::<Named>();
     let is_late = response.extensions_mut().remove::<Late>().is_some();
-    let kind = response.headers().get(http::header::CONTENT_TYPE);
+    let kind = response.headers().get(header::CONTENT_TYPE);
     // The content of an object is never buffered, whatever its content type.
     let is_xml = is_late || (kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/xml")) && response.body().bytes().is_some());
     if !is_xml {
@@ -98,7 +136,7 @@ fn finish_xml(response: &mut Response<s3s::Body>) {
     let body = std::mem::take(response.body_mut());
     *response.body_mut() = match body.bytes() {
         Some(bytes) => {
-            response.headers_mut().remove(http::header::CONTENT_LENGTH);
+            response.headers_mut().remove(header::CONTENT_LENGTH);
             s3s::Body::from(finish(bytes))
         }
         None => s3s::Body::http_body_unsync(body.map_frame(move |frame| frame.map_data(finish))),
@@ -123,13 +161,9 @@ fn escape_controls(xml: &[u8]) -> Option<Vec<u8>> {
     Some(escaped)
 }
 
-/// Adds AWS's message for the code to an error without one.
-fn explain(text: &mut String, status: StatusCode) {
-    if text.contains("<Message>") {
-        return;
-    }
-    let Some((code, rest)) = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")) else { return };
-    let message = match code {
+/// AWS's message for an error code.
+fn default_message(code: &str, status: StatusCode) -> &'static str {
+    match code {
         "AccessDenied" => "Access Denied",
         "AccessForbidden" => "CORSResponse: This CORS request is not allowed.",
         "AuthorizationHeaderMalformed" => "The authorization header is malformed",
@@ -158,25 +192,6 @@ fn explain(text: &mut String, status: StatusCode) {
             "The request signature we calculated does not match the signature you provided. Check your key and signing method."
         }
         _ => status.canonical_reason().unwrap_or("The request failed."),
-    };
-    let at = text.len() - rest.len();
-    text.insert_str(at, &format!("<Message>{message}</Message>"));
-}
-
-/// Corrects error codes for which the framework uses another name than S3.
-fn mend(text: &mut String, status: &mut StatusCode, asked: &RequestFacts<'_>) {
-    let is_presigned = asked.query.is_some_and(|query| query.contains("X-Amz-"));
-    if is_presigned && text.contains("<Code>InvalidRequest</Code>") && text.contains("presigned") {
-        *text = text.replace("<Code>InvalidRequest</Code>", "<Code>AuthorizationQueryParametersError</Code>");
-    }
-    // The body exceeds the framework's limit for buffered bodies.
-    if *status == StatusCode::INTERNAL_SERVER_ERROR
-        && !text.contains("<Message>")
-        && asked.length.is_some_and(|length| length > XML_BYTES_MAX)
-    {
-        *status = StatusCode::BAD_REQUEST;
-        *text = text
-            .replace("<Code>InternalError</Code>", "<Code>MaxMessageLengthExceeded</Code><Message>Your request was too large.</Message>");
     }
 }
 
@@ -204,13 +219,13 @@ mod tests {
 
     async fn completed(response: Response<s3s::Body>) -> String {
         let mut response = response;
-        complete(&mut response, &RequestFacts { path: "/b/k", query: None, length: None, id: "1" });
+        complete(&mut response, &RequestFacts { path: "/b/k", id: "1" });
         let bytes = std::mem::take(response.body_mut()).collect().await.expect("a body").to_bytes();
         String::from_utf8(bytes.to_vec()).expect("text")
     }
 
     fn answer(status: StatusCode, kind: &str, body: s3s::Body) -> Response<s3s::Body> {
-        let response = Response::builder().status(status).header(http::header::CONTENT_TYPE, kind);
+        let response = Response::builder().status(status).header(header::CONTENT_TYPE, kind);
         response.body(body).expect("an answer")
     }
 

@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 
 use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fulgurite_archive::IntakeError;
 use fulgurite_archive::catalogue::CatalogueError;
@@ -10,6 +11,44 @@ use fulgurite_archive::object::ReadError;
 use s3s::{S3Error, S3ErrorCode, s3_error};
 
 use crate::state::StateError;
+
+/// Request extension: the first error of a request. The framework writes errors as XML and drops
+/// whatever else they hold, so whoever finds one keeps it here for the router.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FirstError(Arc<Mutex<Option<S3Error>>>);
+
+impl FirstError {
+    pub(crate) fn of(extensions: &http::Extensions) -> Self {
+        extensions.get().cloned().unwrap_or_default()
+    }
+
+    /// Keeps the error if it is the first one, and returns another for the framework.
+    pub(crate) fn keep(&self, error: S3Error) -> S3Error {
+        let mut told = S3Error::with_message(error.code().clone(), error.message().unwrap_or_default().to_owned());
+        if let Some(status) = error.status_code() {
+            told.set_status_code(status);
+        }
+        // A poisoned lock is usable: the value is set in one step.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        told
+    }
+
+    pub(crate) fn take(&self) -> Option<S3Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Further elements in the body of an error, such as the key that doesn't exist. They are the
+/// source of the error.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?}")]
+pub(crate) struct Details(pub(crate) Vec<(&'static str, String)>);
+
+/// Adds elements to the body of an error.
+pub(crate) fn detailed(mut error: S3Error, details: &[(&'static str, &str)]) -> S3Error {
+    error.set_source(Box::new(Details(details.iter().map(|(name, value)| (*name, (*value).to_owned())).collect())));
+    error
+}
 
 /// Retry-After for objects on unreadable disks, which need an operator.
 const OUT_OF_REACH_RETRY_S: u32 = 60;

@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Error, S3Result, s3_error};
 
@@ -27,6 +26,7 @@ use crate::auth::caller::{Peer, Signed};
 use crate::auth::signatures::is_form;
 use crate::http::addressing::{Addresses, url_of};
 use crate::s3::errors::answers::escape;
+use crate::s3::framework::Framework;
 use crate::s3::normalize::mend;
 use crate::s3::tags;
 use crate::state::{State, now_ms};
@@ -58,7 +58,7 @@ const HEADERS_LIKE: [&str; 3] = ["x-amz-checksum-", "x-amz-meta-", "x-amz-server
 
 /// Handles forms.
 pub(crate) struct Forms {
-    pub(crate) operations: S3Service,
+    pub(crate) framework: Framework,
     pub(crate) state: Arc<State>,
     pub(crate) region: String,
     pub(crate) addresses: Arc<Addresses>,
@@ -111,12 +111,11 @@ impl Forms {
             .map_err(|_| s3_error!(InvalidArgument, "The key in the form is invalid."))?;
         *put.headers_mut() = self.headers(&head.headers, &fields)?;
         *put.extensions_mut() = head.extensions;
-        put.extensions_mut().insert(Signed(signed));
         put.extensions_mut().insert(UpTo(most.min(announced)));
         let (mut head, file) = put.into_parts();
         mend(&mut head.headers, &mut head.extensions);
         let put = Request::from_parts(head, file);
-        let answer = self.operations.call(put).await.map_err(|error| s3_error!(InternalError, "{error:?}"))?;
+        let answer = self.framework.call_as(Signed(signed), put).await?;
         if answer.status() == StatusCode::OK { answered(answer, &url, bucket, &key, &fields) } else { Ok(answer) }
     }
 

@@ -17,7 +17,8 @@ use futures_util::StreamExt;
 use hyper::body::{Body as HttpBody, Frame};
 use s3s::{Body, S3Error, S3Result, StdError, s3_error};
 
-use crate::transfer::upload::{PATIENCE, incomplete, unreadable};
+use crate::s3::framework::stream_error;
+use crate::transfer::upload::{PATIENCE, incomplete};
 
 /// Maximum bytes of a form before its file, the same as AWS.
 const FIELDS_BYTES_MAX: usize = 20 << 10;
@@ -184,7 +185,7 @@ impl Source {
         })?;
         match piece {
             Some(Ok(bytes)) => self.buffer.extend_from_slice(&bytes),
-            Some(Err(error)) => return Err(unreadable(&*error)),
+            Some(Err(error)) => return Err(stream_error(error)),
             None => return Err(incomplete()),
         }
         Ok(())

@@ -1,0 +1,175 @@
+//! The framework s3s and the path of a request through it.
+//!
+//! ```text
+//! request -> verifier: signature, chunks -> normalize: headers, URL, body -> operations: access, XML, operation
+//!                                    \--> bulk get, which S3 lacks
+//! ```
+//!
+//! The framework parses headers right after it checked their signature, and rejects values that S3
+//! ignores. Signed headers can't be changed before that check, so it runs in two instances that
+//! share its work: the verifier has the keys and hands on every request, the operations have no
+//! keys and take the caller from [`Signed`]. Every request passes each once. Browser forms have
+//! their signature in a field, so they go to the operations directly.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode, Uri, header};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::route::S3Route;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{Body, S3, S3Error, S3Request, S3Response, S3Result, StdError, s3_error};
+
+use crate::auth::access::{Gate, SecretKeys};
+use crate::auth::caller::Signed;
+use crate::gateway::Gateway;
+use crate::http::addressing::{Addresses, Domain};
+use crate::s3::Operations;
+use crate::s3::bulk_get::Retrieve;
+use crate::s3::errors::answers::XML_BYTES_MAX;
+use crate::s3::errors::{FirstError, custom};
+use crate::s3::key_locks::BucketNames;
+use crate::s3::normalize::normalize;
+use crate::transfer::checksums::Trailing;
+use crate::transfer::upload::incomplete;
+
+/// The framework with the operations behind it.
+#[derive(Clone)]
+pub(crate) struct Framework {
+    verifier: S3Service,
+    operations: S3Service,
+}
+
+impl Framework {
+    /// `domain` is the domain whose subdomains address buckets.
+    pub(crate) fn new(gateway: &Arc<Gateway>, domain: Option<&Domain>, addresses: &Arc<Addresses>) -> Self {
+        let mut operations = configured(Operations(gateway.clone()), domain);
+        // Without a source of keys the framework skips the gate.
+        operations.set_auth(NoKeys);
+        operations.set_access(Gate(gateway.clone()));
+        let operations = operations.build();
+        let mut verifier = configured(NoOperations, domain);
+        verifier.set_auth(SecretKeys(gateway.state.clone()));
+        let retrieve = Retrieve { gateway: gateway.clone(), addresses: addresses.clone() };
+        verifier.set_route(Verified { retrieve, operations: operations.clone(), addresses: addresses.clone() });
+        Self { verifier: verifier.build(), operations }
+    }
+
+    /// Checks the signature of a request and carries it out.
+    ///
+    /// # Errors
+    /// A failure of the framework. Errors of S3 are responses.
+    pub(crate) async fn call(&self, request: Request<Body>) -> Result<Response<Body>, String> {
+        self.verifier.call(request).await.map_err(|error| format!("{error:?}"))
+    }
+
+    /// Carries out a normalized request of a caller that is known by another signature.
+    ///
+    /// # Errors
+    /// An internal error if the framework fails. Errors of S3 are responses.
+    pub(crate) async fn call_as(&self, caller: Signed, mut request: Request<Body>) -> S3Result<Response<Body>> {
+        request.extensions_mut().insert(caller);
+        call(&self.operations, request).await
+    }
+}
+
+fn configured(operations: impl S3, domain: Option<&Domain>) -> S3ServiceBuilder {
+    let mut builder = S3ServiceBuilder::new(operations);
+    builder.set_validation(BucketNames);
+    let mut config = S3Config::default();
+    config.xml_max_body_size = XML_BYTES_MAX as usize;
+    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    if let Some(domain) = domain {
+        builder.set_host(domain.clone());
+    }
+    builder
+}
+
+async fn call(operations: &S3Service, request: Request<Body>) -> S3Result<Response<Body>> {
+    operations.call(request).await.map_err(|error| s3_error!(InternalError, "{error:?}"))
+}
+
+/// The verifier has none: it hands on every request.
+struct NoOperations;
+
+impl S3 for NoOperations {}
+
+/// The operations have no keys: signatures were checked and removed before.
+struct NoKeys;
+
+#[async_trait]
+impl S3Auth for NoKeys {
+    async fn get_secret_key(&self, _: &str) -> S3Result<SecretKey> {
+        Err(s3_error!(AccessDenied))
+    }
+}
+
+/// Takes every request behind the signature check.
+struct Verified {
+    retrieve: Retrieve,
+    operations: S3Service,
+    addresses: Arc<Addresses>,
+}
+
+impl Verified {
+    async fn hand_on(&self, mut request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        if self.retrieve.is_match(&request.method, &request.uri, &request.headers) {
+            return self.retrieve.call(request).await;
+        }
+        // The framework drops the trailers when a request is handed on.
+        let trailing = Trailing::of(&request);
+        request.extensions.insert(trailing);
+        normalize(&mut request, &self.addresses)?;
+        request.headers.remove(header::AUTHORIZATION);
+        let mut inner = Request::new(request.input);
+        *inner.method_mut() = request.method;
+        *inner.uri_mut() = request.uri;
+        *inner.headers_mut() = request.headers;
+        *inner.extensions_mut() = request.extensions;
+        inner.extensions_mut().insert(Signed(request.credentials.map(|credentials| credentials.access_key)));
+        let (head, body) = call(&self.operations, inner).await?.into_parts();
+        let mut response = S3Response::with_status(body, head.status);
+        response.headers = head.headers;
+        response.extensions = head.extensions;
+        Ok(response)
+    }
+}
+
+#[async_trait]
+impl S3Route for Verified {
+    fn is_match(&self, _: &Method, _: &Uri, _: &HeaderMap, _: &mut Extensions) -> bool {
+        true
+    }
+
+    async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
+        // Bulk gets check access to each object, all others pass the gate before the operations.
+        Ok(())
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let first = FirstError::of(&request.extensions);
+        self.hand_on(request).await.map_err(|error| first.keep(error))
+    }
+}
+
+/// The S3 error for a body that can't be read. The framework checks chunk signatures and digests
+/// while the body is read. Its error types are private, so their texts are all that tells them
+/// apart.
+pub(crate) fn stream_error(error: StdError) -> S3Error {
+    let error = match error.downcast::<S3Error>() {
+        Ok(error) => return *error,
+        Err(error) => error.to_string(),
+    };
+    tracing::debug!(error, "can't read a request body");
+    if error.contains("SignatureMismatch") {
+        s3_error!(SignatureDoesNotMatch, "The signature of a chunk does not match.")
+    } else if error.contains("ChunkTooLarge") {
+        custom("InvalidChunkSizeError", StatusCode::BAD_REQUEST, "A signed chunk must not be larger than 4 MiB.")
+    } else if error.contains("Sha256Mismatch") {
+        let message = "The provided 'x-amz-content-sha256' header does not match what was computed.";
+        custom("XAmzContentSHA256Mismatch", StatusCode::BAD_REQUEST, message)
+    } else {
+        incomplete()
+    }
+}

@@ -1,0 +1,162 @@
+//! XML bodies on their way to the operations. The framework doesn't check their digests and drops
+//! elements that it doesn't know.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use fulgurite_digest::Md5;
+use http::{Extensions, Method, header};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use s3s::xml::{DeResult, Deserialize, DeserializeContent, Deserializer};
+use s3s::{Body, S3Error, S3Request, S3Result, StdError, s3_error};
+
+use crate::auth::policy::has_parameter;
+use crate::s3::errors::FirstError;
+use crate::s3::errors::answers::XML_BYTES_MAX;
+use crate::s3::framework::stream_error;
+use crate::transfer::checksums::{Claims, Sums, Trailing};
+
+/// Request extension: the body as sent, for operations that need elements which the framework
+/// drops. It is complete when the operation is called.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Document(Arc<Mutex<Vec<u8>>>);
+
+impl Document {
+    /// Parses the body of a request; an empty body gives the default.
+    pub(crate) fn read<T: Default + for<'xml> Deserialize<'xml>>(extensions: &Extensions) -> S3Result<T> {
+        let Some(document) = extensions.get::<Self>() else { return Ok(T::default()) };
+        let xml = document.0.lock().expect("no panic holds this lock");
+        if xml.is_empty() {
+            return Ok(T::default());
+        }
+        let mut deserializer = Deserializer::new(&xml);
+        let read = T::deserialize(&mut deserializer).and_then(|read| deserializer.expect_eof().map(|()| read));
+        read.map_err(|_| s3_error!(MalformedXML))
+    }
+}
+
+/// An XML element whose content is ignored.
+pub(crate) struct Skipped;
+
+impl<'xml> DeserializeContent<'xml> for Skipped {
+    fn deserialize_content(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
+        xml.for_each_element(|xml, _| xml.content::<Self>().map(drop))?;
+        Ok(Self)
+    }
+}
+
+/// Who parses a body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Parser {
+    /// The framework.
+    Framework,
+    /// The framework, and the operation for more elements.
+    Both,
+    /// The operation, for elements that the framework rejects. The framework gets this in place.
+    Operation(&'static str),
+}
+
+/// A body whose digest is checked at its end.
+pub(crate) struct XmlBody {
+    body: Body,
+    summing: Option<(Sums, Md5)>,
+    /// Where the body is collected for an operation.
+    document: Option<Document>,
+    /// What the framework gets in place of the body.
+    stand_in: Option<&'static str>,
+    received: u64,
+    trailing: Trailing,
+    /// Whether a required digest is missing.
+    is_bare: bool,
+    first: FirstError,
+}
+
+impl XmlBody {
+    /// Replaces the body of a request. `claims` are the digests that the client states for it.
+    pub(crate) fn wrap(request: &mut S3Request<Body>, parser: Parser, claims: Claims) {
+        let is_bare = request.method == Method::POST && has_parameter(request.uri.query(), "delete") && claims.are_none();
+        let document = (!matches!(parser, Parser::Framework)).then(Document::default);
+        if let Some(document) = &document {
+            request.extensions.insert(document.clone());
+        }
+        let body = Self {
+            body: std::mem::take(&mut request.input),
+            summing: Some((claims.begin(None), Md5::new())),
+            document,
+            stand_in: if let Parser::Operation(stand_in) = parser { Some(stand_in) } else { None },
+            received: 0,
+            trailing: Trailing::of(request),
+            is_bare,
+            first: FirstError::of(&request.extensions),
+        };
+        // The framework compares the length of what it gets with the header.
+        if let (Some(stand_in), Some(length)) = (body.stand_in, request.headers.get_mut(header::CONTENT_LENGTH)) {
+            *length = stand_in.len().into();
+        }
+        request.input = Body::http_body_unsync(body);
+    }
+
+    /// Processes the next piece.
+    fn take(&mut self, bytes: &Bytes) -> S3Result<()> {
+        self.received += bytes.len() as u64;
+        // The framework has the same limit, but reports an internal error.
+        if self.received > XML_BYTES_MAX {
+            return Err(s3_error!(MaxMessageLengthExceeded, "Your request was too large."));
+        }
+        if let Some((sums, md5)) = &mut self.summing {
+            sums.update(bytes);
+            md5.update(bytes);
+        }
+        if let Some(Document(xml)) = &self.document {
+            xml.lock().expect("no panic holds this lock").extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> S3Result<()> {
+        let Some((sums, md5)) = self.summing.take() else { return Ok(()) };
+        if self.is_bare {
+            return Err(s3_error!(InvalidRequest, "Missing required header for this request: Content-MD5"));
+        }
+        sums.end(md5.finish(), &self.trailing).map(drop)
+    }
+
+    fn refused(&self, error: S3Error) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        Poll::Ready(Some(Err(self.first.keep(error).into())))
+    }
+}
+
+impl HttpBody for XmlBody {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        loop {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    if let Some(Err(error)) = frame.data_ref().map(|bytes| self.take(bytes)) {
+                        return self.refused(error);
+                    }
+                    if self.stand_in.is_none() {
+                        return Poll::Ready(Some(Ok(frame)));
+                    }
+                }
+                Some(Err(error)) => return self.refused(stream_error(error)),
+                None => {
+                    let is_first = self.summing.is_some();
+                    if let Err(error) = self.end() {
+                        return self.refused(error);
+                    }
+                    let stand_in = self.stand_in.filter(|_| is_first);
+                    return Poll::Ready(stand_in.map(|xml| Ok(Frame::data(Bytes::from_static(xml.as_bytes())))));
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.stand_in.map_or_else(|| self.body.size_hint(), |xml| SizeHint::with_exact(xml.len() as u64))
+    }
+}
