@@ -13,7 +13,7 @@ use s3s::{S3Error, S3ErrorCode, s3_error};
 use crate::state::StateError;
 
 /// Request extension: the first error of a request. The framework writes errors as XML and drops
-/// whatever else they hold, so whoever finds one keeps it here for the router.
+/// what else they hold, so the operations and the gate keep theirs here for the router.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstError(Arc<Mutex<Option<S3Error>>>);
 
