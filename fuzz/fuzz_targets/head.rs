@@ -1,5 +1,5 @@
-//! Target and headers of a request: signature, ranges, times, checksums, sources of copies, tokens
-//! of lists.
+//! Parses the target and the headers of a request: signature, ranges, times, checksums, copy
+//! sources, continuation tokens.
 #![no_main]
 
 use fulgurite_service::fuzzing;

@@ -1,5 +1,5 @@
-//! A CBOR item in an otherwise right block; and a file made of such blocks, cut and in part
-//! unreadable, to be searched.
+//! Parses a CBOR item as the header in an otherwise valid block, and searches a file with such
+//! blocks that is cut short and partly unreadable.
 #![no_main]
 
 use std::io;
@@ -8,12 +8,12 @@ use fulgurite_codec::checksum::crc64;
 use fulgurite_format::{HEADER_BYTES, Header, find_header};
 use libfuzzer_sys::fuzz_target;
 
-/// No longer files are made. The smallest that a geometry allows is shorter.
+/// Maximum size of the file. The smallest file of a geometry is shorter.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 fuzz_target!(|data: &[u8]| {
-    // Which of the three copies there are, where a stray one lies, how much is cut off, and what
-    // can't be read.
+    // Which of the three copies exist, where a stray copy is, how much is cut off, and which pages
+    // are unreadable.
     let Some((&[present, stray, cut, bad_page, bad_pages], item)) = data.split_first_chunk() else { return };
     let item = &item[..item.len().min(HEADER_BYTES - 24)];
     let mut block = b"FULGPLAT\x01\0\0\0".to_vec();
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     let read = |at: u64, buffer: &mut [u8]| {
         let end = at + buffer.len() as u64;
         if at < bad.end && bad.start < end {
-            return Err(io::Error::other("a bad place"));
+            return Err(io::Error::other("an unreadable page"));
         }
         buffer.copy_from_slice(file.get(at as usize..end as usize).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())

@@ -1,5 +1,5 @@
-//! An export as text, as it is, as a damaged one, and with a last line that is right; and that
-//! sealed, whole or with some bytes changed.
+//! Parses an export of keys as text: as it is, as a damaged one, and with a valid last line. Seals
+//! the last one and opens it, with some bytes changed.
 #![no_main]
 
 use std::io::{Cursor, Read, Write};
@@ -11,13 +11,13 @@ use fulgurite_format::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// The cheapest that there is: what is looked for is not the time that scrypt takes.
+/// The lowest cost, since the target tests parsing and not scrypt.
 const COST: ScryptCost = ScryptCost { log2_n: 10, r: 1, p: 1 };
 const PASSPHRASE: &[u8] = b"passphrase";
 
 fuzz_target!(|data: &[u8]| {
     if is_sealed_export(&mut Cursor::new(data)).expect("memory reads") {
-        // A cost that is or might be refused stays as it is, a lower one is not paid.
+        // A cost that would be accepted is lowered, to save time.
         let mut data = data.to_vec();
         if let Some(cost) = data.get_mut(12..21)
             && matches!(cost, [10..=20, _, _, _, 0, _, _, 0, 0])
@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
     let sum: String = digest(&SHA256, &text).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     text.extend(format!("end {keys} {sum}\n").into_bytes());
     let good = read(&text);
-    // Scrypt is slow even so: sealed are only those that are worth it, and not all of them.
+    // Scrypt is slow even so: seals only valid exports, and a quarter of them.
     if good.is_none() || mode % 4 != 0 {
         return;
     }
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     writer.write_all(&text).expect("a vector takes all");
     let mut sealed = writer.finish().expect("a vector takes all");
     let blocks = sealed.len() / 1_024;
-    // A block more than a group of one section may lose, at most.
+    // At most one block more than a group of one section may lose.
     for block in 0..usize::from(place) % 11 {
         let at = block % blocks * 1_024 + usize::from(place);
         sealed[at] ^= change;
@@ -55,7 +55,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Reads an export. What reads is written again to the same bytes.
+/// Reads an export. Writing it again gives the same length.
 fn read(text: &[u8]) -> Option<KeyExport> {
     let mut keys = Vec::new();
     let export = read_key_export(text, |version, key| {
@@ -68,7 +68,7 @@ fn read(text: &[u8]) -> Option<KeyExport> {
     for (version, key) in &keys {
         again.push(*version, key).expect("a vector takes all");
     }
-    // Hexadecimal digits may be capital ones.
+    // The bytes may differ: hexadecimal digits may be capital letters.
     assert!(again.finish().expect("a vector takes all").len() == text.len());
     Some(export)
 }

@@ -1,4 +1,4 @@
-//! The list of a batch; what comes back of it in a tar archive.
+//! Parses the list of a batch, and writes its entries to a tar archive.
 #![no_main]
 
 use fulgurite_service::fuzzing;

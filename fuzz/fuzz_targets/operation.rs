@@ -1,5 +1,5 @@
-//! Requests drawn from bytes: every operation with every header and parameter, through the router
-//! of the server.
+//! Sends requests generated from bytes through the server's router: every operation, with every
+//! header and parameter.
 #![no_main]
 
 use std::sync::LazyLock;

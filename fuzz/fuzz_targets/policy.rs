@@ -1,4 +1,4 @@
-//! A bucket policy, and what is asked of it.
+//! Parses a bucket policy and asks it for a decision.
 #![no_main]
 
 use fulgurite_service::fuzzing;

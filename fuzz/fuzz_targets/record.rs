@@ -1,4 +1,5 @@
-//! The record of an object. What reads can be written, in no more bytes than it came in.
+//! Parses the record of an object. Writing a parsed record takes no more bytes than it was read
+//! from.
 #![no_main]
 
 use fulgurite_format::{decode_record, encode_record};

@@ -1,5 +1,5 @@
-//! Whole requests, one after another, to an archive that lasts as long as the process: what is
-//! found may need those before it.
+//! Sends whole requests to an archive that lasts as long as the process. Reproducing a finding may
+//! need the requests before it.
 #![no_main]
 
 use std::sync::LazyLock;

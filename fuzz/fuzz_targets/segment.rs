@@ -1,5 +1,5 @@
-//! A segment in which most heads have place and checksums made right, so that walks get somewhere;
-//! in part unreadable.
+//! Scans a segment that is partly unreadable. Most of its record heads get valid positions and
+//! checksums, so that scans don't end at the first record.
 #![no_main]
 
 use std::io;
@@ -10,7 +10,7 @@ use fulgurite_format::{HEAD_BYTES, SegmentHead, scan_segment};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    // What is wrong with the head, whether payloads are checked, and what can't be read.
+    // How the head is damaged, whether payloads are checked, and which pages are unreadable.
     let Some((&[head_change, flags, bad_page, bad_pages], records)) = data.split_first_chunk() else { return };
     let head = SegmentHead { archive: ArchiveId([1; 16]), number: 2 };
     let mut file = head.to_bytes().to_vec();
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     let read = |at: u64, buffer: &mut [u8]| {
         let end = at + buffer.len() as u64;
         if at < bad.end && bad.start < end {
-            return Err(io::Error::other("a bad place"));
+            return Err(io::Error::other("an unreadable page"));
         }
         buffer.copy_from_slice(file.get(at as usize..end as usize).ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
@@ -41,15 +41,15 @@ fuzz_target!(|data: &[u8]| {
     parts.sort_by_key(|part| part.start);
     let mut at = HEAD_BYTES as u64;
     for part in parts {
-        assert_eq!(part.start, at, "something lies between, or twice");
+        assert_eq!(part.start, at, "a gap or an overlap");
         at = part.end;
     }
     let mut rest = vec![1; file.len() - at as usize];
     assert!(rest.is_empty() || read(at, &mut rest).is_ok_and(|()| rest.iter().all(|&byte| byte == 0)), "what is left is zeros");
 });
 
-/// Makes place and checksums of the record at `at` right, if there is one, as far as the low bits
-/// of its checksum ask for.
+/// Corrects position and checksums of the record at `at`, if there is one. The low bits of its
+/// checksum choose what stays wrong.
 fn mend(file: &mut [u8], at: usize, segment_number: u64) {
     let end = file.len().min(at + HEAD_BYTES);
     let (record, rest) = file[at..].split_at_mut(end - at);

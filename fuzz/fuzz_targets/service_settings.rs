@@ -1,4 +1,4 @@
-//! Any text as `service.toml`.
+//! Parses text as `service.toml`.
 #![no_main]
 
 use fulgurite_service::fuzzing;

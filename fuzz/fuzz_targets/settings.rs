@@ -1,4 +1,4 @@
-//! Any text as a settings file: refused with a reason, or taken and written back to the same.
+//! Parses text as a settings file: it is rejected with a reason, or survives writing and parsing.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Tags as they stand in a header.
+//! Parses tags from a header.
 #![no_main]
 
 use fulgurite_service::fuzzing;

@@ -1,4 +1,4 @@
-//! A record as it may stand on a platter from elsewhere, read as a version of S3.
+//! Reads a record from a foreign platter as a version of an S3 object.
 #![no_main]
 
 use fulgurite_service::fuzzing;
