@@ -332,8 +332,7 @@ impl Serves for Client<'_> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char]).collect()
+    hex_simd::encode_to_string(bytes, hex_simd::AsciiCase::Lower)
 }
 
 /// The day and the time as signatures have them.
