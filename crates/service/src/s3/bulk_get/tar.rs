@@ -1,6 +1,7 @@
 //! Headers of files in tar archives, with pax records for values that don't fit in a plain header.
-//! The crate `tar` writes plain headers; it has no pax header with a name and a time, which programs
-//! without pax would unpack as a file.
+//!
+//! The crate `tar` writes plain headers. Its pax headers have neither name nor time, and a program
+//! without pax would unpack them as files.
 //!
 //! ```text
 //! [ pax header ][ its records, padded ] [ header ][ content, padded ] ... [ two blocks of zeros ]
