@@ -2,13 +2,12 @@
 //! xtask check` runs the quick checks among it, which compile nothing.
 //!
 //! ```text
-//! cargo xtask test     [check] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests] -> [docs]
-//!                         |       -> [python] -> [release] -> [readme] -> [s3] -> [attacks]
-//!                         |       -> [clients]
+//! cargo xtask test     [check] -> [deny] -> [fmt] -> [clippy] -> [plain] -> [fuzz] -> [tests]
+//!                         |       -> [docs] -> [python] -> [release] -> [readme] -> [s3]
+//!                         |       -> [attacks] -> [clients]
 //!                         |       stops at the first step that fails
 //!                         |
-//! cargo xtask check    arrows, names, licences, sizes, links, toolchain, prose, unsafe,
-//!                         |    leftovers
+//! cargo xtask check    arrows, names, sizes, links, toolchain, prose, unsafe, leftovers
 //!                         |       runs all, then prints the verdict
 //!                         |
 //!                      [Tree: the files of the repository]  [Workspace: cargo's metadata]

@@ -1,5 +1,4 @@
-//! Cargo's metadata of the workspace: its crates, their arrows, and the packages that they depend
-//! on.
+//! Cargo's metadata of the workspace: its crates and their arrows.
 
 use std::env;
 use std::error::Error;
@@ -11,11 +10,10 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-/// The crates of the workspace, and every package that they need with any feature on any platform.
+/// The crates of the workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     pub(crate) members: Vec<Member>,
-    pub(crate) packages: Vec<Package>,
     pub(crate) target_directory: PathBuf,
 }
 
@@ -36,15 +34,6 @@ pub(crate) struct Arrow {
     pub(crate) to: String,
     /// True if only tests, examples and benchmarks depend on it.
     pub(crate) dev: bool,
-}
-
-/// A package from outside the workspace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Package {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    /// As the package declares it: normally an SPDX expression.
-    pub(crate) licence: Option<String>,
 }
 
 /// Why cargo's metadata can't be read.
@@ -84,21 +73,10 @@ pub(crate) fn cargo() -> Command {
 }
 
 impl Workspace {
-    /// Runs `cargo metadata`. It compiles nothing, but fetches missing sources of dependencies, as
-    /// any build would.
-    pub(crate) fn read(root: &Path) -> Result<Self, WorkspaceError> {
-        Self::ask(root, &["--all-features"])
-    }
-
     /// Runs `cargo metadata` for the crates alone, which needs no sources of dependencies.
-    pub(crate) fn read_members(root: &Path) -> Result<Self, WorkspaceError> {
-        Self::ask(root, &["--no-deps"])
-    }
-
-    fn ask(root: &Path, options: &[&str]) -> Result<Self, WorkspaceError> {
+    pub(crate) fn read(root: &Path) -> Result<Self, WorkspaceError> {
         let printed = cargo()
-            .args(["metadata", "--format-version", "1", "--locked"])
-            .args(options)
+            .args(["metadata", "--format-version", "1", "--locked", "--no-deps"])
             .current_dir(root)
             .stderr(Stdio::inherit())
             .output()
@@ -118,12 +96,6 @@ impl Workspace {
         for package in list(&metadata, "packages")? {
             if ids.contains(&package["id"]) {
                 workspace.members.push(Member::parse(package, root)?);
-            } else {
-                workspace.packages.push(Package {
-                    name: text(package, "name")?.to_owned(),
-                    version: text(package, "version")?.to_owned(),
-                    licence: package["license"].as_str().map(String::from),
-                });
             }
         }
         let directories: Vec<String> = workspace.members.iter().map(|member| member.directory.clone()).collect();
@@ -188,12 +160,10 @@ mod tests {
         ]}"#;
 
     #[test]
-    fn members_and_external_packages_are_distinguished() {
+    fn packages_from_elsewhere_are_no_members() {
         let workspace = Workspace::parse(PRINTED.as_bytes()).unwrap();
         let directories: Vec<&str> = workspace.members.iter().map(|member| member.directory.as_str()).collect();
         assert_eq!(directories, ["crates/glass", "crates/domain"]);
-        let licences: Vec<Option<&str>> = workspace.packages.iter().map(|package| package.licence.as_deref()).collect();
-        assert_eq!(licences, [Some("MIT/Apache-2.0"), None]);
     }
 
     #[test]

@@ -87,7 +87,6 @@ fn cauchy_encode(bench: &Bench, what: &str, information: usize, redundancy: usiz
             }
         }));
     }
-    competitors.push(peers::erasure_encode(&pool, information, redundancy, times));
     if shard_bytes * information >= 1 << 20 {
         competitors.push(peers::simd_encode(&pool, information, redundancy));
     }
@@ -118,7 +117,6 @@ fn cauchy_repair(bench: &Bench, what: &str, information: usize, redundancy: usiz
             }
         }));
     }
-    competitors.push(peers::erasure_repair(&pool, information, redundancy, lost));
     competitors.extend(peers::klauspost("gf8", information, redundancy, shard_bytes, groups, lost));
     competitors.extend(peers::klauspost("leo8", information, redundancy, shard_bytes, groups, lost));
     competitors.extend(peers::isal(information, redundancy, shard_bytes, groups, lost));

@@ -50,19 +50,11 @@ pub(crate) fn path(path: &Path) -> String {
 
 /// A point of time in UTC, to the second.
 pub(crate) fn time(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days since 0000-03-01, so that a leap day comes last in its year (H. Hinnant,
-    // "chrono-compatible low-level date algorithms").
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
+    match time::OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(at) => format!("{} {:02}:{:02}:{:02}", at.date(), at.hour(), at.minute(), at.second()),
+        // A file system can claim any time.
+        Err(_) => format!("{seconds} s since 1970"),
+    }
 }
 
 #[cfg(test)]

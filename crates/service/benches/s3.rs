@@ -17,7 +17,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::{digest, hmac};
 
@@ -332,25 +332,13 @@ impl Serves for Client<'_> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)] as char, DIGITS[usize::from(byte & 15)] as char]).collect()
+    hex_simd::encode_to_string(bytes, hex_simd::AsciiCase::Lower)
 }
 
 /// The day and the time as signatures have them.
 fn now() -> (String, String) {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()) as i64;
-    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Civil from days: years begin in March, so that a leap day is the last of its year.
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let of_era = z.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let day = format!("{year:04}{month:02}{day:02}");
-    let time = format!("{day}T{:02}{:02}{:02}Z", of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    let now = time::OffsetDateTime::now_utc();
+    let day = format!("{:04}{:02}{:02}", now.year(), u8::from(now.month()), now.day());
+    let time = format!("{day}T{:02}{:02}{:02}Z", now.hour(), now.minute(), now.second());
     (day, time)
 }

@@ -1,6 +1,9 @@
 //! Links: every link between documents leads to an existing file, and to an existing heading in it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+
+use percent_encoding::percent_decode_str;
 
 use super::{Report, Repository};
 use crate::markdown;
@@ -37,7 +40,7 @@ fn follow(from: &str, target: &str, tree: &Tree, anchors: &BTreeMap<&str, BTreeS
     }
     let Some(anchor) = anchor else { return Ok(()) };
     let found = match anchors.get(path.as_str()) {
-        Some(anchors) => anchors.contains(&decode(anchor)),
+        Some(anchors) => anchors.contains(&*decode(anchor)),
         None => tree.text(&path).is_some_and(|text| line_number(anchor).is_some_and(|line| (1..=text.lines().count()).contains(&line))),
     };
     if found { Ok(()) } else { Err(format!("`{path}` has no `#{anchor}`")) }
@@ -60,16 +63,8 @@ fn resolve(from: &str, target: &str) -> Option<String> {
 }
 
 /// `%20` is a space.
-fn decode(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escaped = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+fn decode(text: &str) -> Cow<'_, str> {
+    percent_decode_str(text).decode_utf8_lossy()
 }
 
 /// Parses `L12` and `L12-L20`, which point into files that aren't documents. The last line must

@@ -34,7 +34,7 @@ pub(super) fn fuzz(session: &Session) -> Outcome {
         let why = format!("can't create {}: {error}", lock.display());
         return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why });
     }
-    let target = match Workspace::read_members(&session.root) {
+    let target = match Workspace::read(&session.root) {
         Ok(workspace) => workspace.target_directory,
         Err(error) => return Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }),
     };

@@ -17,6 +17,7 @@ use crate::tally::Tally;
 mod attacks;
 mod cargo;
 mod clients;
+mod deny;
 mod program;
 mod python;
 mod readme;
@@ -48,6 +49,7 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step { name: "check", what: "checks that need no compilation: `cargo xtask check`", run: quick_checks },
+    Step { name: "deny", what: "cargo deny check bans licenses sources: the packages in Cargo.lock", run: deny::packages },
     Step { name: "fmt", what: "cargo fmt --all --check", run: cargo::fmt },
     Step { name: "clippy", what: "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings", run: cargo::clippy },
     Step { name: "plain", what: "cargo check --locked: the command line as it is built, without features", run: cargo::plain },

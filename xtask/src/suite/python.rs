@@ -46,8 +46,8 @@ pub(super) fn interpreter(session: &Session) -> Result<PathBuf, Outcome> {
     if has_package(&system) {
         return Ok(system);
     }
-    let workspace = Workspace::read_members(&session.root)
-        .map_err(|error| Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }))?;
+    let workspace =
+        Workspace::read(&session.root).map_err(|error| Outcome::Failed(Tally::FAILED, Failure::Unreadable { why: error.to_string() }))?;
     environment(&system, &workspace.target_directory.join("xtask-venv")).map_err(Outcome::Skipped)
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Built {
 
 impl Built {
     pub(super) fn find(session: &Session) -> Result<Self, Outcome> {
-        let workspace = Workspace::read_members(&session.root).map_err(|error| unreadable(error.to_string()))?;
+        let workspace = Workspace::read(&session.root).map_err(|error| unreadable(error.to_string()))?;
         let target = workspace.target_directory;
         let program = target.join(format!("release/fulgurite{EXE_SUFFIX}"));
         if !program.is_file() {

@@ -5,39 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use reed_solomon_erasure::galois_8::ReedSolomon;
-
-use crate::bench::{Competitor, Pool, lost_positions, slices, slices_mut};
+use crate::bench::{Competitor, Pool};
 
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/peers");
-
-pub(crate) fn erasure_encode(pool: &Pool, information: usize, redundancy: usize, times: usize) -> Competitor<'_> {
-    let code = ReedSolomon::new(information, redundancy).expect("a code of this size");
-    let mut out = vec![vec![0; pool.shards()[0].len()]; redundancy];
-    Competitor::here("reed-solomon-erasure", move || {
-        for _ in 0..times {
-            for group in pool.shards().chunks(information) {
-                code.encode_sep(&slices(group), &mut slices_mut(&mut out)).expect("shards of one length");
-            }
-        }
-    })
-}
-
-pub(crate) fn erasure_repair(pool: &Pool, information: usize, redundancy: usize, lost: usize) -> Competitor<'_> {
-    let code = ReedSolomon::new(information, redundancy).expect("a code of this size");
-    let shard_bytes = pool.shards()[0].len();
-    let mut groups: Vec<Vec<(Vec<u8>, bool)>> =
-        pool.shards().chunks(information + redundancy).map(|group| group.iter().map(|shard| (shard.clone(), true)).collect()).collect();
-    Competitor::here("reed-solomon-erasure", move || {
-        for group in &mut groups {
-            for position in lost_positions(information, lost) {
-                group[position].1 = false;
-            }
-            code.reconstruct_data(group).expect("no more lost than redundancy");
-            black_box(group[0].0[shard_bytes - 1]);
-        }
-    })
-}
 
 pub(crate) fn simd_encode(pool: &Pool, information: usize, redundancy: usize) -> Competitor<'_> {
     let shard_bytes = pool.shards()[0].len();

@@ -49,7 +49,10 @@ impl ScryptCost {
     /// before any is spent.
     fn check(self) -> Result<Self, SealedExportError> {
         let refused = SealedExportError::Cost { log2_n: self.log2_n, r: self.r, p: self.p };
-        if !(10..=20).contains(&self.log2_n) || self.r == 0 || self.p == 0 {
+        // RFC 7914 limits N to 2^(16 r). The library doesn't, but OpenSSL does, on which other
+        // readers rely.
+        let is_in_rfc = u32::from(self.log2_n) < self.r.saturating_mul(16);
+        if !(10..=20).contains(&self.log2_n) || !is_in_rfc || self.p == 0 {
             return Err(refused);
         }
         let blocks = u64::from(self.r) << self.log2_n;
@@ -312,7 +315,7 @@ impl SealedExportError {
 fn derive(passphrase: &[u8], salt: &[u8], cost: ScryptCost) -> Result<LessSafeKey, SealedExportError> {
     let ScryptCost { log2_n, r, p } = cost.check()?;
     let refused = SealedExportError::Cost { log2_n, r, p };
-    let parameters = scrypt::Params::new(log2_n, r, p, 32).map_err(|_| refused)?;
+    let parameters = scrypt::Params::new(log2_n, r, p).map_err(|_| refused)?;
     let mut key = Zeroizing::new([0; 32]);
     scrypt::scrypt(passphrase, salt, &parameters, &mut *key).expect("scrypt gives 32 bytes");
     Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*key).expect("a key of 32 bytes")))
@@ -428,10 +431,19 @@ pub(crate) mod tests {
     #[test]
     fn a_file_that_asks_for_gigabytes_or_hours_is_rejected_up_front() {
         let accepted = |log2_n, r, p| ScryptCost { log2_n, r, p }.check().is_ok();
-        assert!(accepted(15, 8, 1) && accepted(17, 8, 8) && accepted(18, 8, 4));
-        for (log2_n, r, p) in
-            [(9, 8, 1), (21, 1, 1), (63, 8, 1), (255, 8, 1), (19, 8, 1), (15, 0, 1), (15, 8, 0), (15, 8, 64), (10, u32::MAX, u32::MAX)]
-        {
+        assert!(accepted(15, 8, 1) && accepted(17, 8, 8) && accepted(18, 8, 4) && accepted(15, 1, 1));
+        for (log2_n, r, p) in [
+            (9, 8, 1),
+            (16, 1, 1),
+            (21, 1, 1),
+            (63, 8, 1),
+            (255, 8, 1),
+            (19, 8, 1),
+            (15, 0, 1),
+            (15, 8, 0),
+            (15, 8, 64),
+            (10, u32::MAX, u32::MAX),
+        ] {
             assert!(!accepted(log2_n, r, p), "{log2_n} {r} {p}");
             let mut file = sealed(b"x");
             file[12] = log2_n;

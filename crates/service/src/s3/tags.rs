@@ -1,5 +1,6 @@
 //! Tags: up to ten per object and fifty per bucket, stored URL-encoded as in the header.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use s3s::dto::Tag;
 use s3s::{S3Result, s3_error};
 
@@ -67,31 +68,16 @@ pub(crate) fn encode(tags: &[Tag]) -> String {
 
 /// URL-encodes text: everything but letters, digits and `-_.~` becomes `%XX`.
 pub(crate) fn encode_text(text: &str) -> String {
-    use std::fmt::Write;
-    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
-            encoded.push(byte.into());
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-        encoded
-    })
+    const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, &ENCODED).to_string()
 }
 
+/// Decodes a part of a query. `None` for text that isn't UTF-8, and for a `%` without two digits,
+/// which the library would keep as it is.
 pub(crate) fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || (rest.next()? as char).to_digit(16);
-                (digit()? * 16 + digit()?) as u8
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
+    let is_escape = |after: &str| after.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let text = text.split('%').skip(1).all(is_escape).then(|| text.replace('+', " "))?;
+    Some(percent_decode_str(&text).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]

@@ -382,11 +382,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 
 /// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex_simd::encode_to_string(bytes, hex_simd::AsciiCase::Lower)
 }
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
-//! Writer of tar archives: headers of files, with pax records for values that don't fit in a plain
-//! header.
+//! Headers of files in tar archives, with pax records for values that don't fit in a plain header.
+//!
+//! The crate `tar` writes plain headers. Its pax headers have neither name nor time, and a program
+//! without pax would unpack them as files.
 //!
 //! ```text
 //! [ pax header ][ its records, padded ] [ header ][ content, padded ] ... [ two blocks of zeros ]
 //! ```
 //!
 //! Source: POSIX.1-2017, "pax Interchange Format" and "ustar Interchange Format".
+
+use ::tar::{EntryType, Header};
 
 /// Size of the blocks of a tar archive.
 pub(crate) const BLOCK_BYTES: usize = 512;
@@ -23,15 +27,6 @@ pub(crate) const KEY: &str = "SCHILY.xattr.user.fulgurite.key";
 const NAME_BYTES: usize = 100;
 /// Maximum number in the size and time fields of a plain header: 11 octal digits.
 const NUMBER_MAX: u64 = (1 << 33) - 1;
-/// Offsets and lengths of the fields that aren't zero.
-const MODE: (usize, usize) = (100, 8);
-const USER: (usize, usize) = (108, 8);
-const GROUP: (usize, usize) = (116, 8);
-const SIZE: (usize, usize) = (124, 12);
-const MODIFIED: (usize, usize) = (136, 12);
-const CHECKSUM: (usize, usize) = (148, 8);
-const KIND: usize = 156;
-const MAGIC: usize = 257;
 
 /// A file of an archive.
 #[derive(Debug, Clone, Copy)]
@@ -61,11 +56,11 @@ impl Entry<'_> {
         }
         self.records.iter().for_each(|(name, value)| record(&mut records, name, value));
         if !records.is_empty() {
-            header(out, "PaxHeaders", records.len() as u64, self.modified, b'x');
+            header(out, "PaxHeaders", records.len() as u64, self.modified, EntryType::XHeader);
             out.extend_from_slice(&records);
             pad(out, records.len() as u64);
         }
-        header(out, self.name, self.size, self.modified, b'0');
+        header(out, self.name, self.size, self.modified, EntryType::Regular);
     }
 }
 
@@ -89,29 +84,20 @@ fn record(out: &mut Vec<u8>, name: &str, value: &str) {
 
 /// Appends a plain header. Values that don't fit are truncated here and complete in the preceding
 /// records.
-fn header(out: &mut Vec<u8>, name: &str, size: u64, modified: u64, kind: u8) {
-    let mut block = [0; BLOCK_BYTES];
-    for (to, byte) in block[..NAME_BYTES].iter_mut().zip(name.bytes()) {
+fn header(out: &mut Vec<u8>, name: &str, size: u64, modified: u64, kind: EntryType) {
+    let mut header = Header::new_ustar();
+    for (to, byte) in header.as_old_mut().name.iter_mut().zip(name.bytes()) {
         *to = if byte.is_ascii() { byte } else { b'_' };
     }
-    let mut number = |(at, bytes): (usize, usize), value: u64| {
-        let digits = bytes - 1;
-        block[at..at + digits].copy_from_slice(format!("{:0digits$o}", value.min((1 << (3 * digits)) - 1)).as_bytes());
-    };
-    number(MODE, 0o644);
-    number(USER, 0);
-    number(GROUP, 0);
-    number(SIZE, size);
-    number(MODIFIED, modified);
-    block[KIND] = kind;
-    block[MAGIC..MAGIC + 8].copy_from_slice(b"ustar\x0000");
-    // The checksum is computed with spaces in its field, and stored as six digits, a zero and a
-    // space.
-    let (at, bytes) = CHECKSUM;
-    block[at..at + bytes].fill(b' ');
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[at..at + bytes].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    out.extend_from_slice(&block);
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    // Larger numbers would be in GNU's notation.
+    header.set_size(size.min(NUMBER_MAX));
+    header.set_mtime(modified.min(NUMBER_MAX));
+    header.set_entry_type(kind);
+    header.set_cksum();
+    out.extend_from_slice(header.as_bytes());
 }
 
 #[cfg(test)]
@@ -136,7 +122,7 @@ mod tests {
         assert_eq!(block[156], b'0');
         assert_eq!(&block[257..265], b"ustar\x0000");
         let sum: u32 = block.iter().enumerate().map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum();
-        assert_eq!(&block[148..156], format!("{sum:06o}\0 ").as_bytes());
+        assert_eq!(&block[148..156], format!("{sum:07o}\0").as_bytes());
     }
 
     #[test]

