@@ -35,7 +35,7 @@ pub use event::{Event, Fault, ReadRequest, RequestId};
 pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position, Shuttle, Side, Slot};
 pub use pace::Pace;
 pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
-pub use policy::{Fulgurite, Ideas, NoShuttles, Partitioned, Policy, ShortestPaths, Task};
+pub use policy::{LeastCost, NoShuttles, Partitioned, Policy, ShortestPaths, Task, Techniques};
 pub use queue::{Lane, Queue, Waiting};
 pub use rectangle::{Rectangle, rectangles};
 pub use region::{Library, Region, RegionOutcome, RegionPlatter, Sets, Shard};
