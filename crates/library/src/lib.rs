@@ -27,11 +27,12 @@ mod policy;
 mod queue;
 mod rectangle;
 mod region;
+mod request;
 mod traffic;
 
-pub use command::{Action, Actor, Command, CommandId, Outcome, Tracks};
+pub use command::{Action, Actor, Command, CommandId, Outcome};
 pub use controller::Controller;
-pub use event::{Event, Fault, ReadRequest, RequestId};
+pub use event::{Event, Fault};
 pub use layout::{Bay, Berth, Cell, Drive, Layout, LayoutError, Platter, Position, Shuttle, Side, Slot};
 pub use pace::Pace;
 pub use panel::{BayState, Carry, Held, Inventory, Job, Operation, Panel, Purpose, Stage, Verification, Whereabouts};
@@ -39,4 +40,5 @@ pub use policy::{LeastCost, NoShuttles, Partitioned, Policy, ShortestPaths, Task
 pub use queue::{Lane, Queue, Waiting};
 pub use rectangle::{Rectangle, rectangles};
 pub use region::{Library, Region, RegionOutcome, RegionPlatter, Sets, Shard};
+pub use request::{ReadRequest, RequestId, Tracks};
 pub use traffic::Congestion;

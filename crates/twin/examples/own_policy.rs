@@ -12,7 +12,7 @@ struct MostWanted(Vec<Rectangle>);
 
 impl MostWanted {
     fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
-        let own = self.0.iter().find(|rectangle| rectangle.working(panel).any(|other| other == shuttle))?;
+        let own = self.0.iter().find(|rectangle| panel.working_in(rectangle).any(|other| other == shuttle))?;
         let mut drives = own.drives.iter().copied().filter(|drive| panel.is_reachable(*drive));
         // A released platter goes home first: it blocks the next.
         if let Some((drive, bay)) = drives.clone().find_map(|drive| Some((drive, panel.released_bay(drive)?))) {

@@ -105,7 +105,7 @@ impl LeastCost {
 
     fn task(&mut self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.own[usize::from(shuttle.0)];
-        if !self.rectangles[own].working(panel).any(|other| other == shuttle) {
+        if !panel.working_in(&self.rectangles[own]).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);

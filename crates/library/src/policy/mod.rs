@@ -81,7 +81,7 @@ pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle)
     if !panel.has_lost() {
         return None;
     }
-    let orphans = rectangles.iter().filter(|one| !one.shuttles.is_empty() && one.working(panel).next().is_none());
+    let orphans = rectangles.iter().filter(|one| !one.shuttles.is_empty() && panel.working_in(one).next().is_none());
     for orphan in orphans {
         let mut drives = orphan.drives.iter().filter(|drive| panel.is_reachable(**drive));
         if let Some((drive, bay)) = drives.find_map(|drive| Some((*drive, panel.released_bay(*drive)?))) {

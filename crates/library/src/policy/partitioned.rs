@@ -52,7 +52,7 @@ impl Partitioned {
 
     fn task<'a>(&'a self, panel: &Panel, shuttle: Shuttle, fullest: &OnceCell<Option<&'a Rectangle>>) -> Option<Task> {
         let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
-        if !rectangle.working(panel).any(|other| other == shuttle) {
+        if !panel.working_in(rectangle).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);

@@ -12,7 +12,6 @@ use super::document::Document;
 use super::error::{Problem, SettingError, SettingErrors};
 use super::place::SourceSpan;
 use super::schema::{Schema, SectionId};
-use super::section::Section;
 use super::tree::{self, Table, Value, quoted, shortened};
 use super::{canonical, suggest};
 
@@ -33,21 +32,6 @@ impl Reader {
     #[must_use]
     pub fn new(document: Document) -> Self {
         Self { document, errors: Vec::new(), schema: Schema::new(), written: canonical::Tables::new() }
-    }
-
-    /// The settings before the first section.
-    pub fn top(&mut self) -> Section<'_> {
-        Section::top(self)
-    }
-
-    /// The section `[name]` at the top level; see [`Section::section`].
-    pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
-        self.top().into_section(name, about)
-    }
-
-    /// The array of tables `[[name]]` at the top level; see [`Section::tables`].
-    pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
-        self.top().tables(name, about, read)
     }
 
     /// The Markdown reference of all settings declared so far.
