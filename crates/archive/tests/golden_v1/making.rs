@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use fulgurite_chance::noise;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_codec::{PooledCode, PooledEncoder};
 use fulgurite_domain::{
@@ -158,20 +159,6 @@ fn sha256(bytes: &[u8]) -> Digest {
     let mut sum = Digest([0; 32]);
     sum.0.copy_from_slice(digest(&SHA256, bytes).as_ref());
     sum
-}
-
-/// Bytes that don't repeat: xorshift64 of a seed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
 }
 
 /// The part of an object on the platter at this position, with its index and start; `None` if the
