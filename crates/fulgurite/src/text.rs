@@ -52,7 +52,8 @@ pub(crate) fn path(path: &Path) -> String {
 pub(crate) fn time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Days since 0000-03-01, so that a leap day comes last in its year (H. Hinnant,
-    // "chrono-compatible low-level date algorithms").
+    // "chrono-compatible low-level date algorithms"). Times of files can be beyond the year 9999,
+    // where the crate `time` ends.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
