@@ -101,7 +101,7 @@ pub fn reference() -> String {
 /// Reports a conflict at the setting that causes it.
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
-        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
+        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_ref()),
         ScenarioError::Layout(LayoutError::Range { what, expected, .. }) => {
             let name = match *what {
                 "storage_racks" => "library.racks",

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::document::Document;
-use super::error::{Problem, SettingError, SettingErrors};
+use super::error::{Named, Problem, SettingError, SettingErrors};
 use super::place::SourceSpan;
 use super::schema::{Schema, SectionId};
 use super::tree::{self, Table, Value, quoted, shortened};
@@ -106,7 +106,7 @@ impl Reader {
                         Value::List(list) => list.iter().any(|(_, value)| matches!(value, Value::Table(_))),
                         _ => false,
                     };
-                    let what = if is_section { "section" } else { "setting" };
+                    let what = if is_section { Named::Section } else { Named::Setting };
                     let hint = self.hint(section, key, path);
                     self.report(entry.key.clone(), Problem::Unknown { what, name, hint });
                 }
