@@ -68,6 +68,12 @@ fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> V
     rectangles
 }
 
+/// The index of each shuttle's rectangle. Shuttles are dealt to the rectangles in turn.
+pub(crate) fn indices_by_shuttle(rectangles: &[Rectangle]) -> Vec<usize> {
+    let shuttles: usize = rectangles.iter().map(|one| one.shuttles.len()).sum();
+    (0..shuttles).map(|shuttle| shuttle % rectangles.len()).collect()
+}
+
 /// Starting positions: in front of a drive of the shuttle's rectangle, or at a dock for shuttles
 /// beyond the number of drives.
 pub(crate) fn resting_places(layout: &Layout) -> Vec<Position> {

@@ -20,7 +20,7 @@
 use fulgurite_domain::Micros;
 
 use crate::policy::stand_in;
-use crate::rectangle::{Rectangle, rectangles};
+use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
@@ -92,12 +92,7 @@ impl LeastCost {
     #[must_use]
     pub fn new(layout: &Layout, techniques: Techniques) -> Self {
         let rectangles = rectangles(layout);
-        let mut own = vec![0; usize::from(layout.shuttles)];
-        for (index, rectangle) in rectangles.iter().enumerate() {
-            for shuttle in &rectangle.shuttles {
-                own[usize::from(shuttle.0)] = index;
-            }
-        }
+        let own = indices_by_shuttle(&rectangles);
         let beside = rectangles.iter().map(|rectangle| beside(layout, rectangle)).collect();
         let waited = vec![Micros::ZERO; rectangles.len()];
         Self { techniques, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())], candidates: Vec::new() }
