@@ -18,6 +18,7 @@ use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings
 use fulgurite_archive::volume::{FolderVolume, Volume};
 use fulgurite_archive::watch::{Unwatched, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, Source};
+use fulgurite_chance::Xorshift;
 use fulgurite_codec::{AlignedBytes, PooledCode, PooledEncoder};
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, PlatterId, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, TAG_BYTES};
@@ -153,13 +154,7 @@ fn measure(content: u64, mut run: impl FnMut()) -> f64 {
 
 /// Bytes that are incompressible and don't repeat within a file.
 fn noise(seed: u64, out: &mut [u8]) {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    for bytes in out.chunks_mut(8) {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.copy_from_slice(&state.to_le_bytes()[..bytes.len()]);
-    }
+    Xorshift::seeded(seed).fill(out);
 }
 
 fn make_files(folder: &Path, bytes: u64, file_bytes: u64) -> u64 {

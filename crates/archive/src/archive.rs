@@ -19,7 +19,7 @@ use fulgurite_domain::{ArchiveId, VersionId};
 use fulgurite_format::{KeyTextError, MasterKey};
 
 use crate::catalogue::{Catalogue, CatalogueError, SetDescription, SetState, SqliteCatalogue};
-use crate::chance::random;
+use crate::entropy::random;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::pool::{Open, Pool, Reading};

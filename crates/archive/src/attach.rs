@@ -22,7 +22,7 @@ use crate::archive::{
     Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_places, folder_stores, open_keys, read_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
-use crate::chance::random;
+use crate::entropy::random;
 use crate::keyring::{Copies, KeyringError, KeyringReport, Mode, bring_together, own_master_key};
 use crate::lock::{LOCK_FILE, Lock};
 use crate::rebuild::{RebuildReport, Unseen, UnseenPlace};

@@ -11,8 +11,8 @@
 
 mod as_text;
 mod attach;
-mod chance;
 mod clock;
+mod entropy;
 mod error;
 mod flush;
 mod ingest;
@@ -63,5 +63,5 @@ pub use unwritable::is_unwritable;
 /// A random identifier for a new archive.
 #[must_use]
 pub fn new_archive_id() -> fulgurite_domain::ArchiveId {
-    fulgurite_domain::ArchiveId(chance::random())
+    fulgurite_domain::ArchiveId(entropy::random())
 }

@@ -21,7 +21,7 @@ use fulgurite_domain::{Kind, ObjectName};
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{After, VersionRow, Versions};
-use crate::chance::random;
+use crate::entropy::random;
 use crate::object::{ObjectReader, ReadError};
 use crate::reserved::is_reserved;
 use crate::set_reader::Repairs;

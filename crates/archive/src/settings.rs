@@ -317,6 +317,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_chance::Xorshift;
+
     use super::*;
 
     fn settings() -> Settings {
@@ -362,13 +364,8 @@ mod tests {
     #[test]
     fn the_parser_never_panics_and_accepted_files_survive_a_round_trip() {
         let good = settings().to_file().into_bytes();
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
-        let mut below = |bound: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 11) as usize % bound
-        };
+        let mut random = Xorshift::new(0x2545_f491_4f6c_dd1d);
+        let mut below = |bound: usize| (random.bits() >> 11) as usize % bound;
         let mut taken = 0;
         for _ in 0..3_000 {
             let mut text = good.clone();

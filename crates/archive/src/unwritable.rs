@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::chance::random;
+use crate::entropy::random;
 
 /// True if the error was caused by a file system that rejects writes.
 #[must_use]

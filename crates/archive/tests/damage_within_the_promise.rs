@@ -15,17 +15,15 @@ use std::os::unix::fs::FileExt;
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::{SetDescription, Versions};
 use fulgurite_archive::watch::Unwatched;
+use fulgurite_chance::Xorshift;
 use fulgurite_domain::{Geometry, PhysicalTrack, SectorAddress, TrackIndex};
 use support::{Home, Troubles, get_all, noise, put_all};
 
-struct Chance(u64);
+struct Chance(Xorshift);
 
 impl Chance {
     fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as u32 % bound
+        (self.0.bits() >> 11) as u32 % bound
     }
 }
 
@@ -160,7 +158,7 @@ fn a_file_is_restored_if_and_only_if_the_codes_guarantee_it() {
     };
     for seed in seeds {
         let again = format!("again: FULGURITE_SEED={seed} cargo test -p fulgurite-archive --test damage_within_the_promise");
-        let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut chance = Chance(Xorshift::seeded(seed));
         let damage: Vec<Damage> = paths.iter().map(|_| Damage::random(geometry, &mut chance)).collect();
         for ((path, good), damage) in paths.iter().zip(&good).zip(&damage) {
             fs::write(path, good).expect("written");

@@ -4,8 +4,14 @@
 //! The generator is explicitly ChaCha8: its values are fixed, unlike those of a "standard"
 //! generator. Logarithms and exponentials come from `libm`, because those of operating systems
 //! differ in their last bits.
+//!
+//! [`Xorshift`] is a much smaller generator, for tests and benchmarks of any crate.
 
 #![forbid(unsafe_code)]
+
+mod xorshift;
+
+pub use xorshift::{Xorshift, noise};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

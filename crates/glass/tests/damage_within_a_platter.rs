@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use fulgurite_chance::Xorshift;
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress, TrackIndex};
 use fulgurite_glass::{BlankPlatter, PlatterSource, ReadDrive, Rebuilt, Track, WriteDrive};
 
@@ -18,14 +19,11 @@ const GEOMETRY: Geometry = Geometry {
     information_tracks: 11,
 };
 
-struct Chance(u64);
+struct Chance(Xorshift);
 
 impl Chance {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound
+        (self.0.bits() >> 11) as usize % bound
     }
 }
 
@@ -42,7 +40,7 @@ impl PlatterSource for Bytes {
 }
 
 fn payload(track: u32, sector: u16) -> Vec<u8> {
-    let mut chance = Chance(u64::from(track) * 1_000 + u64::from(sector) + 1);
+    let mut chance = Chance(Xorshift::new(u64::from(track) * 1_000 + u64::from(sector) + 1));
     (0..GEOMETRY.sector_bytes).map(|_| chance.below(256) as u8).collect()
 }
 
@@ -91,7 +89,7 @@ fn random_damage_is_repaired_exactly_up_to_the_limits_of_the_codes() {
     let good = written();
     let (mut by_track, mut by_group, mut beyond) = (0, 0, 0);
     for seed in 1..=150 {
-        let mut chance = Chance(seed * 0x9e37_79b9);
+        let mut chance = Chance(Xorshift::new(seed * 0x9e37_79b9));
         let density = 1 + chance.below(12);
         let lost: Vec<SectorAddress> = (0..GEOMETRY.physical_tracks())
             .flat_map(|track| (0..GEOMETRY.track_sectors()).map(move |sector| SectorAddress { track: PhysicalTrack(track), sector }))

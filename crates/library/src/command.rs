@@ -1,7 +1,7 @@
 //! Commands from the controller to shuttles and drives. Each command is answered exactly once, by
 //! an event with its identifier.
 
-use crate::{Bay, Berth, Drive, Platter, Position, RequestId, Shuttle};
+use crate::{Bay, Berth, Drive, Platter, Position, RequestId, Shuttle, Tracks};
 
 /// A shuttle or a drive. Each carries out one command at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,23 +19,6 @@ pub struct CommandId {
     pub actor: Actor,
     /// Counts up over all actors.
     pub number: u64,
-}
-
-/// A run of consecutive tracks on a platter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tracks {
-    /// First track.
-    pub first: u32,
-    /// Number of tracks, 1 or more.
-    pub count: u32,
-}
-
-impl Tracks {
-    /// The track after the last one.
-    #[must_use]
-    pub fn end(self) -> u32 {
-        self.first.saturating_add(self.count)
-    }
 }
 
 /// A command to the mechanics, or the end of a request.

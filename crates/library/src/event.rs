@@ -1,25 +1,6 @@
 //! Events: facts in the past tense, given to the controller in order of time.
 
-use fulgurite_domain::Micros;
-
-use crate::{Actor, CommandId, Platter, Shuttle, Tracks};
-
-/// Identifies a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u64);
-
-/// A request for tracks of a platter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ReadRequest {
-    /// Repeated when the request ends.
-    pub id: RequestId,
-    /// The platter.
-    pub platter: Platter,
-    /// The tracks; a drive reads whole tracks.
-    pub tracks: Tracks,
-    /// When the last byte is due; [`Micros::NEVER`] if there is no deadline.
-    pub deadline: Micros,
-}
+use crate::{Actor, CommandId, Platter, ReadRequest, Shuttle};
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

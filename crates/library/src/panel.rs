@@ -4,7 +4,9 @@ use fulgurite_domain::Micros;
 
 use crate::placement::Zones;
 use crate::traffic::Traffic;
-use crate::{Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Shuttle, Side, Slot, Tracks};
+use crate::{
+    Bay, Berth, Cell, CommandId, Congestion, Drive, Lane, Layout, Pace, Platter, Position, Queue, Rectangle, Shuttle, Side, Slot, Tracks,
+};
 
 /// Why a platter is in a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -346,6 +348,13 @@ impl Panel {
     #[must_use]
     pub fn works(&self, shuttle: Shuttle) -> bool {
         !self.shuttles[usize::from(shuttle.0)].lost
+    }
+
+    /// The shuttles that work in a rectangle: its first ones that are not lost, one per drive. Two
+    /// on one half of a shelf can't pass each other and hinder more than they help, so the rest
+    /// stand by at a dock.
+    pub fn working_in<'a>(&'a self, rectangle: &'a Rectangle) -> impl Iterator<Item = Shuttle> + 'a {
+        rectangle.shuttles.iter().copied().filter(|shuttle| self.works(*shuttle)).take(rectangle.drives.len())
     }
 
     /// A shuttle's job.

@@ -12,7 +12,7 @@
 //! section 4). With 20 shuttles and 20 drives on 10 shelves, each is half a shelf; with more
 //! shuttles than drives, shuttles share a rectangle.
 
-use crate::{Drive, Lane, Layout, Panel, Position, Shuttle, Side};
+use crate::{Drive, Lane, Layout, Position, Shuttle, Side};
 
 /// A group of lanes, with the drives at their ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,13 +68,10 @@ fn stacked(layout: &Layout, drives: &[Drive], sides: &[Side], count: usize) -> V
     rectangles
 }
 
-impl Rectangle {
-    /// The shuttles that work here: the first ones that are not lost, one per drive. Two on one
-    /// half of a shelf can't pass each other and hinder more than they help, so the rest stand by
-    /// at a dock.
-    pub fn working<'a>(&'a self, panel: &'a Panel) -> impl Iterator<Item = Shuttle> + 'a {
-        self.shuttles.iter().copied().filter(|shuttle| panel.works(*shuttle)).take(self.drives.len())
-    }
+/// The index of each shuttle's rectangle. Shuttles are dealt to the rectangles in turn.
+pub(crate) fn indices_by_shuttle(rectangles: &[Rectangle]) -> Vec<usize> {
+    let shuttles: usize = rectangles.iter().map(|one| one.shuttles.len()).sum();
+    (0..shuttles).map(|shuttle| shuttle % rectangles.len()).collect()
 }
 
 /// Starting positions: in front of a drive of the shuttle's rectangle, or at a dock for shuttles

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{
-    Action, Actor, Bay, Berth, Command, Controller, Drive, Event, Fault, Fulgurite, Ideas, Inventory, Job, Layout, Outcome, Pace,
-    Partitioned, Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Tracks, Verification, Whereabouts,
+    Action, Actor, Bay, Berth, Command, Controller, Drive, Event, Fault, Inventory, Job, Layout, LeastCost, Outcome, Pace, Partitioned,
+    Platter, Policy, Position, ReadRequest, RequestId, ShortestPaths, Shuttle, Slot, Techniques, Tracks, Verification, Whereabouts,
 };
 
 /// Answers commands in order of time, and tracks where platters really are.
@@ -93,8 +93,8 @@ fn policies(layout: &Layout) -> Vec<Box<dyn Policy>> {
     vec![
         Box::new(ShortestPaths),
         Box::new(Partitioned::new(layout, Some(100))),
-        Box::new(Fulgurite::new(layout, Ideas::default())),
-        Box::new(Fulgurite::new(layout, Ideas { exchanges: false, ..Ideas::default() })),
+        Box::new(LeastCost::new(layout, Techniques::default())),
+        Box::new(LeastCost::new(layout, Techniques { exchanges: false, ..Techniques::default() })),
     ]
 }
 
@@ -122,7 +122,7 @@ fn every_platter_is_read_once_for_many_requests_and_goes_back_to_its_own_slot() 
 #[test]
 fn under_load_both_bays_serve_customers_and_verification_returns_afterwards() {
     let layout = Layout::default();
-    let mut driver = Driver::new(Box::new(Fulgurite::new(&layout, Ideas::default())), &layout, Verification::Endless);
+    let mut driver = Driver::new(Box::new(LeastCost::new(&layout, Techniques::default())), &layout, Verification::Endless);
     let is_verifying = |driver: &Driver, drive: Drive| {
         let bays = driver.controller.panel().bays(drive);
         bays.iter().any(|bay| bay.held.is_some_and(|held| held.purpose == fulgurite_library::Purpose::Verification))

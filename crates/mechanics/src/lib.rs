@@ -35,4 +35,4 @@ pub use motion_log::MotionLog;
 pub use no_two_shuttles_meet::{Meeting, NoTwoShuttlesMeet};
 pub use settings::{Battery, Breakdown, DriveTimes, Faults, Motion, PlannedFault, Power, Service, Settings, SettingsError};
 pub use statistics::{DriveState, DriveStatistics, Energy, ShuttleState, ShuttleStatistics};
-pub use trajectory::{Place, Profile, Trajectory};
+pub use trajectory::{Footprint, Profile, Trajectory};

@@ -74,7 +74,7 @@ impl<L: MotionLog> Mechanics<L> {
 
     /// Sets the start position of a shuttle. Only before [`Mechanics::start`].
     pub fn stand(&mut self, shuttle: Shuttle, position: Position) {
-        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::standing(Micros::ZERO, crate::Place::level(position));
+        self.shuttles[usize::from(shuttle.0)].trajectory = Trajectory::standing(Micros::ZERO, crate::Footprint::level(position));
     }
 
     /// Starts a run at time 0: appends the known events that happen without a command.

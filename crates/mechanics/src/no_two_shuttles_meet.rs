@@ -16,7 +16,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Layout, Shuttle};
 
 use crate::trajectory::Piece;
-use crate::{MotionLog, Place, Trajectory};
+use crate::{Footprint, MotionLog, Trajectory};
 
 /// Two shuttles came closer than the spacing allows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -143,7 +143,7 @@ fn least_distance_um(a: &Trajectory, b: &Trajectory, from: Micros, until: Micros
 
 /// The phases of a leg, in motion and standing at its end: the blocked place with its start and
 /// end.
-fn phases(leg: &Trajectory) -> [(Place, Micros, Micros); 2] {
+fn phases(leg: &Trajectory) -> [(Footprint, Micros, Micros); 2] {
     let end = leg.end();
     [(leg.blocks(), leg.start, end), (leg.to, end, Micros::NEVER)]
 }

@@ -6,7 +6,7 @@ use fulgurite_library::{Action, Actor, Berth, CommandId, Event, Fault, Position,
 
 use crate::health::{Health, Trouble};
 use crate::site::{Site, impossible};
-use crate::{Energy, MotionLog, Place, Profile, ShuttleState, ShuttleStatistics, Trajectory};
+use crate::{Energy, Footprint, MotionLog, Profile, ShuttleState, ShuttleStatistics, Trajectory};
 
 /// A shuttle.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl ShuttleMachine {
         let mut wear = Stream::numbered(seed, "shuttle wear", number);
         Self {
             shuttle,
-            trajectory: Trajectory::standing(Micros::ZERO, Place::level(at)),
+            trajectory: Trajectory::standing(Micros::ZERO, Footprint::level(at)),
             health: Health::Well,
             running: None,
             state: ShuttleState::Idle,
@@ -149,7 +149,7 @@ impl ShuttleMachine {
             }
             Action::Charge => {
                 let place = self.trajectory.to;
-                let docks = [Side::Left, Side::Right].map(|side| Place::level(site.layout.dock_position(place.low, side)));
+                let docks = [Side::Left, Side::Right].map(|side| Footprint::level(site.layout.dock_position(place.low, side)));
                 if !docks.contains(&place) {
                     impossible(now, id, action, format_args!("it is at {place:?}, which is not a dock"));
                 }
@@ -171,7 +171,7 @@ impl ShuttleMachine {
 
     fn set_out(&mut self, now: Micros, id: CommandId, action: Action, to: Position, site: &Site) {
         let from = self.trajectory.to;
-        let target = Place::level(to);
+        let target = Footprint::level(to);
         if !(0..=site.layout.width_um()).contains(&to.x_um) || to.shelf >= site.layout.shelves {
             impossible(now, id, action, format_args!("that is outside the panel"));
         }
@@ -190,7 +190,7 @@ impl ShuttleMachine {
         if !site.has(berth) {
             impossible(now, id, action, format_args!("the berth doesn't exist"));
         }
-        let (place, berth) = (self.trajectory.to, Place::level(site.layout.berth_position(berth)));
+        let (place, berth) = (self.trajectory.to, Footprint::level(site.layout.berth_position(berth)));
         if place != berth {
             impossible(now, id, action, format_args!("it is at {place:?}, but the berth is at {berth:?}"));
         }

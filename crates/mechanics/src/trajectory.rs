@@ -16,10 +16,10 @@ use fulgurite_library::Position;
 
 use crate::Motion;
 
-/// The place of a shuttle: a position along the shelves, on one shelf or between two, in which case
-/// it blocks both.
+/// What a shuttle occupies: a position along the shelves, on one shelf or between two, in which
+/// case it blocks both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Footprint {
     /// Micrometres from the left end of the panel to the middle of the shuttle.
     pub x_um: i64,
     /// The shelf, or the lower one of the two.
@@ -28,8 +28,8 @@ pub struct Place {
     pub high: u8,
 }
 
-impl Place {
-    /// A place on a shelf.
+impl Footprint {
+    /// On one shelf.
     #[must_use]
     pub fn level(position: Position) -> Self {
         Self { x_um: position.x_um, low: position.shelf, high: position.shelf }
@@ -41,7 +41,7 @@ impl Place {
         (self.low == self.high).then_some(Position { shelf: self.low, x_um: self.x_um })
     }
 
-    /// True if shuttles at the two places share a shelf, at least in part.
+    /// True if the two share a shelf, at least in part.
     #[must_use]
     pub fn shares_a_shelf_with(self, other: Self) -> bool {
         self.low <= other.high && other.low <= self.high
@@ -75,9 +75,9 @@ pub struct Trajectory {
     /// Start of the leg.
     pub start: Micros,
     /// Start place.
-    pub from: Place,
+    pub from: Footprint,
     /// Target place.
-    pub to: Place,
+    pub to: Footprint,
     /// Motion profile.
     pub profile: Profile,
 }
@@ -98,13 +98,13 @@ pub(crate) struct Piece {
 impl Trajectory {
     /// Stands at a place from an instant on.
     #[must_use]
-    pub fn standing(start: Micros, at: Place) -> Self {
+    pub fn standing(start: Micros, at: Footprint) -> Self {
         Self { start, from: at, to: at, profile: Profile::Standing }
     }
 
     /// Moves along a shelf.
     #[must_use]
-    pub fn along(start: Micros, from: Place, to: Place, motion: &Motion) -> Self {
+    pub fn along(start: Micros, from: Footprint, to: Footprint, motion: &Motion) -> Self {
         let distance = (to.x_um - from.x_um).unsigned_abs() as f64 * 1e-6;
         let (speed, acceleration) = (motion.speed_m_s, motion.acceleration_m_s2);
         let (ramp_s, cruise_s) = if distance * acceleration >= speed * speed {
@@ -118,7 +118,7 @@ impl Trajectory {
 
     /// Changes to a neighbouring shelf.
     #[must_use]
-    pub fn crab(start: Micros, from: Place, to: Place, seconds: f64) -> Self {
+    pub fn crab(start: Micros, from: Footprint, to: Footprint, seconds: f64) -> Self {
         Self { start, from, to, profile: Profile::Crab { seconds } }
     }
 
@@ -149,7 +149,7 @@ impl Trajectory {
 
     /// The place of the shuttle: its start before the leg begins, its target after the leg ends.
     #[must_use]
-    pub fn position_at(&self, now: Micros) -> Place {
+    pub fn position_at(&self, now: Micros) -> Footprint {
         if now >= self.end() {
             return self.to;
         }
@@ -161,14 +161,14 @@ impl Trajectory {
             Profile::Rail { .. } => {
                 let x = self.pieces().iter().find(|piece| at <= piece.to_s).map_or(self.to.x_um as f64, |piece| piece.x_at(at));
                 // Positions are never negative, so truncation rounds to the nearest.
-                Place { x_um: (x + 0.5) as i64, ..self.from }
+                Footprint { x_um: (x + 0.5) as i64, ..self.from }
             }
         }
     }
 
     /// The shelves of both ends, which are blocked during the motion.
-    pub(crate) fn blocks(&self) -> Place {
-        Place { x_um: self.from.x_um, low: self.from.low.min(self.to.low), high: self.from.high.max(self.to.high) }
+    pub(crate) fn blocks(&self) -> Footprint {
+        Footprint { x_um: self.from.x_um, low: self.from.low.min(self.to.low), high: self.from.high.max(self.to.high) }
     }
 
     /// The motion along the shelf, in order; some pieces may be empty.
@@ -212,8 +212,8 @@ impl Piece {
 mod tests {
     use super::*;
 
-    fn at(x_um: i64) -> Place {
-        Place { x_um, low: 3, high: 3 }
+    fn at(x_um: i64) -> Footprint {
+        Footprint { x_um, low: 3, high: 3 }
     }
 
     #[test]
@@ -252,10 +252,10 @@ mod tests {
 
     #[test]
     fn crabbing_blocks_both_shelves_until_it_ends() {
-        let leg = Trajectory::crab(Micros::ZERO, at(7), Place { x_um: 7, low: 4, high: 4 }, 3.0);
+        let leg = Trajectory::crab(Micros::ZERO, at(7), Footprint { x_um: 7, low: 4, high: 4 }, 3.0);
         assert_eq!(leg.position_at(Micros::ZERO), at(7));
-        assert_eq!(leg.position_at(Micros(1)), Place { x_um: 7, low: 3, high: 4 });
-        assert_eq!(leg.position_at(Micros(2_999_999)), Place { x_um: 7, low: 3, high: 4 });
-        assert_eq!(leg.position_at(Micros(3_000_000)), Place { x_um: 7, low: 4, high: 4 });
+        assert_eq!(leg.position_at(Micros(1)), Footprint { x_um: 7, low: 3, high: 4 });
+        assert_eq!(leg.position_at(Micros(2_999_999)), Footprint { x_um: 7, low: 3, high: 4 });
+        assert_eq!(leg.position_at(Micros(3_000_000)), Footprint { x_um: 7, low: 4, high: 4 });
     }
 }

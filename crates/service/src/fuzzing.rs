@@ -230,6 +230,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use fulgurite_chance::Xorshift;
     use http::StatusCode;
 
     use super::*;
@@ -253,13 +254,8 @@ mod tests {
     /// Changes, removes, inserts or repeats some bytes.
     fn change(seed: &[u8], number: u64) -> Vec<u8> {
         const BYTES: &[u8] = b"\0\n %&=/-+:;,*?\"<>[]{}09azAZ\x7f\x80\xc3\xff";
-        let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut draw = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state % below.max(1) as u64) as usize
-        };
+        let mut random = Xorshift::new((number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut draw = |below: usize| random.below(below);
         let mut bytes = seed.to_vec();
         for _ in 0..=draw(4) {
             let at = draw(bytes.len());
@@ -308,16 +304,9 @@ mod tests {
     fn no_headers_and_parameters_cause_an_internal_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let requests = Requests::new(folder.path());
-        let (mut state, mut done, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0, 0);
+        let (mut random, mut done, mut refused) = (Xorshift::new(0x2545_f491_4f6c_dd1d), 0, 0);
         for _ in 0..DRAWN {
-            let data: Vec<u8> = std::iter::repeat_with(|| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state >> 32) as u8
-            })
-            .take(120)
-            .collect();
+            let data: Vec<u8> = std::iter::repeat_with(|| (random.bits() >> 32) as u8).take(120).collect();
             match requests.answer_drawn(&data).0 {
                 Some(status) if status.is_success() => done += 1,
                 Some(_) => refused += 1,

@@ -12,7 +12,7 @@ struct MostWanted(Vec<Rectangle>);
 
 impl MostWanted {
     fn task(&self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
-        let own = self.0.iter().find(|rectangle| rectangle.working(panel).any(|other| other == shuttle))?;
+        let own = self.0.iter().find(|rectangle| panel.working_in(rectangle).any(|other| other == shuttle))?;
         let mut drives = own.drives.iter().copied().filter(|drive| panel.is_reachable(*drive));
         // A released platter goes home first: it blocks the next.
         if let Some((drive, bay)) = drives.clone().find_map(|drive| Some((drive, panel.released_bay(drive)?))) {
@@ -43,7 +43,7 @@ fn main() -> Result<(), RunError> {
     // instants.
     for seed in 1..=3 {
         row("most wanted", seed, run_with_policy(&scenario, seed, |layout: &Layout| Box::new(MostWanted(rectangles(layout))))?);
-        for name in [PolicyName::Partitioned, PolicyName::Fulgurite] {
+        for name in [PolicyName::Partitioned, PolicyName::LeastCost] {
             scenario.policy.name = name;
             row(name.text(), seed, run(&scenario, seed)?);
         }

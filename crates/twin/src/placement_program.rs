@@ -19,7 +19,18 @@
 
 use fulgurite_library::Layout;
 use fulgurite_library::placement::{Patterns, PlacementError, Zones};
-use microlp::{ComparisonOp, OptimizationDirection, Problem, Variable};
+use microlp::{ComparisonOp, OptimizationDirection, Problem, TerminationReason, Variable};
+
+/// Why the solver has no solution.
+#[derive(Debug, thiserror::Error)]
+pub enum SolverFailure {
+    /// It failed.
+    #[error(transparent)]
+    Failed(#[from] microlp::Error),
+    /// It gave up.
+    #[error("{0:?}")]
+    Stopped(TerminationReason),
+}
 
 /// A program without a solution.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +43,7 @@ pub enum ProgramError {
         /// Shelves.
         shelves: u8,
         /// The solver's reason.
-        reason: String,
+        reason: SolverFailure,
     },
     /// No number of racks up to the limit holds such a set.
     #[error("no set of {members} platters fits into {most} racks of {shelves} shelves or fewer")]
@@ -143,14 +154,14 @@ impl Grid {
 
     fn solve(self) -> Result<Option<Vec<GridCell>>, ProgramError> {
         let solution = match self.problem.solve() {
-            Ok(outcome) => outcome.into_solution().map_err(|stopped| self.failure(format!("{:?}", stopped.termination_reason())))?,
+            Ok(outcome) => outcome.into_solution().map_err(|stopped| self.failure(SolverFailure::Stopped(stopped.termination_reason())))?,
             Err(microlp::Error::Infeasible) => return Ok(None),
-            Err(error) => return Err(self.failure(error.to_string())),
+            Err(error) => return Err(self.failure(error.into())),
         };
         Ok(Some(self.cells.iter().filter(|(_, cell)| solution.var_value(*cell) > 0.5).map(|&(cell, _)| cell).collect()))
     }
 
-    fn failure(&self, reason: String) -> ProgramError {
+    fn failure(&self, reason: SolverFailure) -> ProgramError {
         ProgramError::Solver { racks: self.racks, shelves: self.shelves, reason }
     }
 }
@@ -179,7 +190,7 @@ pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, 
     let count = usize::from(racks) * usize::from(shelves);
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let prices: Vec<Variable> = (0..count).map(|_| problem.add_var(1.0, (0.0, 1.0))).collect();
-    let failure = |reason: String| ProgramError::Solver { racks, shelves, reason };
+    let failure = |reason: SolverFailure| ProgramError::Solver { racks, shelves, reason };
 
     let mut solution = None;
     let mut bound = layout.slot_count() / members as u32;
@@ -205,9 +216,9 @@ pub fn most_sets(layout: &Layout, zones: &Zones, members: usize) -> Result<u32, 
             Some(before) => microlp::Solution::add_constraint(before, &row[..], ComparisonOp::Ge, 1.0),
         };
         let next = outcome
-            .map_err(|error| failure(error.to_string()))?
+            .map_err(|error| failure(error.into()))?
             .into_solution()
-            .map_err(|stopped| failure(format!("{:?}", stopped.termination_reason())))?;
+            .map_err(|stopped| failure(SolverFailure::Stopped(stopped.termination_reason())))?;
         whole = prices.iter().map(|&price| (next.var_value(price).max(0.0) * UNIT) as i64).collect();
         solution = Some(next);
     }

@@ -7,7 +7,7 @@ use fulgurite_library::{
     Action, Actor, Berth, Command, Controller, Drive, Event, Library, Panel, Partitioned, Platter, Policy, Region, RegionOutcome,
     RegionPlatter, RequestId, Shard, Shuttle, Slot, Task, Tracks,
 };
-use fulgurite_mechanics::{DriveState, MotionLog, NoTwoShuttlesMeet, Place, Trajectory};
+use fulgurite_mechanics::{DriveState, Footprint, MotionLog, NoTwoShuttlesMeet, Trajectory};
 use fulgurite_twin::checks::{
     Busy, Checked, Checks, EveryCommandIsAnsweredOnce, Idled, LittlesLaw, Machines, Misplaced, PlattersAreConserved, Promise, Station,
     Violation, WorkIsConserved, WrongAnswer, WrongEnd, no_two_shuttles_met,
@@ -240,12 +240,12 @@ fn homes_in_one_blast_zone_are_found_at_the_start() {
 fn two_shuttles_in_one_place_are_found() {
     let scenario = scenario(PolicyName::Partitioned, 20, 0.3);
     let mut log = NoTwoShuttlesMeet::new(&scenario.layout);
-    let place = Place::level(scenario.layout.drive_position(Drive(3)));
+    let place = Footprint::level(scenario.layout.drive_position(Drive(3)));
     log.leg(Shuttle(3), &Trajectory::standing(Micros::ZERO, place));
-    log.leg(Shuttle(7), &Trajectory::standing(Micros::ZERO, Place { x_um: place.x_um + 2_000_000, ..place }));
+    log.leg(Shuttle(7), &Trajectory::standing(Micros::ZERO, Footprint { x_um: place.x_um + 2_000_000, ..place }));
     no_two_shuttles_met(HERE, &mut log, Micros::SECOND).expect("they are two metres apart");
-    let to = Place { x_um: place.x_um + 300_000, ..place };
-    let from = Place { x_um: place.x_um + 2_000_000, ..place };
+    let to = Footprint { x_um: place.x_um + 300_000, ..place };
+    let from = Footprint { x_um: place.x_um + 2_000_000, ..place };
     log.leg(Shuttle(7), &Trajectory::along(Micros::SECOND, from, to, &scenario.mechanics.motion));
     let met = no_two_shuttles_met(HERE, &mut log, minutes(1)).expect_err("they are 0.3 m apart");
     assert_eq!((met.meeting.first, met.meeting.second), (Shuttle(3), Shuttle(7)));

@@ -30,8 +30,8 @@ use super::writer::{Batch, PieceWriter};
 use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
-use crate::chance::random;
 use crate::clock::now_ms;
+use crate::entropy::random;
 use crate::staging::Writing;
 
 /// Why an object was not put, or versions were not removed.

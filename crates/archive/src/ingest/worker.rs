@@ -22,8 +22,8 @@ use super::room::{NoRoom, PieceReservation, Reservation, Room};
 use super::steady::SteadyFile;
 use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
-use crate::chance::random;
 use crate::clock::now_ms;
+use crate::entropy::random;
 use crate::watch::{Trouble, Watcher};
 
 /// A file that changes while it is read is skipped after this many attempts.

@@ -9,7 +9,7 @@ use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
 
 use super::{KeyringError, PAGE};
 use crate::archive::Archive;
-use crate::chance::random;
+use crate::entropy::random;
 
 impl Archive {
     /// Writes the master key and all object keys to a new file that only its owner can read, sealed

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use fulgurite_chance::noise;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_codec::{PooledCode, PooledEncoder};
 use fulgurite_domain::{
@@ -65,7 +66,7 @@ pub(crate) fn golden_files() -> BTreeMap<String, Vec<u8>> {
 
 /// The location of an object.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Location {
     /// Complete, on the information platter at this position.
     On(usize),
     /// The first frame on platter 0, the rest on platter 1.
@@ -82,7 +83,7 @@ struct Thing {
     record: ObjectRecord,
     content: Vec<u8>,
     key: Option<ObjectKey>,
-    place: Place,
+    location: Location,
 }
 
 impl Thing {
@@ -108,9 +109,9 @@ impl Thing {
 
 fn things() -> Vec<Thing> {
     use Kind::{Directory, File, SymbolicLink};
-    use Place::{Deleted, On, OverBoth, Staged};
+    use Location::{Deleted, On, OverBoth, Staged};
     let mut things = Vec::new();
-    let mut add = |name: &[u8], kind: Kind, content: Vec<u8>, sealed: bool, place: Place| {
+    let mut add = |name: &[u8], kind: Kind, content: Vec<u8>, sealed: bool, location: Location| {
         let number = things.len() as u8 + 1;
         let created_ms = WRITTEN_S * 1_000 - 60_000 + u64::from(number);
         things.push(Thing {
@@ -128,7 +129,7 @@ fn things() -> Vec<Thing> {
             },
             content,
             key: sealed.then(|| ObjectKey::new([number | 0x80; 32])),
-            place,
+            location,
         });
     };
     add(b"sealed/large", File, noise(1, 100_000), true, OverBoth);
@@ -160,29 +161,15 @@ fn sha256(bytes: &[u8]) -> Digest {
     sum
 }
 
-/// Bytes that don't repeat: xorshift64 of a seed.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
-}
-
 /// The part of an object on the platter at this position, with its index and start; `None` if the
 /// platter has no part of it.
 fn shard(thing: &Thing, position: usize) -> Option<(u32, usize, Vec<u8>)> {
     let stored = thing.stored();
-    match (thing.place, position) {
-        (Place::On(on), _) if on == position => Some((0, 0, stored)),
-        (Place::OverBoth, 0) => Some((0, 0, stored[..STORED_FRAME_BYTES].to_vec())),
-        (Place::OverBoth, 1) => Some((1, STORED_FRAME_BYTES, stored[STORED_FRAME_BYTES..].to_vec())),
-        (Place::Deleted, 1) => Some((0, 0, stored)),
+    match (thing.location, position) {
+        (Location::On(on), _) if on == position => Some((0, 0, stored)),
+        (Location::OverBoth, 0) => Some((0, 0, stored[..STORED_FRAME_BYTES].to_vec())),
+        (Location::OverBoth, 1) => Some((1, STORED_FRAME_BYTES, stored[STORED_FRAME_BYTES..].to_vec())),
+        (Location::Deleted, 1) => Some((0, 0, stored)),
         _ => None,
     }
 }
@@ -206,7 +193,7 @@ fn content(things: &[Thing], position: usize) -> (Vec<u8>, Member) {
         content.extend(bytes);
     }
     if position == 0 {
-        entries.extend(things.iter().filter(|thing| thing.place == Place::Deleted).map(|thing| Entry::tombstone(thing.id)));
+        entries.extend(things.iter().filter(|thing| thing.location == Location::Deleted).map(|thing| Entry::tombstone(thing.id)));
     }
     let table_offset = content.len() as u64;
     let mut table = TableWriter::new(&mut content, entries.len() as u64).expect("into memory");
@@ -279,7 +266,7 @@ fn segment(things: &[Thing]) -> Vec<u8> {
         segment.extend(payload);
         segment.resize(segment.len().next_multiple_of(64), 0);
     };
-    for thing in things.iter().filter(|thing| thing.place == Place::Staged) {
+    for thing in things.iter().filter(|thing| thing.location == Location::Staged) {
         let (stored, sealed) = (thing.stored(), thing.key.is_some());
         for (index, frame) in stored.chunks(STORED_FRAME_BYTES).enumerate() {
             append(RecordKind::Data, thing.id, (index * STORED_FRAME_BYTES) as u64, sealed, frame);
@@ -297,7 +284,7 @@ fn segment(things: &[Thing]) -> Vec<u8> {
 fn exported_keys<W: Write>(things: &[Thing], to: W) -> W {
     let master = MasterKey::new(MASTER);
     let mut export = KeyExportWriter::new(to, ARCHIVE, &master).expect("into memory");
-    for thing in things.iter().filter(|thing| thing.place != Place::Deleted) {
+    for thing in things.iter().filter(|thing| thing.location != Location::Deleted) {
         if let Some(key) = &thing.key {
             export.push(thing.id, &master.wrap(key)).expect("into memory");
         }
@@ -325,8 +312,8 @@ fn expected(things: &[Thing], files: &BTreeMap<String, Vec<u8>>) -> Value {
             "sealed": thing.key.is_some(),
         })
     };
-    let (deleted, kept): (Vec<_>, Vec<_>) = things.iter().partition(|thing| thing.place == Place::Deleted);
-    let (staged, archived): (Vec<_>, Vec<_>) = kept.into_iter().partition(|thing| thing.place == Place::Staged);
+    let (deleted, kept): (Vec<_>, Vec<_>) = things.iter().partition(|thing| thing.location == Location::Deleted);
+    let (staged, archived): (Vec<_>, Vec<_>) = kept.into_iter().partition(|thing| thing.location == Location::Staged);
     let sum = |bytes: &Vec<u8>| json!({ "bytes": bytes.len(), "sha256": sha256(bytes).to_string() });
     json!({
         "archive": ARCHIVE.to_string(),

@@ -17,20 +17,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Random numbers from a seed (xorshift64*).
+use fulgurite_chance::Xorshift;
+
+/// Random numbers from a seed.
 #[derive(Clone)]
-pub struct Chance(u64);
+pub struct Chance(Xorshift);
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(Xorshift::star_seeded(seed.wrapping_add(1)))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+        self.0.bits() >> 11
     }
 
     /// A number below `end`.

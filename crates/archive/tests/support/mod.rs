@@ -1,6 +1,6 @@
 //! Archives and file trees for tests.
 // Each test file uses only part of this module.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::watch::{Trouble, Unwatched, Watcher};
 use fulgurite_archive::{Access, Archive, Existing, GetReport, PutReport, Source};
+pub use fulgurite_chance::noise;
 use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{ArchiveId, Attributes, Digest, Kind, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{Frames, RecordHead, RecordKind, SegmentHead, TAG_BYTES, encode_record};
@@ -113,20 +114,6 @@ pub fn stage(home: &Home, segment: u64, objects: &[(ObjectRecord, &[u8])]) {
         add(RecordKind::Object, id, stored.len() as u64, &encode_record(record));
     }
     fs::write(home.path().join(format!("staging/{segment:016x}.segment")), bytes).expect("written");
-}
-
-/// Deterministic bytes that don't repeat.
-pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
 }
 
 /// Puts files given by name and content.

@@ -8,32 +8,25 @@ use std::io;
 use std::ops::Range;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use fulgurite_chance::Xorshift;
 use fulgurite_codec::checksum::{Crc64, crc64};
 
 use crate::hex::push_hex;
 use crate::v1::{header, header_search, key_export, record, sealed_export, segment_scan, table};
 use crate::{HEAD_BYTES, HEADER_BYTES, Header, KeyExportError, TableReader, decode_record, find_header, read_key_export, scan_segment};
 
-/// xorshift64*, Vigna 2016.
-struct Chance(u64);
+struct Chance(Xorshift);
 
 impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+        self.0.below(bound)
     }
 
     /// A byte that parsers tend to stumble over, or any byte.
     fn byte(&mut self) -> u8 {
         match self.below(3) {
             0 => [0x00, 0x1b, 0x3b, 0x5b, 0x5f, 0x7b, 0x9b, 0x9f, 0xbb, 0xbf, 0xdb, 0xfb, 0xff][self.below(13)],
-            _ => self.next() as u8,
+            _ => self.0.bits() as u8,
         }
     }
 
@@ -84,7 +77,7 @@ fn readable(file: &[u8], bad: &Range<usize>, at: u64, buffer: &mut [u8]) -> io::
 
 /// Runs `parse` on inputs derived from `valid`; returns how many it accepted.
 fn attack(seed: u64, runs: usize, valid: &[u8], mut parse: impl FnMut(Vec<u8>) -> bool) -> usize {
-    let mut chance = Chance(seed);
+    let mut chance = Chance(Xorshift::star(seed));
     (0..runs).filter(|_| parse(chance.input(valid))).count()
 }
 
@@ -140,7 +133,7 @@ fn no_bytes_make_the_search_for_a_header_panic() {
         find_header(file.len() as u64, read_at).is_ok()
     });
     // With lost copies and unreadable ranges, a good readable copy is found.
-    let mut chance = Chance(9);
+    let mut chance = Chance(Xorshift::star(9));
     for _ in 0..300 {
         let mut file = valid.clone();
         let lost = chance.below(8);
@@ -189,7 +182,7 @@ fn no_bytes_make_the_segment_scan_panic() {
     let accepted = attack(6, 2_000, &valid, |bytes| segment_scan::tests::scan(&bytes, true).is_ok_and(|(found, _)| found.records > 0));
     assert!(accepted > 100, "{accepted} accepted");
     // With corrected head checksums, and an unreadable range.
-    let mut chance = Chance(10);
+    let mut chance = Chance(Xorshift::star(10));
     attack(11, 2_000, &valid[..2_048], |mut bytes| {
         for at in (HEAD_BYTES..bytes.len().saturating_sub(HEAD_BYTES)).step_by(HEAD_BYTES) {
             let head = &mut bytes[at..at + HEAD_BYTES];

@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 
+use fulgurite_chance::Xorshift;
 use proptest::prelude::*;
 
 use super::super::blocks::{BLOCK_BYTES, PAYLOAD_BYTES, Shape};
@@ -176,13 +177,8 @@ proptest! {
         let content = content(length);
         let mut bytes = sealed(&content);
         let shape = shape_of(length);
-        let mut state = seed | 1;
-        let mut below = |bound: u32| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 33) as u32 % bound
-        };
+        let mut random = Xorshift::new(seed | 1);
+        let mut below = |bound: u32| (random.bits() >> 33) as u32 % bound;
         let mut lost = 0;
         for group in 0..shape.groups {
             let mut members: Vec<u32> =

@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::{PlatterPlace, SetDescription};
+use fulgurite_chance::Xorshift;
 use fulgurite_domain::{Geometry, PhysicalTrack, PlatterId, SectorAddress};
 use serde_json::json;
 
-use super::input::Noise;
 use crate::text::{bytes, count};
 
 /// The damage done to one platter.
@@ -49,7 +49,7 @@ pub(crate) fn destroy(archive: &Archive, sets: &[SetDescription]) -> Result<Vec<
     let Some(first) = sets.first() else { return Ok(wounds) };
     // No set has more platters on these stores than it has redundancy platters.
     let dead: Vec<&str> = first.platters.iter().take(first.shape.redundancy.into()).map(|place| &place.store[..]).collect();
-    let mut noise = Noise(0xdead);
+    let mut noise = Xorshift::star(0xdead);
     for set in sets {
         let mut survivors = 0;
         for (position, place) in set.platters.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(crate) fn platter_file(archive: &Archive, place: &PlatterPlace) -> PathBuf {
 struct Knife<'a> {
     file: File,
     geometry: Geometry,
-    noise: &'a mut Noise,
+    noise: &'a mut Xorshift,
     wound: &'a mut Wound,
 }
 
@@ -124,12 +124,12 @@ impl Knife<'_> {
                 continue;
             }
             for nth in 0..usize::from(self.geometry.track_redundancy) {
-                let other = nth + self.noise.below((sectors.len() - nth) as u64) as usize;
+                let other = nth + self.noise.below(sectors.len() - nth);
                 sectors.swap(nth, other);
                 // A few bytes are enough to lose a sector.
                 let mut bytes = [0; 24];
                 self.noise.fill(&mut bytes);
-                let within = self.noise.below(self.geometry.sector_stride() as u64 - 24);
+                let within = self.noise.below(self.geometry.sector_stride() - 24) as u64;
                 let sector = SectorAddress { track: PhysicalTrack(track), sector: sectors[nth] };
                 self.file.write_all_at(&bytes, self.geometry.sector_offset(sector) + within)?;
                 self.wound.scattered_sectors += 1;
@@ -143,7 +143,7 @@ impl Knife<'_> {
     fn exchange(&mut self) -> std::io::Result<()> {
         let (mut one, mut other) = (vec![0; self.geometry.sector_stride()], vec![0; self.geometry.sector_stride()]);
         for track in (0..self.geometry.physical_tracks()).map(PhysicalTrack) {
-            let sector = self.noise.below(u64::from(self.geometry.track_sectors()) - 1) as u16;
+            let sector = self.noise.below(usize::from(self.geometry.track_sectors()) - 1) as u16;
             let at = [sector, sector + 1].map(|sector| self.geometry.sector_offset(SectorAddress { track, sector }));
             self.file.read_exact_at(&mut one, at[0])?;
             self.file.read_exact_at(&mut other, at[1])?;

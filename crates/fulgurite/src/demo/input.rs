@@ -11,6 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use fulgurite_archive::Source;
+use fulgurite_chance::Xorshift;
 use fulgurite_domain::ObjectName;
 use walkdir::{DirEntry, WalkDir};
 
@@ -93,7 +94,7 @@ impl Input {
         let make = || -> std::io::Result<()> {
             fs::create_dir_all(folder.join("large"))?;
             for (index, &mib) in LARGE_FILES_MIB.iter().enumerate() {
-                let mut noise = Noise(index as u64 + 1);
+                let mut noise = Xorshift::star(index as u64 + 1);
                 let mut file = BufWriter::new(File::create_new(folder.join(format!("large/noise-{}", index + 1)))?);
                 let mut block = vec![0; 1 << 20];
                 for _ in 0..mib {
@@ -107,11 +108,11 @@ impl Input {
             sparse.write_all_at(b"the beginning", 0)?;
             sparse.write_all_at(b"and the end", SPARSE_BYTES - 11)?;
             fs::create_dir(folder.join("small"))?;
-            let mut noise = Noise(99);
+            let mut noise = Xorshift::star(99);
             let mut block = vec![0; 4_096];
             for index in 0..SMALL_FILES {
                 noise.fill(&mut block);
-                let length = noise.below(block.len() as u64) as usize;
+                let length = noise.below(block.len());
                 fs::write(folder.join(format!("small/{index:04}")), &block[..length])?;
             }
             odd_things(&folder.join("odd"))
@@ -177,27 +178,4 @@ fn odd_things(folder: &Path) -> std::io::Result<()> {
     file.write_all(b"old")?;
     file.set_times(FileTimes::new().set_modified(UNIX_EPOCH + Duration::new(31_536_001, 123_456_789)))?;
     file.set_permissions(Permissions::from_mode(0o400))
-}
-
-/// Bytes that don't repeat and are the same in every run (xorshift64*, Vigna 2016).
-pub(crate) struct Noise(pub(crate) u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
-        for piece in bytes.chunks_mut(8) {
-            piece.copy_from_slice(&self.next().to_le_bytes()[..piece.len()]);
-        }
-    }
-
-    /// A number below `end`. The slight bias towards small numbers does not matter here.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub(crate) use fulgurite_chance::noise;
 use serde_json::Value;
 
 /// The result of running the program.
@@ -214,20 +215,6 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, Thing> {
         }
     }
     found
-}
-
-/// Deterministic bytes that don't repeat.
-pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
 }
 
 /// A name from raw bytes.

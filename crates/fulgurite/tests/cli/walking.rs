@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use fulgurite_chance::Xorshift;
 use serde_json::Value;
 
 use crate::support::{Ran, Sandbox, noise};
@@ -27,7 +28,7 @@ struct Version {
 struct Walk {
     place: Sandbox,
     seed: u64,
-    state: u64,
+    random: Xorshift,
     /// By identifier.
     versions: BTreeMap<String, Version>,
     removed: Vec<String>,
@@ -52,7 +53,7 @@ impl Walk {
         Self {
             place,
             seed,
-            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Xorshift::seeded(seed),
             versions: BTreeMap::new(),
             removed: Vec::new(),
             puts: 0,
@@ -67,10 +68,7 @@ impl Walk {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state % end as u64) as usize
+        self.random.below(end)
     }
 
     fn said(&self, what: &str) -> String {

@@ -2,12 +2,12 @@
 //! looks at the [`Panel`] and gives one shuttle one task; it is asked again until it has none. The
 //! controller handles queues, drives, traffic, failures and housekeeping.
 
-mod fulgurite;
+mod least_cost;
 mod no_shuttles;
 mod partitioned;
 mod shortest_paths;
 
-pub use fulgurite::{Fulgurite, Ideas};
+pub use least_cost::{LeastCost, Techniques};
 pub use no_shuttles::NoShuttles;
 pub use partitioned::Partitioned;
 pub use shortest_paths::ShortestPaths;
@@ -81,7 +81,7 @@ pub(crate) fn stand_in(panel: &Panel, rectangles: &[Rectangle], own: &Rectangle)
     if !panel.has_lost() {
         return None;
     }
-    let orphans = rectangles.iter().filter(|one| !one.shuttles.is_empty() && one.working(panel).next().is_none());
+    let orphans = rectangles.iter().filter(|one| !one.shuttles.is_empty() && panel.working_in(one).next().is_none());
     for orphan in orphans {
         let mut drives = orphan.drives.iter().filter(|drive| panel.is_reachable(**drive));
         if let Some((drive, bay)) = drives.find_map(|drive| Some((*drive, panel.released_bay(*drive)?))) {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::policy::stand_in;
-use crate::rectangle::{Rectangle, rectangles};
+use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Layout, Panel, Platter, Policy, Shuttle, Task};
 
 /// A shuttle brings the oldest platter of its rectangle to one of its drives, and takes it back.
@@ -23,12 +23,7 @@ impl Partitioned {
     #[must_use]
     pub fn new(layout: &Layout, steals_above: Option<u64>) -> Self {
         let rectangles = rectangles(layout);
-        let mut own = vec![0; usize::from(layout.shuttles)];
-        for (index, rectangle) in rectangles.iter().enumerate() {
-            for shuttle in &rectangle.shuttles {
-                own[usize::from(shuttle.0)] = index;
-            }
-        }
+        let own = indices_by_shuttle(&rectangles);
         Self { rectangles, own, steals_above }
     }
 
@@ -52,7 +47,7 @@ impl Partitioned {
 
     fn task<'a>(&'a self, panel: &Panel, shuttle: Shuttle, fullest: &OnceCell<Option<&'a Rectangle>>) -> Option<Task> {
         let rectangle = &self.rectangles[self.own[usize::from(shuttle.0)]];
-        if !rectangle.working(panel).any(|other| other == shuttle) {
+        if !panel.working_in(rectangle).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);

@@ -2,7 +2,7 @@
 
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Bay, Drive, Event, Fault, Layout, Platter, Position, Shuttle, Slot};
-use fulgurite_mechanics::{Breakdown, DriveState, Faults, NoTwoShuttlesMeet, Place, PlannedFault, Settings, ShuttleState, Whereabouts};
+use fulgurite_mechanics::{Breakdown, DriveState, Faults, Footprint, NoTwoShuttlesMeet, PlannedFault, Settings, ShuttleState, Whereabouts};
 
 use crate::rig::{DRIVE, Rig, SHUTTLE, mount, pick, read, slot, verify};
 
@@ -20,7 +20,7 @@ fn a_shuttle_stopped_on_its_way_stays_there_and_continues_after_repair() {
     let x_um = from.x_um + 5_000_000;
     assert_eq!(rig.next(Micros::NEVER), Some(Event::Failed { command, fault: Fault::Stopped { x_um } }));
     assert!(rig.now > Micros(6_000_000), "it takes a while to be noticed");
-    assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Place { x_um, low: 0, high: 0 });
+    assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Footprint { x_um, low: 0, high: 0 });
     assert_eq!(rig.next(Micros::NEVER), Some(Event::Repaired { actor: SHUTTLE }));
     let statistics = rig.mechanics.shuttle_statistics(Shuttle(0), rig.now);
     assert_eq!(statistics.time_in(ShuttleState::Moving), Micros(6_000_000));
@@ -36,10 +36,10 @@ fn a_shuttle_stopped_between_two_shelves_blocks_both_and_can_leave_to_either() {
         let from = rig.mechanics.layout().slot_position(Slot(0));
         let command = rig.command(SHUTTLE, Action::Move { to: Position { shelf: 1, ..from } });
         assert_eq!(rig.next(Micros::NEVER), Some(Event::Failed { command, fault: Fault::Stopped { x_um: from.x_um } }));
-        assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Place { x_um: from.x_um, low: 0, high: 1 });
+        assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Footprint { x_um: from.x_um, low: 0, high: 1 });
         rig.next(Micros::NEVER);
         assert!(rig.go(0, Position { shelf, ..from }) > 2.9);
-        assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Place { x_um: from.x_um, low: shelf, high: shelf });
+        assert_eq!(rig.mechanics.trajectory(Shuttle(0)).to, Footprint { x_um: from.x_um, low: shelf, high: shelf });
     }
 }
 

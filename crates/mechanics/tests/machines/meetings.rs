@@ -4,16 +4,16 @@
 use fulgurite_chance::Stream;
 use fulgurite_domain::Micros;
 use fulgurite_library::{Action, Actor, Event, Layout, Position, Shuttle};
-use fulgurite_mechanics::{Motion, MotionLog, NoTwoShuttlesMeet, Place, Settings, Trajectory};
+use fulgurite_mechanics::{Footprint, Motion, MotionLog, NoTwoShuttlesMeet, Settings, Trajectory};
 
 use crate::rig::Rig;
 
-fn at(shelf: u8, x_um: i64) -> Place {
-    Place::level(Position { shelf, x_um })
+fn at(shelf: u8, x_um: i64) -> Footprint {
+    Footprint::level(Position { shelf, x_um })
 }
 
-fn along(start_s: f64, from: Place, to_um: i64) -> Trajectory {
-    Trajectory::along(Micros::from_seconds(start_s), from, Place { x_um: to_um, ..from }, &Motion::default())
+fn along(start_s: f64, from: Footprint, to_um: i64) -> Trajectory {
+    Trajectory::along(Micros::from_seconds(start_s), from, Footprint { x_um: to_um, ..from }, &Motion::default())
 }
 
 /// The least distance of two shuttles as computed by the checker; `None` if they keep the spacing.

@@ -143,7 +143,7 @@ impl Checks {
         let promise = match scenario.policy.name {
             PolicyName::NoShuttles => Promise::DrivesFetch,
             PolicyName::ShortestPaths => Promise::ShuttlesServeAll,
-            PolicyName::Partitioned | PolicyName::Fulgurite => Promise::ShuttlesServeTheirOwn,
+            PolicyName::Partitioned | PolicyName::LeastCost => Promise::ShuttlesServeTheirOwn,
         };
         let (zones, tracks) = (scenario.sets.zones.clone(), scenario.tracks);
         Self { zones, tracks, promise, now: Micros::ZERO, state: None, violation: None }

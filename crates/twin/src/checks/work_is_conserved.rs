@@ -224,7 +224,7 @@ impl WorkIsConserved {
             return Some(Idled::WhileWaited { since: now, now, library, drive, platter });
         }
         let is_in_work = |shuttle: &Shuttle| match self.promise {
-            Promise::ShuttlesServeTheirOwn => group.working(panel).any(|other| other == *shuttle),
+            Promise::ShuttlesServeTheirOwn => panel.working_in(group).any(|other| other == *shuttle),
             Promise::ShuttlesServeAll | Promise::DrivesFetch => true,
         };
         let shuttle = panel.idle_shuttles().find(is_in_work)?;

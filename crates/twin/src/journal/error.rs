@@ -1,6 +1,6 @@
 //! Errors of a journal.
 
-use std::io;
+use std::{fmt, io};
 
 use fulgurite_domain::Micros;
 
@@ -26,8 +26,8 @@ pub enum JournalError {
     Line {
         /// The line.
         line: u64,
-        /// The unexpected word.
-        found: String,
+        /// What the line contains.
+        found: LineContent,
         /// What was expected instead.
         expected: &'static str,
     },
@@ -69,4 +69,44 @@ pub enum JournalError {
         /// The number of inputs before it.
         expected: u64,
     },
+}
+
+/// Unexpected content of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LineContent {
+    /// The end of the line.
+    Nothing,
+    /// A word or a whole line; long ones are cut.
+    Text(String),
+    /// A byte that is not part of any UTF-8 character.
+    NotText {
+        /// The byte.
+        byte: u8,
+        /// Its column, from 1.
+        column: usize,
+    },
+    /// More bytes than any line has.
+    TooLong,
+}
+
+impl LineContent {
+    /// The first 80 characters of a text.
+    pub(super) fn text(text: &str) -> Self {
+        let mut short: String = text.chars().take(80).collect();
+        if short.len() < text.len() {
+            short.push('…');
+        }
+        Self::Text(short)
+    }
+}
+
+impl fmt::Display for LineContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Text(text) => write!(f, "`{text}`"),
+            Self::NotText { byte, column } => write!(f, "byte {byte:02x} in column {column}"),
+            Self::TooLong => f.write_str("more than 32 MiB"),
+        }
+    }
 }

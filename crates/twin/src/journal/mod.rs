@@ -43,7 +43,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use error::JournalError;
+pub use error::{JournalError, LineContent};
 pub use fact::Fact;
 pub use header::Header;
 pub use read::JournalReader;

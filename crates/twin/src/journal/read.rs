@@ -6,7 +6,7 @@ use fulgurite_domain::Micros;
 
 use super::seal::Seal;
 use super::words::{hexadecimal, parse};
-use super::{Detail, Fact, Header, JournalError};
+use super::{Detail, Fact, Header, JournalError, LineContent};
 
 /// A request for a million shards has a line of 20 MB; longer lines are rejected.
 const MOST_BYTES: usize = 32 << 20;
@@ -44,7 +44,7 @@ impl<R: BufRead> JournalReader<R> {
     fn fact(&mut self) -> Result<Fact, JournalError> {
         let text = self.lines.next_sealed("a fact, and at the end a line that begins with `.`")?;
         let fact = parse(text).map_err(|wrong| {
-            let found = if wrong.found.is_empty() { "nothing".into() } else { format!("`{}`", excerpt(wrong.found)) };
+            let found = if wrong.found.is_empty() { LineContent::Nothing } else { LineContent::text(wrong.found) };
             (found, wrong.expected)
         });
         let line = self.lines.line;
@@ -134,7 +134,7 @@ impl<R: BufRead> Lines<R> {
         limited.read_until(b'\n', &mut self.buffer).map_err(|source| JournalError::Io { line, source })?;
         if self.buffer.pop() != Some(b'\n') {
             if self.buffer.len() + 1 >= MOST_BYTES {
-                return Err(JournalError::Line { line: line + 1, found: "more than 32 MiB".into(), expected: "the end of the line" });
+                return Err(JournalError::Line { line: line + 1, found: LineContent::TooLong, expected: "the end of the line" });
             }
             // A partial last line is not parsed.
             return Err(JournalError::Truncated { line, expected });
@@ -142,7 +142,7 @@ impl<R: BufRead> Lines<R> {
         self.line += 1;
         self.end = self.buffer.len();
         if let Err(wrong) = std::str::from_utf8(&self.buffer) {
-            let found = format!("byte {:02x} in column {}", self.buffer[wrong.valid_up_to()], wrong.valid_up_to() + 1);
+            let found = LineContent::NotText { byte: self.buffer[wrong.valid_up_to()], column: wrong.valid_up_to() + 1 };
             return Err(JournalError::Line { line: self.line, found, expected: "text in UTF-8" });
         }
         Ok(())
@@ -169,15 +169,6 @@ impl<R: BufRead> Lines<R> {
 
     /// The error for an unexpected last line.
     pub(super) fn unexpected(&self, expected: &'static str) -> JournalError {
-        JournalError::Line { line: self.line, found: format!("`{}`", excerpt(self.text())), expected }
+        JournalError::Line { line: self.line, found: LineContent::text(self.text()), expected }
     }
-}
-
-/// The first 80 characters of a text, for a message.
-fn excerpt(text: &str) -> String {
-    let mut short: String = text.chars().take(80).collect();
-    if short.len() < text.len() {
-        short.push('…');
-    }
-    short
 }

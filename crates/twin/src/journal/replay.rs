@@ -39,15 +39,30 @@ pub enum ReplayError {
     /// Its scenario can't be run.
     #[error("the scenario in the journal's header can't be run: {0}")]
     Scenario(#[from] ScenarioError),
-    /// An input names a component that this region doesn't have.
-    #[error("line {line}: found {found}, but the region has {expected}")]
-    Nothing {
+    /// An input names a library that this region doesn't have.
+    #[error("line {line}: found library {}, but the region has {libraries} of them, counted from 0", found.0)]
+    NoLibrary {
         /// The line.
         line: u64,
-        /// The component.
-        found: String,
-        /// What the region has.
-        expected: String,
+        /// The library.
+        found: Library,
+        /// Libraries of the region.
+        libraries: usize,
+    },
+    /// An input names a shuttle or drive that its library doesn't have.
+    #[error(
+        "line {line}: found {} of library {}, but the region has {actors} of them there, counted from 0",
+        named(*found), library.0
+    )]
+    NoActor {
+        /// The line.
+        line: u64,
+        /// The shuttle or drive.
+        found: Actor,
+        /// The library.
+        library: Library,
+        /// Shuttles or drives of this library.
+        actors: u16,
     },
     /// The outputs differ.
     #[error(transparent)]
@@ -237,21 +252,28 @@ impl Replay<'_> {
 
     /// Rejects events that name machines outside the library: a controller panics on those.
     fn check(&self, line: u64, library: Library, event: &Event) -> Result<(), ReplayError> {
-        let nothing = |found: String, expected: String| Err(ReplayError::Nothing { line, found, expected });
-        let Some(controller) = self.region.controllers().get(usize::from(library.0)) else {
-            return nothing(format!("library {}", library.0), format!("{} of them, counted from 0", self.region.controllers().len()));
+        let controllers = self.region.controllers();
+        let Some(controller) = controllers.get(usize::from(library.0)) else {
+            return Err(ReplayError::NoLibrary { line, found: library, libraries: controllers.len() });
         };
         let layout = controller.panel().layout();
         for actor in actors(event).into_iter().flatten() {
-            let (found, count, is_there) = match actor {
-                Actor::Shuttle(shuttle) => (format!("shuttle {}", shuttle.0), layout.shuttles, shuttle.0 < layout.shuttles),
-                Actor::Drive(drive) => (format!("drive {}", drive.0), layout.drive_count(), drive.0 < layout.drive_count()),
+            let (number, actors) = match actor {
+                Actor::Shuttle(shuttle) => (shuttle.0, layout.shuttles),
+                Actor::Drive(drive) => (drive.0, layout.drive_count()),
             };
-            if !is_there {
-                return nothing(format!("{found} of library {}", library.0), format!("{count} of them there, counted from 0"));
+            if number >= actors {
+                return Err(ReplayError::NoActor { line, found: actor, library, actors });
             }
         }
         Ok(())
+    }
+}
+
+fn named(actor: Actor) -> String {
+    match actor {
+        Actor::Shuttle(shuttle) => format!("shuttle {}", shuttle.0),
+        Actor::Drive(drive) => format!("drive {}", drive.0),
     }
 }
 

@@ -131,7 +131,7 @@ fn cost(scenario: &Scenario) -> f64 {
     let ways = match scenario.policy.name {
         PolicyName::NoShuttles => 0.2,
         PolicyName::Partitioned => 1.0,
-        PolicyName::Fulgurite => 3.0,
+        PolicyName::LeastCost => 3.0,
         PolicyName::ShortestPaths => 12.0 * f64::from(scenario.layout.shuttles) / 20.0,
     };
     let drives = 20.0 * hours * f64::from(scenario.libraries);

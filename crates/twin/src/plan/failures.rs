@@ -1,7 +1,7 @@
 //! The effect of failures on a chosen size. Each case is simulated unless its result is known
 //! without.
 
-use super::search::YEAR_H;
+use super::load::YEAR_H;
 use super::trial::{SIMULATED_MOST, Trials};
 use super::{Case, FailureEffect, Plan, PlanError, Trial, YearPlan};
 

@@ -26,6 +26,7 @@ pub struct Year {
     pub reads_per_second: f64,
 }
 
+pub(super) const YEAR_H: f64 = 365.25 * 24.0;
 const YEAR_S: f64 = 365.25 * 86_400.0;
 
 impl Plan {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use fulgurite_library::placement::{Planner, Spread};
 use fulgurite_library::{Layout, Position};
 
-use super::load::{Year, tracks_per_request};
+use super::load::{YEAR_H, Year, tracks_per_request};
 use super::trial::Trials;
 use super::{DecodeNeed, Energy, Outcome, Plan, PlanError, Size, Trial, Unmet, YearPlan};
 use super::{decoding, failures, staging};
@@ -361,8 +361,6 @@ fn racks(plan: &Plan) -> Result<u8, PlanError> {
     }
     Err(PlanError::NoRacks { members, racks: MOST, most })
 }
-
-pub(super) const YEAR_H: f64 = 365.25 * 24.0;
 
 /// Energy of a year. Drives verify exactly what is written.
 fn energy(plan: &Plan, year: &Year, trial: &Trial, decode: &DecodeNeed) -> Energy {

@@ -15,6 +15,10 @@ mod policy;
 mod read;
 mod workload;
 
+use std::borrow::Cow;
+use std::fmt;
+use std::path::PathBuf;
+
 use fulgurite_domain::{Micros, SetShape};
 use fulgurite_library::placement::{PlacementError, Zones};
 use fulgurite_library::{Layout, LayoutError, Library, Pace, Verification};
@@ -247,10 +251,51 @@ pub enum ScenarioError {
         /// The setting.
         setting: &'static str,
         /// Its value.
-        found: String,
+        found: SettingValue,
         /// The values it accepts.
-        expected: String,
+        expected: Cow<'static, str>,
     },
+}
+
+/// The value of a setting that can't be run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SettingValue {
+    /// The setting is missing.
+    Nothing,
+    /// A number of things.
+    Count(u64),
+    /// A share, or a rate in bytes per second.
+    Number(f64),
+    /// Requests per second.
+    Rate(f64),
+    /// A time.
+    Time(Micros),
+    /// The shape of sets.
+    Shape(SetShape),
+    /// What drives verify.
+    Verification(Verification),
+    /// A file.
+    Path(PathBuf),
+}
+
+impl fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Rate(rate) => write!(f, "{rate} a second"),
+            Self::Time(time) => write!(f, "{time}"),
+            Self::Shape(shape) => write!(f, "{shape}"),
+            Self::Verification(verification) => write!(f, "{verification:?}"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// [`ScenarioError::Range`] unless the setting is `good`.
+fn range(setting: &'static str, good: bool, found: SettingValue, expected: impl Into<Cow<'static, str>>) -> Result<(), ScenarioError> {
+    if good { Ok(()) } else { Err(ScenarioError::Range { setting, found, expected: expected.into() }) }
 }
 
 impl Scenario {
@@ -259,25 +304,22 @@ impl Scenario {
     /// # Errors
     /// The first problem found. Whether all platters fit is only known once they are placed.
     pub fn check(&self) -> Result<(), ScenarioError> {
-        let range = |setting, good: bool, found: &dyn std::fmt::Display, expected: &str| match good {
-            true => Ok(()),
-            false => Err(ScenarioError::Range { setting, found: found.to_string(), expected: expected.to_owned() }),
-        };
+        use SettingValue::{Count, Number, Shape, Time};
         self.layout.clone().check()?;
         let members = self.sets.shape.platters();
-        range("deployment.libraries", (1..=1_000).contains(&self.libraries), &self.libraries, "1 to 1000")?;
-        range("deployment.away", self.away < self.libraries, &self.away, "fewer than the number of libraries")?;
-        range("deployment.away", self.away == 0 || self.ingest.is_none(), &self.away, "0 when the scenario has ingest")?;
-        range("sets.information", self.sets.shape.information >= 1, &self.sets.shape.information, "1 or more")?;
-        range("sets.redundancy", members <= 64, &self.sets.shape, "a set of 64 platters at most")?;
+        range("deployment.libraries", (1..=1_000).contains(&self.libraries), Count(self.libraries.into()), "1 to 1000")?;
+        range("deployment.away", self.away < self.libraries, Count(self.away.into()), "fewer than the number of libraries")?;
+        range("deployment.away", self.away == 0 || self.ingest.is_none(), Count(self.away.into()), "0 when the scenario has ingest")?;
+        range("sets.information", self.sets.shape.information >= 1, Count(self.sets.shape.information.into()), "1 or more")?;
+        range("sets.redundancy", members <= 64, Shape(self.sets.shape), "a set of 64 platters at most")?;
         self.sets.zones.check()?;
         let most = f64::from(self.sets.shape.redundancy) / f64::from(members);
         let unavailable = self.sets.unavailable;
         let expected = format!("0 to {:.1} %, the share of redundancy", 100.0 * most);
-        range("sets.unavailable", (0.0..=most).contains(&unavailable), &unavailable, &expected)?;
-        range("platters.tracks", self.tracks > 0, &self.tracks, "1 or more")?;
+        range("sets.unavailable", (0.0..=most).contains(&unavailable), Number(unavailable), expected)?;
+        range("platters.tracks", self.tracks > 0, Count(self.tracks.into()), "1 or more")?;
         if self.layout.shuttles == 0 && self.policy.name != PolicyName::NoShuttles {
-            range("shuttles.count", false, &0, "1 or more, unless the policy is \"no-shuttles\"")?;
+            range("shuttles.count", false, Count(0), "1 or more, unless the policy is \"no-shuttles\"")?;
         }
         Settings { no_shuttles: self.policy.name == PolicyName::NoShuttles, ..self.mechanics.clone() }.check(&self.layout)?;
         for (index, fault) in self.faults.iter().enumerate() {
@@ -286,12 +328,12 @@ impl Scenario {
             }
             self.mechanics_of(fault.library).check(&self.layout).map_err(|source| ScenarioError::Fault { index, source })?;
         }
-        range("run.measured", self.run.measured > Micros::ZERO, &self.run.measured, "more than nothing")?;
-        range("run.seeds", self.run.seeds > 0, &self.run.seeds, "1 or more")?;
+        range("run.measured", self.run.measured > Micros::ZERO, Time(self.run.measured), "more than nothing")?;
+        range("run.seeds", self.run.seeds > 0, Count(self.run.seeds.into()), "1 or more")?;
         if let Some(decode) = &self.decode {
             let workers = decode.service.workers.iter().map(|workers| u64::from(*workers)).sum::<u64>();
-            range("decode.workers", workers > 0, &workers, "one or more at some hour")?;
-            range("decode.throughput", decode.throughput_bytes_s > 0.0, &decode.throughput_bytes_s, "more than nothing")?;
+            range("decode.workers", workers > 0, Count(workers), "one or more at some hour")?;
+            range("decode.throughput", decode.throughput_bytes_s > 0.0, Number(decode.throughput_bytes_s), "more than nothing")?;
         }
         if let Some(ingest) = &self.ingest {
             ingest.check(self)?;

@@ -1,6 +1,6 @@
 //! Selects the policy of a run by name, with its settings.
 
-use fulgurite_library::{Fulgurite, Ideas, Layout, NoShuttles, Partitioned, Policy, ShortestPaths};
+use fulgurite_library::{Layout, LeastCost, NoShuttles, Partitioned, Policy, ShortestPaths, Techniques};
 
 /// The name of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,8 +11,8 @@ pub enum PolicyName {
     ShortestPaths,
     /// The policy of the paper.
     Partitioned,
-    /// Fulgurite's own policy.
-    Fulgurite,
+    /// Least-cost dispatch, `fulgurite` in scenario files.
+    LeastCost,
 }
 
 impl PolicyName {
@@ -21,7 +21,7 @@ impl PolicyName {
         ("no-shuttles", Self::NoShuttles),
         ("shortest-paths", Self::ShortestPaths),
         ("partitioned", Self::Partitioned),
-        ("fulgurite", Self::Fulgurite),
+        ("fulgurite", Self::LeastCost),
     ];
 
     /// The name in scenario files.
@@ -39,15 +39,15 @@ pub struct PolicyChoice {
     /// `partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest
     /// before idle shuttles help there; `None` if they never do.
     pub steals_above: Option<u64>,
-    /// `fulgurite`: which of its ideas are enabled.
-    pub ideas: Ideas,
+    /// `fulgurite`: which of its techniques are enabled.
+    pub techniques: Techniques,
 }
 
 impl Default for PolicyChoice {
-    /// Fulgurite's own policy. The threshold of the paper's policy is 1 GB, about one of the
+    /// Least-cost dispatch. The threshold of the paper's policy is 1 GB, about one of the
     /// largest shards; less is not worth the trip.
     fn default() -> Self {
-        Self { name: PolicyName::Fulgurite, steals_above: Some(1_000_000_000), ideas: Ideas::default() }
+        Self { name: PolicyName::LeastCost, steals_above: Some(1_000_000_000), techniques: Techniques::default() }
     }
 }
 
@@ -61,7 +61,7 @@ impl PolicyChoice {
             PolicyName::Partitioned => {
                 Box::new(Partitioned::new(layout, self.steals_above.map(|bytes| bytes.div_ceil(track_bytes.max(1)))))
             }
-            PolicyName::Fulgurite => Box::new(Fulgurite::new(layout, self.ideas)),
+            PolicyName::LeastCost => Box::new(LeastCost::new(layout, self.techniques)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fulgurite_domain::SetShape;
 use fulgurite_library::placement::{ZoneShape, Zones};
-use fulgurite_library::{Drive, Ideas, Layout, LayoutError, Library, Shuttle, Verification};
+use fulgurite_library::{Drive, Layout, LayoutError, Library, Shuttle, Techniques, Verification};
 use fulgurite_mechanics::{Battery, Breakdown, DriveTimes, Faults, Motion, Power, Service, Settings, SettingsError};
 
 use self::demand::{decode, expect, ingest, run, workload};
@@ -101,7 +101,7 @@ pub fn reference() -> String {
 /// Reports a conflict at the setting that causes it.
 fn refuse(reader: &mut Reader, error: &ScenarioError) {
     let (name, expected) = match error {
-        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_str()),
+        ScenarioError::Range { setting, expected, .. } => return reader.refuse(setting, expected.as_ref()),
         ScenarioError::Layout(LayoutError::Range { what, expected, .. }) => {
             let name = match *what {
                 "storage_racks" => "library.racks",
@@ -348,7 +348,7 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
         "name",
         choice(&PolicyName::ALL),
         base.name,
-        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's policy, `fulgurite` is our own.",
+        "`no-shuttles` and `shortest-paths` are baselines, `partitioned` is the paper's policy, `fulgurite` dispatches at the least cost.",
     );
     let steals = section.setting_or("steals", flag(), base.steals_above.is_some(), "`partitioned`: whether idle shuttles help elsewhere.");
     let steals_above = section.setting_or(
@@ -357,54 +357,54 @@ fn policy(reader: &mut Reader, base: &PolicyChoice) -> PolicyChoice {
         base.steals_above.or(PolicyChoice::default().steals_above).unwrap_or(0),
         "`partitioned`: how many more bytes must wait in the fullest rectangle than in the emptiest before idle shuttles help.",
     );
-    let mut section = section.section("ideas", "The ideas of `fulgurite`; each can be disabled to measure its contribution.");
-    let ideas = Ideas {
-        exchanges: section.setting_or("exchanges", flag(), base.ideas.exchanges, "Both bays of a drive serve customers under load."),
+    let mut section = section.section("ideas", "The techniques of `fulgurite`; each can be disabled to measure its contribution.");
+    let techniques = Techniques {
+        exchanges: section.setting_or("exchanges", flag(), base.techniques.exchanges, "Both bays of a drive serve customers under load."),
         window: section.setting_or(
             "window",
             count(1..=100_000),
-            base.ideas.window,
+            base.techniques.window,
             "The nearest platter is chosen among this many of the oldest; 1 is strictly by age.",
         ),
         age_counts: section.setting_or(
             "age_counts",
             number(0.0..=1e6),
-            base.ideas.age_counts,
+            base.techniques.age_counts,
             "Seconds of travel that one second of age offsets when the nearest platter is chosen.",
         ),
-        shares: section.setting_or("shares", flag(), base.ideas.shares, "Shuttles help outside of their rectangle."),
+        shares: section.setting_or("shares", flag(), base.techniques.shares, "Shuttles help outside of their rectangle."),
         reads_by_track: section.setting_or(
             "reads_by_track",
             flag(),
-            base.ideas.reads_by_track,
+            base.techniques.reads_by_track,
             "Reads of one platter are served in track order.",
         ),
         help_above: section.setting_or(
             "help_above",
             count(0..=100_000),
-            base.ideas.help_above,
+            base.techniques.help_above,
             "An idle shuttle helps in a half of a shelf once more platters than this wait there.",
         ),
         one_verifies_of: section.setting_or(
             "one_verifies_of",
             count(0..=100_000),
-            base.ideas.one_verifies_of,
+            base.techniques.one_verifies_of,
             "One of this many drives keeps verifying under load and does not exchange platters; 0 for none.",
         ),
         set_aside_above: section.setting_or(
             "set_aside_above",
             count(0..=100_000),
-            base.ideas.set_aside_above,
+            base.techniques.set_aside_above,
             "Verification is suspended once more platters than this wait in a rectangle, per drive of it.",
         ),
         brought_back_after: section.setting_or(
             "brought_back_after",
             duration(..),
-            base.ideas.brought_back_after,
+            base.techniques.brought_back_after,
             "Time without waiting platters after which verification resumes.",
         ),
     };
-    PolicyChoice { name, steals_above: steals.then_some(steals_above), ideas }
+    PolicyChoice { name, steals_above: steals.then_some(steals_above), techniques }
 }
 
 fn faults(reader: &mut Reader, base: &Scenario) -> (Faults, Vec<LibraryFault>) {

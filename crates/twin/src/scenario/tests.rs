@@ -36,7 +36,7 @@ fn a_printed_scenario_reads_back_the_same() {
     scenario.sets = Sets { shape: SetShape { information: 4, redundancy: 2 }, zones: Zones::default(), unavailable: 0.1 };
     scenario.sets.zones.shapes.pop();
     scenario.policy = PolicyChoice { name: PolicyName::Partitioned, steals_above: None, ..PolicyChoice::default() };
-    scenario.policy.ideas.window = 3;
+    scenario.policy.techniques.window = 3;
     scenario.mechanics.battery = Some(Battery { low_j: 1234.5, ..Battery::default() });
     scenario.mechanics.drive.service = Service::Exponential(1.25);
     scenario.mechanics.drive.throughput_bytes_s = 120e6;

@@ -9,7 +9,7 @@ use fulgurite_workload::{
     AccountLayout, Arrivals, Demand, FullLibrary, IngestSpec, Interval, Platters, Popularity, SHARD_BYTES, Sizes, Source, Spec, SpecError,
 };
 
-use super::{Scenario, ScenarioError};
+use super::{Scenario, ScenarioError, SettingValue, range};
 
 /// The preset that supplies a workload's defaults, or a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,10 +184,9 @@ impl Ingest {
     }
 
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), ScenarioError> {
-        if scenario.verification != Verification::Written {
-            let (setting, expected) = ("verification.of", "\"written\", because the scenario has ingest".to_owned());
-            return Err(ScenarioError::Range { setting, found: format!("{:?}", scenario.verification), expected });
-        }
+        let verification = scenario.verification;
+        let is_written = verification == Verification::Written;
+        range("verification.of", is_written, SettingValue::Verification(verification), "\"written\", because the scenario has ingest")?;
         fulgurite_workload::Ingest::new(self.spec(scenario), 0)?;
         Ok(())
     }
@@ -286,7 +285,7 @@ impl Workload {
             sources.push(source(arrivals, sizes, self.steady.account_files));
         } else if outside < -self.rate * 1e-9 {
             let expected = format!("at least {:.4} a second, the rate of the bursts alone", self.rate_in_bursts());
-            return Err(ScenarioError::Range { setting: "workload.rate", found: format!("{} a second", self.rate), expected });
+            range("workload.rate", false, SettingValue::Rate(self.rate), expected)?;
         }
         let Bursts { period, count, arrivals, over, jitter, account_files, .. } = self.bursts;
         if count > 0 {
@@ -298,15 +297,9 @@ impl Workload {
 
     pub(super) fn check(&self, platters: Platters) -> Result<(), ScenarioError> {
         match (self.kind, &self.trace) {
-            (WorkloadKind::Trace, None) => {
-                let (setting, found) = ("workload.trace", "nothing".to_owned());
-                Err(ScenarioError::Range { setting, found, expected: "the path of a trace".to_owned() })
-            }
+            (WorkloadKind::Trace, None) => range("workload.trace", false, SettingValue::Nothing, "the path of a trace"),
             (WorkloadKind::Trace, Some(_)) => Ok(()),
-            (_, Some(path)) => {
-                let (setting, found) = ("workload.trace", path.display().to_string());
-                Err(ScenarioError::Range { setting, found, expected: "nothing, unless preset is \"trace\"".to_owned() })
-            }
+            (_, Some(path)) => range("workload.trace", false, SettingValue::Path(path.clone()), "nothing, unless preset is \"trace\""),
             // Building the table of a Zipf law is the only slow step, and its success doesn't
             // depend on the number of platters.
             _ => {

@@ -47,8 +47,8 @@ pub enum Problem {
     /// A name that isn't a setting or section.
     #[error("unknown {what} `{name}`{}", Hint(.hint))]
     Unknown {
-        /// "setting" or "section".
-        what: &'static str,
+        /// What the name would be.
+        what: Named,
         /// The full name, such as `drives.throughput`.
         name: String,
         /// A similar name or the valid names; empty if none is known.
@@ -82,6 +82,24 @@ pub enum Problem {
         /// More details; may be empty.
         hint: String,
     },
+}
+
+/// What a name in a scenario stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// A setting.
+    Setting,
+    /// A section.
+    Section,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setting => "setting",
+            Self::Section => "section",
+        })
+    }
 }
 
 /// The optional end of a message.

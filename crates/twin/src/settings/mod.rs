@@ -48,7 +48,7 @@ mod vary;
 mod tests;
 
 pub use document::{Document, Loader, Override, read_file};
-pub use error::{Problem, SettingError, SettingErrors};
+pub use error::{Named, Problem, SettingError, SettingErrors};
 pub use place::SourceSpan;
 pub use reader::Reader;
 pub use section::Section;

@@ -9,10 +9,9 @@
 use std::rc::Rc;
 
 use super::document::Document;
-use super::error::{Problem, SettingError, SettingErrors};
+use super::error::{Named, Problem, SettingError, SettingErrors};
 use super::place::SourceSpan;
 use super::schema::{Schema, SectionId};
-use super::section::Section;
 use super::tree::{self, Table, Value, quoted, shortened};
 use super::{canonical, suggest};
 
@@ -33,21 +32,6 @@ impl Reader {
     #[must_use]
     pub fn new(document: Document) -> Self {
         Self { document, errors: Vec::new(), schema: Schema::new(), written: canonical::Tables::new() }
-    }
-
-    /// The settings before the first section.
-    pub fn top(&mut self) -> Section<'_> {
-        Section::top(self)
-    }
-
-    /// The section `[name]` at the top level; see [`Section::section`].
-    pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
-        self.top().into_section(name, about)
-    }
-
-    /// The array of tables `[[name]]` at the top level; see [`Section::tables`].
-    pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
-        self.top().tables(name, about, read)
     }
 
     /// The Markdown reference of all settings declared so far.
@@ -122,7 +106,7 @@ impl Reader {
                         Value::List(list) => list.iter().any(|(_, value)| matches!(value, Value::Table(_))),
                         _ => false,
                     };
-                    let what = if is_section { "section" } else { "setting" };
+                    let what = if is_section { Named::Section } else { Named::Setting };
                     let hint = self.hint(section, key, path);
                     self.report(entry.key.clone(), Problem::Unknown { what, name, hint });
                 }

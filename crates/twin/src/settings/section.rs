@@ -1,4 +1,4 @@
-//! A section: one table of a scenario while it is read.
+//! A section: one table of a scenario while it is read. A [`Reader`] opens it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -233,16 +233,28 @@ impl Section<'_> {
     }
 }
 
-impl<'r> Section<'r> {
+impl Reader {
     /// The settings before the first section.
-    pub(super) fn top(reader: &'r mut Reader) -> Self {
-        let table = Some(Rc::clone(&reader.document.root));
-        let place = reader.document.whole.clone();
-        Section { reader, table, place, path: String::new(), schema: Schema::TOP, written: Some(Tables::TOP) }
+    pub fn top(&mut self) -> Section<'_> {
+        let table = Some(Rc::clone(&self.document.root));
+        let place = self.document.whole.clone();
+        Section { reader: self, table, place, path: String::new(), schema: Schema::TOP, written: Some(Tables::TOP) }
     }
 
+    /// The section `[name]` at the top level; see [`Section::section`].
+    pub fn section(&mut self, name: &'static str, about: &'static str) -> Section<'_> {
+        self.top().into_section(name, about)
+    }
+
+    /// The array of tables `[[name]]` at the top level; see [`Section::tables`].
+    pub fn tables<T>(&mut self, name: &'static str, about: &'static str, read: impl Fn(&mut Section<'_>) -> T) -> Vec<T> {
+        self.top().tables(name, about, read)
+    }
+}
+
+impl<'r> Section<'r> {
     /// [`Section::section`], but the result outlives this section.
-    pub(super) fn into_section(mut self, name: &'static str, about: &'static str) -> Section<'r> {
+    fn into_section(mut self, name: &'static str, about: &'static str) -> Section<'r> {
         let (place, table, written, schema) = self.open(name, about);
         Section { path: joined(&self.path, name), reader: self.reader, table, place, schema, written }
     }

@@ -7,7 +7,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{Library, Platter};
 use fulgurite_workload::Ingest;
 
-use super::RunError;
+use super::error::RunError;
 use crate::scenario::{Scenario, ScenarioError, Stock};
 
 /// The platters still to be written, in order.

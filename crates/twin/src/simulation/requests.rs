@@ -7,7 +7,7 @@ use fulgurite_domain::Micros;
 use fulgurite_library::{RequestId, Shard, Tracks};
 use fulgurite_workload::{Demand, Read, Statistics, TraceSettings};
 
-use super::RunError;
+use super::error::RunError;
 use super::traced::Traced;
 use crate::scenario::{Scenario, Stock, WorkloadKind};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fulgurite_workload::{Cell, Header, Read, Trace, TraceError, TraceRows, TraceSettings};
 
-use super::RunError;
+use super::error::RunError;
 use crate::table::{Kind, ParquetRows, RowsError, Stored, Value, Wanted, stored};
 
 /// The reads of a trace, one after another, in bounded memory.

@@ -18,7 +18,7 @@ mod terminal;
 
 use std::io;
 
-pub use rows::{ParquetRows, Row, RowsError, Stored, Wanted, stored};
+pub use rows::{ParquetRows, Row, RowsError, Stored, StoredType, Wanted, stored};
 
 /// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -123,10 +123,10 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
             let place = match index {
                 Some(index) => Some(RowPosition { index, unsigned: check(column, schema.columns()[index].as_ref())? }),
                 None if schema.root_schema().get_fields().iter().any(|field| field.name() == column.name) => {
-                    return Err(RowsError::Kind { column: column.name.clone(), found: "nested values".into(), expected: column.kind });
+                    return Err(RowsError::Kind { column: column.name.clone(), found: StoredType::Nested, expected: column.kind });
                 }
                 None if column.required => {
-                    let found = schema.columns().iter().map(|candidate| candidate.path().string()).collect::<Vec<_>>().join("`, `");
+                    let found = schema.columns().iter().map(|candidate| candidate.path().string()).collect();
                     return Err(RowsError::Missing { column: column.name.clone(), found });
                 }
                 None => None,
@@ -136,7 +136,7 @@ impl<R: ChunkReader + 'static> ParquetRows<R> {
                 for group in file.metadata().row_groups() {
                     let found = group.column(place.index).compression();
                     if !matches!(found, Compression::UNCOMPRESSED | Compression::SNAPPY) {
-                        return Err(RowsError::Compressed { column: column.name.clone(), found: found.to_string() });
+                        return Err(RowsError::Compressed { column: column.name.clone(), found });
                     }
                 }
             }
@@ -243,7 +243,7 @@ fn check(wanted: &Wanted, column: &ColumnDescriptor) -> Result<bool, RowsError> 
     if fits && (plain || is_time) && column.max_rep_level() == 0 && column.path().parts().len() == 1 {
         return Ok(matches!(logical, Some(LogicalType::Integer(integer)) if !integer.is_signed));
     }
-    let found = logical.map_or_else(|| physical.to_string(), |logical| format!("{physical} as {logical:?}"));
+    let found = logical.map_or(StoredType::Physical(physical), |logical| StoredType::Logical(physical, Box::new(logical.clone())));
     Err(RowsError::Kind { column: wanted.name.clone(), found, expected: wanted.kind })
 }
 
@@ -301,6 +301,27 @@ fn values<T: DataType>(
     Ok(Ok(converted))
 }
 
+/// The type of a column in a Parquet file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StoredType {
+    /// Columns of its own.
+    Nested,
+    /// Values without an interpretation.
+    Physical(PhysicalType),
+    /// Values and their interpretation.
+    Logical(PhysicalType, Box<LogicalType>),
+}
+
+impl std::fmt::Display for StoredType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nested => f.write_str("nested values"),
+            Self::Physical(physical) => write!(f, "{physical}"),
+            Self::Logical(physical, logical) => write!(f, "{physical} as {logical:?}"),
+        }
+    }
+}
+
 /// Why rows of a Parquet file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError {
@@ -308,20 +329,20 @@ pub enum RowsError {
     #[error("this is not a readable Parquet file")]
     NotParquet(#[source] ParquetError),
     /// A required column is missing.
-    #[error("the file has no column `{column}`; its columns are `{found}`")]
+    #[error("the file has no column `{column}`; its columns are `{}`", found.join("`, `"))]
     Missing {
         /// The column's name.
         column: String,
         /// Names of the columns in the file.
-        found: String,
+        found: Vec<String>,
     },
     /// A column has another kind than requested.
     #[error("column `{column}` holds {found}; expected {}", expected.name())]
     Kind {
         /// The column's name.
         column: String,
-        /// Its type, as named by Parquet.
-        found: String,
+        /// Its type.
+        found: StoredType,
         /// The requested kind.
         expected: Kind,
     },
@@ -341,8 +362,8 @@ pub enum RowsError {
     Compressed {
         /// The column's name.
         column: String,
-        /// The compression, as named by Parquet.
-        found: String,
+        /// The compression.
+        found: Compression,
     },
     /// The file is damaged.
     #[error("the file is damaged and can't be read from row {row} on")]

@@ -14,8 +14,8 @@ pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
     let (hour, minute, second) = (number(11, 2)?, number(14, 2)?, number(17, 2)?);
-    let in_range = (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day) && hour < 24 && minute < 60 && second <= 60;
-    if !in_range {
+    let days = days_since_1970(year, month, day)?;
+    if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
     let mut place = 19;
@@ -42,26 +42,16 @@ pub(super) fn parse_rfc3339(text: &str) -> Option<i64> {
     } else {
         return None;
     };
-    let seconds = ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
+    let seconds = ((days * 24 + hour) * 60 + minute - offset_minutes) * 60 + second;
     (end == bytes.len()).then_some(seconds * 1_000_000 + micros)
 }
 
-fn days_of(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days in the Gregorian calendar. Years start in March here, so that the leap day is the last of
-/// its year; the months before a given one then have (153 m + 2) / 5 days.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // From 1 March of the year 0 to 1 January 1970 there are 719,469 days, both included.
-    year * 365 + leap_days + (153 * month + 2) / 5 + day - 719_469
+/// `None` if the calendar has no such day.
+fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
+    const BEGIN: i32 = time::UtcDateTime::UNIX_EPOCH.date().to_julian_day();
+    let month = time::Month::try_from(u8::try_from(month).ok()?).ok()?;
+    let date = time::Date::from_calendar_date(i32::try_from(year).ok()?, month, u8::try_from(day).ok()?).ok()?;
+    Some(i64::from(date.to_julian_day() - BEGIN))
 }
 
 #[cfg(test)]
@@ -85,14 +75,15 @@ mod tests {
 
     #[test]
     fn every_day_of_four_centuries_follows_the_one_before() {
-        let mut expected = days_since_1970(1800, 1, 1);
+        let first = days_since_1970(1800, 1, 1).expect("a day");
+        let mut expected = first;
         for (year, month) in (1800..2200).flat_map(|year| (1..=12).map(move |month| (year, month))) {
-            for day in 1..=days_of(year, month) {
-                assert_eq!(days_since_1970(year, month, day), expected);
+            for found in (1..=31).filter_map(|day| days_since_1970(year, month, day)) {
+                assert_eq!(found, expected);
                 expected += 1;
             }
         }
-        assert_eq!(expected - days_since_1970(1800, 1, 1), 146_097);
+        assert_eq!(expected - first, 146_097);
     }
 
     #[test]

@@ -1,45 +1,45 @@
-//! The contribution of each idea of `fulgurite`.
+//! The contribution of each technique of `fulgurite`.
 
 use super::*;
 use crate::paper::chapter::{Runs, compared, digits, percent, time, time_within};
 use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
-use fulgurite_library::Ideas;
+use fulgurite_library::Techniques;
 
-/// An idea, and a function that turns it off.
-type Idea = (&'static str, fn(&mut Ideas));
+/// A technique, and a function that turns it off.
+type Technique = (&'static str, fn(&mut Techniques));
 
-const IDEAS: [Idea; 4] = [
-    ("exchange", |ideas| ideas.exchanges = false),
-    ("near among old", |ideas| ideas.window = 1),
-    ("sharing", |ideas| ideas.shares = false),
-    ("by track", |ideas| ideas.reads_by_track = false),
+const TECHNIQUES: [Technique; 4] = [
+    ("exchange", |techniques| techniques.exchanges = false),
+    ("near among old", |techniques| techniques.window = 1),
+    ("sharing", |techniques| techniques.shares = false),
+    ("by track", |techniques| techniques.reads_by_track = false),
 ];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut variants: Vec<(String, Point)> = Vec::new();
     let scenario = interval(plan, WorkloadKind::Iops, PolicyName::Partitioned);
     variants.push(("partitioned".into(), plan.headline(&scenario)));
-    let mut ours = |plan: &mut Plan, name: String, ideas: Ideas| {
-        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::Fulgurite);
-        scenario.policy.ideas = ideas;
+    let mut ours = |plan: &mut Plan, name: String, techniques: Techniques| {
+        let mut scenario = interval(plan, WorkloadKind::Iops, PolicyName::LeastCost);
+        scenario.policy.techniques = techniques;
         variants.push((name, plan.headline(&scenario)));
     };
-    let mut none = Ideas::default();
-    IDEAS.iter().for_each(|(_, without)| without(&mut none));
+    let mut none = Techniques::default();
+    TECHNIQUES.iter().for_each(|(_, without)| without(&mut none));
     ours(plan, "no idea".into(), none);
-    for (alone, (name, _)) in IDEAS.iter().enumerate() {
-        let mut ideas = Ideas::default();
-        IDEAS.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut ideas));
-        ours(plan, format!("{name} alone"), ideas);
+    for (alone, (name, _)) in TECHNIQUES.iter().enumerate() {
+        let mut techniques = Techniques::default();
+        TECHNIQUES.iter().enumerate().filter(|(index, _)| *index != alone).for_each(|(_, (_, without))| without(&mut techniques));
+        ours(plan, format!("{name} alone"), techniques);
     }
-    for (name, without) in IDEAS {
-        let mut ideas = Ideas::default();
-        without(&mut ideas);
-        ours(plan, format!("all but {name}"), ideas);
+    for (name, without) in TECHNIQUES {
+        let mut techniques = Techniques::default();
+        without(&mut techniques);
+        ours(plan, format!("all but {name}"), techniques);
     }
-    ours(plan, "one drive of 20 verifies".into(), Ideas { one_verifies_of: 20, ..Ideas::default() });
-    ours(plan, "fulgurite".into(), Ideas::default());
+    ours(plan, "one drive of 20 verifies".into(), Techniques { one_verifies_of: 20, ..Techniques::default() });
+    ours(plan, "fulgurite".into(), Techniques::default());
     Box::new(move |results| {
         let mut chapter = Chapter::new("ablation", "The contribution of each idea");
         chapter.say(

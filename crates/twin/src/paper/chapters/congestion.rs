@@ -6,7 +6,7 @@ use crate::plot::{Axis, Figure, Panel};
 use crate::table::{Column, Kind};
 
 const SHUTTLES: [u16; 9] = [8, 12, 16, 20, 24, 28, 32, 36, 40];
-const MOVING: [PolicyName; 3] = [PolicyName::Partitioned, PolicyName::Fulgurite, PolicyName::ShortestPaths];
+const MOVING: [PolicyName; 3] = [PolicyName::Partitioned, PolicyName::LeastCost, PolicyName::ShortestPaths];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(PolicyName, u16, Point)> = Vec::new();

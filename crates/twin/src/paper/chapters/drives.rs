@@ -16,8 +16,8 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
             let scenario = interval(plan, kind, policy);
             points.push((kind, said(policy), point_of(plan, &scenario, true)));
         }
-        let mut scenario = interval(plan, kind, PolicyName::Fulgurite);
-        scenario.policy.ideas.exchanges = false;
+        let mut scenario = interval(plan, kind, PolicyName::LeastCost);
+        scenario.policy.techniques.exchanges = false;
         points.push((kind, "without exchange", plan.point(&scenario)));
     }
     Box::new(move |results| {

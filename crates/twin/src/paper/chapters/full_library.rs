@@ -7,7 +7,7 @@ use crate::table::{Column, Kind};
 
 const RATES: [f64; 8] = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.1, 1.6];
 const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
-const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::Fulgurite];
+const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::LeastCost];
 /// One more than the 7 that hold a set of 16+3: see docs/placement.md.
 const RACKS: u8 = 8;
 
@@ -49,7 +49,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                 panel =
                     panel.line(said(policy), of(policy, mb_s).map(|point| tail_at(point.2, results.sample(point.3))).collect::<Vec<_>>());
             }
-            let bound = bound_along(of(PolicyName::Fulgurite, mb_s).map(|point| (point.2, results.sample(point.3))));
+            let bound = bound_along(of(PolicyName::LeastCost, mb_s).map(|point| (point.2, results.sample(point.3))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }
@@ -58,7 +58,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw("full-library", figure.one_scale(), "Tail of a full library against the rate of reads of 100 MB.");
         let mut rows = Vec::new();
         for &mb_s in &throughputs {
-            for point in of(PolicyName::Fulgurite, mb_s) {
+            for point in of(PolicyName::LeastCost, mb_s) {
                 let other = of(PolicyName::Partitioned, mb_s).find(|other| other.2 == point.2).expect("both policies have every rate");
                 rows.push(vec![
                     format!("{mb_s} MB/s"),

@@ -14,7 +14,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         for exponent in plan.along(&EXPONENTS) {
             let policy = match variant {
                 "no shuttles" => PolicyName::NoShuttles,
-                "fulgurite" => PolicyName::Fulgurite,
+                "fulgurite" => PolicyName::LeastCost,
                 _ => PolicyName::Partitioned,
             };
             let mut scenario = interval(plan, WorkloadKind::Iops, policy);

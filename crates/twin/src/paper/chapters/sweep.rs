@@ -102,7 +102,7 @@ impl Sweep {
                 longest = points.iter().fold(longest, |longest, point| longest.max(point.y));
                 panel = panel.line(said(policy), points);
             }
-            let bound = bound_along(self.of(kind, PolicyName::Fulgurite).map(|(x, point)| (x, results.sample(point))));
+            let bound = bound_along(self.of(kind, PolicyName::LeastCost).map(|(x, point)| (x, results.sample(point))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }
@@ -132,12 +132,12 @@ impl Sweep {
         };
         let mut rows: Vec<Vec<String>> = POLICIES.into_iter().map(row).collect();
         let bound = |kind| {
-            let point = self.at(kind, PolicyName::Fulgurite, x)?;
+            let point = self.at(kind, PolicyName::LeastCost, x)?;
             results.sample(point).bound().map(time)
         };
         let bounds: Vec<String> = INTERVALS.map(|(kind, _)| bound(kind).unwrap_or("–".to_owned())).into();
         rows.push(std::iter::once(BOUND.to_owned()).chain(bounds).collect());
-        let unforeseen = |kind| results.sample(self.at(kind, PolicyName::Fulgurite, x)?).unforeseen().map(time);
+        let unforeseen = |kind| results.sample(self.at(kind, PolicyName::LeastCost, x)?).unforeseen().map(time);
         let bounds: Vec<String> = INTERVALS.map(|(kind, _)| unforeseen(kind).unwrap_or("–".to_owned())).into();
         rows.push(std::iter::once("bound, nothing foreseen".to_owned()).chain(bounds).collect());
         chapter.list(["", "Typical", "IOPS", "Volume"], rows);
@@ -149,7 +149,7 @@ impl Sweep {
         let mut sentences = Vec::new();
         for (kind, name) in INTERVALS {
             let ratio = |x: f64| {
-                let ours = results.sample(self.at(kind, PolicyName::Fulgurite, x)?);
+                let ours = results.sample(self.at(kind, PolicyName::LeastCost, x)?);
                 let theirs = results.sample(self.at(kind, PolicyName::Partitioned, x)?);
                 Some(ours.ratio_to(theirs, |run| run.tail_s).mean)
             };
@@ -181,7 +181,7 @@ pub(super) fn throughput(plan: &mut Plan) -> Report {
         chapter.say(format!("At {x} MB/s:"));
         sweep.list(results, x, &mut chapter);
         chapter.say(sweep.compare(results));
-        if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::Fulgurite, x).map(|point| results.sample(point)) {
+        if let Some(sample) = sweep.at(WorkloadKind::Iops, PolicyName::LeastCost, x).map(|point| results.sample(point)) {
             let over = |bound: fn(&Measured) -> Option<f64>| {
                 let ratio = sample.over(bound)?;
                 let half = ratio.half_width().map_or(String::new(), |half| format!(" ± {}", percent(half)));

@@ -7,7 +7,7 @@ use crate::table::{Column, Kind};
 
 const SHARES: [f64; 6] = [0.0, 0.02, 0.04, 0.06, 0.08, 0.1];
 const THROUGHPUTS: [f64; 3] = [30.0, 60.0, 120.0];
-const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::Fulgurite];
+const MOVING: [PolicyName; 2] = [PolicyName::Partitioned, PolicyName::LeastCost];
 
 pub(super) fn plan(plan: &mut Plan) -> Report {
     let mut points: Vec<(PolicyName, f64, f64, Point)> = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
                     panel = panel.level(SERVICE_LEVEL_S, SERVICE_LEVEL);
                 }
             }
-            let bound = bound_along(of(PolicyName::Fulgurite, mb_s).map(|point| (point.2, results.sample(point.3))));
+            let bound = bound_along(of(PolicyName::LeastCost, mb_s).map(|point| (point.2, results.sample(point.3))));
             if !bound.is_empty() {
                 panel = panel.bound(BOUND, bound);
             }
@@ -49,7 +49,7 @@ pub(super) fn plan(plan: &mut Plan) -> Report {
         chapter.draw("unavailable", figure.one_scale(), "Tail on Typical against the share of unavailable platters.");
         let mut rows = Vec::new();
         for &mb_s in &throughputs {
-            for point in of(PolicyName::Fulgurite, mb_s) {
+            for point in of(PolicyName::LeastCost, mb_s) {
                 let other = of(PolicyName::Partitioned, mb_s).find(|other| other.2 == point.2).expect("both policies have every share");
                 let sample = results.sample(point.3);
                 let recovered = sample.mean(|run| run.outcomes.recovered as f64 / run.outcomes.total().max(1) as f64);

@@ -1,31 +1,35 @@
-//! Our policy. It starts from the bound: each platter costs a shuttle a pick, a carry to a drive, a
+//! Least-cost dispatch, `fulgurite` in scenario files: an idle shuttle gets the platter and drive
+//! with the lowest cost, which is the travel to the platter, the wait for the drive and the extra
+//! carry, less a credit for age.
+//!
+//! The policy starts from the bound: each platter costs a shuttle a pick, a carry to a drive, a
 //! place, a pick, a carry home and a place. All other shuttle time is waste, and it comes in three
-//! kinds.
+//! kinds, each with a technique against it.
 //!
 //! - **Waiting for the drive.** A shuttle that brought a platter waits until it is read, or returns
 //!   for it later. If the drive's second bay is free too, the shuttle leaves one platter, takes the
 //!   one that was read meanwhile, and never waits. So while many platters are queued, platters
 //!   under verification are set aside in a slot and brought back afterwards. A setting keeps some
-//!   drives at verification. ([`Ideas::exchanges`], [`Ideas::one_verifies_of`])
+//!   drives at verification. ([`Techniques::exchanges`], [`Techniques::one_verifies_of`])
 //! - **Empty trips**, from where a shuttle left a platter to where it picks the next. The oldest
-//!   platter can be anywhere; one of the oldest few is near. ([`Ideas::window`])
+//!   platter can be anywhere; one of the oldest few is near. ([`Techniques::window`])
 //! - **Idling** while others have too much to do. A shuttle with nothing to do in its own rectangle
 //!   helps where the queue is longest, and a platter goes to the drive that will finish it first,
-//!   not always to its own. ([`Ideas::shares`])
+//!   not always to its own. ([`Techniques::shares`])
 
 use fulgurite_domain::Micros;
 
 use crate::policy::stand_in;
-use crate::rectangle::{Rectangle, rectangles};
+use crate::rectangle::{Rectangle, indices_by_shuttle, rectangles};
 use crate::{Drive, Lane, Layout, Operation, Panel, Platter, Policy, Position, Purpose, Shuttle, Stage, Task};
 
 /// Weight of the extra carry time to a drive other than the platter's own: a crab takes as much
 /// energy as 15 m of rail, and two shuttles on one half of a shelf hinder each other.
 const BEYOND_COUNTS: u64 = 30;
 
-/// The ideas that the policy applies. Each can be disabled to measure its contribution.
+/// The techniques that the policy applies. Each can be disabled to measure its contribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ideas {
+pub struct Techniques {
     /// Both bays of a drive serve customers while many platters wait.
     pub exchanges: bool,
     /// The number of oldest platters of a lane among which the nearest is chosen; 1 is strictly by
@@ -49,7 +53,7 @@ pub struct Ideas {
     pub brought_back_after: Micros,
 }
 
-impl Default for Ideas {
+impl Default for Techniques {
     fn default() -> Self {
         Self {
             exchanges: true,
@@ -65,11 +69,11 @@ impl Default for Ideas {
     }
 }
 
-/// Fetches near platters among the oldest, exchanges platters at the drive, and helps where the
-/// queue is longest.
+/// Dispatches at the least cost: fetches near platters among the oldest, exchanges platters at the
+/// drive, and helps where the queue is longest.
 #[derive(Debug, Clone)]
-pub struct Fulgurite {
-    ideas: Ideas,
+pub struct LeastCost {
+    techniques: Techniques,
     rectangles: Vec<Rectangle>,
     /// The rectangle of each shuttle.
     own: Vec<usize>,
@@ -83,25 +87,20 @@ pub struct Fulgurite {
     candidates: Vec<Platter>,
 }
 
-impl Fulgurite {
+impl LeastCost {
     /// Creates the policy for a panel with this layout.
     #[must_use]
-    pub fn new(layout: &Layout, ideas: Ideas) -> Self {
+    pub fn new(layout: &Layout, techniques: Techniques) -> Self {
         let rectangles = rectangles(layout);
-        let mut own = vec![0; usize::from(layout.shuttles)];
-        for (index, rectangle) in rectangles.iter().enumerate() {
-            for shuttle in &rectangle.shuttles {
-                own[usize::from(shuttle.0)] = index;
-            }
-        }
+        let own = indices_by_shuttle(&rectangles);
         let beside = rectangles.iter().map(|rectangle| beside(layout, rectangle)).collect();
         let waited = vec![Micros::ZERO; rectangles.len()];
-        Self { ideas, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())], candidates: Vec::new() }
+        Self { techniques, rectangles, own, beside, waited, clears: vec![false; usize::from(layout.drive_count())], candidates: Vec::new() }
     }
 
     fn task(&mut self, panel: &Panel, shuttle: Shuttle) -> Option<Task> {
         let own = self.own[usize::from(shuttle.0)];
-        if !self.rectangles[own].working(panel).any(|other| other == shuttle) {
+        if !panel.working_in(&self.rectangles[own]).any(|other| other == shuttle) {
             return None;
         }
         let at = panel.position(shuttle);
@@ -126,7 +125,7 @@ impl Fulgurite {
     /// Decides which drives use both bays for customers: from when many platters wait in a
     /// rectangle until none has waited for a while.
     fn clear(&mut self, panel: &Panel) {
-        if !self.ideas.exchanges {
+        if !self.techniques.exchanges {
             return;
         }
         // Drives that are still to set their platter aside have a spare slot reserved already.
@@ -134,19 +133,19 @@ impl Fulgurite {
         let mut spare = panel.spare_slots().saturating_sub(due);
         for (rectangle, waited) in self.rectangles.iter().zip(&mut self.waited) {
             let waiting: u32 = rectangle.lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
-            let many = self.ideas.set_aside_above * rectangle.drives.len() as u32;
+            let many = self.techniques.set_aside_above * rectangle.drives.len() as u32;
             // With more drives than shuttles, a shuttle moves on to another drive and doesn't wait.
             let gains = rectangle.drives.len() <= rectangle.shuttles.len();
             if waiting > 0 {
                 *waited = panel.now();
             }
-            let every = self.ideas.one_verifies_of;
+            let every = self.techniques.one_verifies_of;
             // The last drive of each group keeps verifying.
             let keeps = |drive: &Drive| every > 0 && u32::from(drive.0) % every == every - 1;
             for drive in rectangle.drives.iter().filter(|drive| !keeps(drive)) {
                 let clears = &mut self.clears[usize::from(drive.0)];
                 *clears = if *clears {
-                    panel.now().since(*waited) < self.ideas.brought_back_after
+                    panel.now().since(*waited) < self.techniques.brought_back_after
                 } else {
                     // Setting a platter aside requires a spare slot.
                     let begins = gains && waiting >= many && spare > 0;
@@ -167,10 +166,10 @@ impl Fulgurite {
         candidates.clear();
         let rectangle = &self.rectangles[own];
         self.add_oldest(panel, &rectangle.lanes, &mut candidates);
-        if self.ideas.shares {
+        if self.techniques.shares {
             let has_own = !candidates.is_empty();
             for lane in &self.beside[own] {
-                if has_own || panel.queue().platters_in(*lane) >= self.ideas.help_above {
+                if has_own || panel.queue().platters_in(*lane) >= self.techniques.help_above {
                     candidates.extend(panel.queue().line(*lane).take(2));
                 }
             }
@@ -185,7 +184,7 @@ impl Fulgurite {
         // Short queues are served strictly by age; otherwise the oldest would pay for what the
         // others gain.
         let waiting: u32 = lanes.iter().map(|lane| panel.queue().platters_in(*lane)).sum();
-        let window = (waiting / 4).clamp(1, self.ideas.window.max(1)) as usize;
+        let window = (waiting / 4).clamp(1, self.techniques.window.max(1)) as usize;
         candidates.extend(lanes.iter().flat_map(|lane| panel.queue().line(*lane).take(window)));
         if lanes.len() > 1 {
             candidates.sort_unstable_by_key(|platter| (panel.queue().oldest(*platter), *platter));
@@ -205,7 +204,7 @@ impl Fulgurite {
                 // comparison counts only the extra cost, less a credit for age.
                 let least = pace.along(place.x_um - layout.door_um(layout.side_of(place.x_um))).0;
                 let age = panel.queue().oldest(*platter).map_or(Micros::ZERO, |oldest| now.since(oldest));
-                let credit = (age.seconds() * self.ideas.age_counts * 1e6) as i64;
+                let credit = (age.seconds() * self.techniques.age_counts * 1e6) as i64;
                 let carry = pace.travel(place, door);
                 let arrives = to_platter + pace.pick + carry + pace.place;
                 let waits = busy.since(arrives);
@@ -222,11 +221,11 @@ impl Fulgurite {
 
     /// Whether a drive has no verification in its bays, so that both serve customers.
     fn is_cleared(&self, panel: &Panel, drive: Drive) -> bool {
-        self.ideas.exchanges && !has_verification(panel, drive)
+        self.techniques.exchanges && !has_verification(panel, drive)
     }
 }
 
-impl Policy for Fulgurite {
+impl Policy for LeastCost {
     fn assign(&mut self, panel: &Panel) -> Option<(Shuttle, Task)> {
         panel.idle_shuttles().next()?;
         self.clear(panel);
@@ -238,7 +237,7 @@ impl Policy for Fulgurite {
     }
 
     fn sets_aside(&self) -> bool {
-        self.ideas.exchanges
+        self.techniques.exchanges
     }
 
     fn deadline(&self, panel: &Panel) -> Option<Micros> {
@@ -248,11 +247,11 @@ impl Policy for Fulgurite {
             let is_cleared = rectangle.drives.iter().any(|drive| self.clears[usize::from(drive.0)]);
             is_cleared && rectangle.lanes.iter().all(|lane| panel.queue().platters_in(*lane) == 0)
         });
-        quiet.map(|(_, waited)| *waited + self.ideas.brought_back_after).min()
+        quiet.map(|(_, waited)| *waited + self.techniques.brought_back_after).min()
     }
 
     fn reads_by_track(&self) -> bool {
-        self.ideas.reads_by_track
+        self.techniques.reads_by_track
     }
 }
 
