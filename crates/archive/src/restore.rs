@@ -20,7 +20,7 @@ use fulgurite_domain::{Kind, ObjectName};
 
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, VersionRow, Versions};
+use crate::catalogue::{Pages, VersionRow, Versions};
 use crate::chance::random;
 use crate::object::{ObjectReader, ReadError};
 use crate::reserved::is_reserved;
@@ -96,7 +96,7 @@ impl Archive {
         watcher: &dyn Watcher,
     ) -> Result<GetReport, ArchiveError> {
         fs::create_dir_all(destination).map_err(ArchiveError::io(destination))?;
-        let pages = Mutex::new(Pages { after: None, rows: Vec::new().into_iter(), ended: false });
+        let listing = Mutex::new(Listing { pages: Pages::default(), rows: Vec::new().into_iter(), ended: false });
         let report = Mutex::new(GetReport::default());
         let directories = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ impl Archive {
                     scope.spawn(|| {
                         let mut reader = ObjectReader::new(self);
                         loop {
-                            let next = pages.lock().expect("no panic holds this lock").next(self, prefix)?;
+                            let next = listing.lock().expect("no panic holds this lock").next(self, prefix)?;
                             let Some((row, is_above)) = next else { break };
                             let target = Target::of(self, &row, strip, is_above)?;
                             let restored = restore(&mut reader, &row, &target, destination, existing, &mut |n| watcher.done(0, n));
@@ -176,13 +176,13 @@ pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Rows of a listing, fetched page by page.
-struct Pages {
-    after: Option<After>,
+struct Listing {
+    pages: Pages<VersionRow>,
     rows: std::vec::IntoIter<VersionRow>,
     ended: bool,
 }
 
-impl Pages {
+impl Listing {
     /// Returns the next row, and whether objects exist below its name.
     fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<(VersionRow, bool)>, ArchiveError> {
         loop {
@@ -193,9 +193,8 @@ impl Pages {
             if self.ended {
                 return Ok(None);
             }
-            let page = archive.catalogue().list(prefix, Versions::Newest, self.after.as_ref(), PAGE)?;
+            let page = self.pages.next(|after| archive.catalogue().list(prefix, Versions::Newest, after, PAGE))?.unwrap_or_default();
             self.ended = page.len() < PAGE;
-            self.after = page.last().map(After::row);
             self.rows = page.into_iter();
         }
     }

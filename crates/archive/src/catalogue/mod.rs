@@ -15,6 +15,7 @@
 
 #[cfg(test)]
 mod conformance;
+mod pages;
 mod sqlite;
 
 use std::ops::RangeInclusive;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use fulgurite_domain::{ArchiveId, Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
 
+pub use pages::{Listed, Pages};
 pub use sqlite::SqliteCatalogue;
 pub(crate) use sqlite::fault::is_damage;
 pub(crate) use sqlite::{most_kib, set_cache};

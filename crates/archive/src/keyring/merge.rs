@@ -22,10 +22,9 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
-use super::removed::each_version;
 use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_new};
-use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted};
+use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
@@ -203,24 +202,23 @@ fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, St
 /// Versions in the catalogue that have no key in the key store.
 fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
     let mut without = Vec::new();
-    each_version(catalogue, &mut |version| {
-        if version.sealed && store.get(version.id)?.is_none() {
-            without.push((version.record.name.clone(), version.record.version));
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
+        for version in page.into_iter().filter(|version| version.sealed) {
+            if store.get(version.id)?.is_none() {
+                without.push((version.record.name, version.record.version));
+            }
         }
-        Ok(())
-    })?;
+    }
     Ok(without)
 }
 
 /// Counts the unlisted versions recorded as lacking a key: those still without one, and those that
 /// have one now.
 fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<(u64, u64), ArchiveError> {
-    const PAGE: usize = 1_000;
-    let (mut without, mut with, mut after) = (0, 0, None);
-    loop {
-        let page = catalogue.unlisted(after, PAGE)?;
-        let Some(last) = page.last() else { return Ok((without, with)) };
-        after = Some(last.id);
+    let (mut without, mut with) = (0, 0);
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), PAGE))? {
         for version in page.iter().filter(|version| version.why == Unlisted::NoKey) {
             match store.get(version.id)? {
                 None => without += 1,
@@ -228,6 +226,7 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
             }
         }
     }
+    Ok((without, with))
 }
 
 impl Copies {
