@@ -19,7 +19,8 @@ use fulgurite_domain::{ArchiveId, SetId, SetShape};
 use fulgurite_format::MasterKey;
 
 use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_places, folder_stores, open_keys, read_master_key, write_new,
+    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_master_key, check_places, folder_stores, open_keys,
+    read_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::chance::random;
@@ -504,7 +505,7 @@ impl Making<'_> {
             settings: settings.clone(),
         };
         let archive = Archive::assemble(home, parts);
-        archive.check_master_key()?;
+        check_master_key(&archive)?;
         let (report, _) = archive.rebuild_from(None, self.unseen.clone(), watcher)?;
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing checkpoints the log into the file.

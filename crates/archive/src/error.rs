@@ -88,15 +88,20 @@ pub enum ArchiveError {
     },
     /// A rewritten platter does not read back correctly.
     #[error(
-        "rewritten platter {platter} on store {store} does not read back correctly ({what}); the old one was not touched. Check that disk"
+        "rewritten platter {platter} on store {store} does not read back correctly ({lost_sectors} bad sectors, {bad_headers} bad header \
+         copies, {unreadable} unreadable sectors or header copies); the old one was not touched. Check that disk"
     )]
     NotReplaced {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
         /// The store it was written to.
         store: String,
-        /// What is wrong.
-        what: String,
+        /// Bad sectors.
+        lost_sectors: u64,
+        /// Bad copies of the header.
+        bad_headers: u32,
+        /// Sectors and copies of the header that can't be read.
+        unreadable: u64,
     },
     /// The catalogue refers to a segment that does not exist.
     #[error(

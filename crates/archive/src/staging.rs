@@ -752,6 +752,6 @@ impl Drop for SegmentWriter<'_> {
 }
 
 mod mark;
-pub(crate) use mark::MARK as STAGING_MARK;
+pub(crate) use mark::{MARK as STAGING_MARK, check_staging, mark_staging};
 #[cfg(test)]
 mod tests;

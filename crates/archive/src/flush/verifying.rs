@@ -14,9 +14,8 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
 use crate::packing::Placed;
-use crate::scrub::read_exact_at;
 use crate::set_reader::OpenSet;
-use crate::store::{PlatterSink, StoreError};
+use crate::store::{PlatterSink, StoreError, read_exact_at};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
@@ -51,7 +50,7 @@ impl SetJob<'_> {
         let mut drives = Vec::new();
         for position in shape.information..shape.platters() {
             let store = &self.stores[usize::from(position)];
-            let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+            let store_error = StoreError::io(&**store);
             let sink = store.create(self.set.platters[usize::from(position)].platter, geometry.file_bytes()).map_err(store_error)?;
             drives.push(WriteDrive::load(self.blank(header, position), sink, self.archive.threads()).map_err(store_error)?);
         }
@@ -77,7 +76,7 @@ impl SetJob<'_> {
             read.into_iter().collect::<Result<(), ArchiveError>>()
         })?;
         for (drive, store) in drives.into_iter().zip(&self.stores[usize::from(shape.information)..]) {
-            let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+            let store_error = StoreError::io(&**store);
             drive.finish().map_err(store_error)?.sink.commit().map_err(store_error)?;
         }
         Ok(())
@@ -148,7 +147,7 @@ impl SetJob<'_> {
                     redundancy.payload_mut(sector).copy_from_slice(rows.row(index * sectors + usize::from(sector)));
                 }
                 let store = &self.stores[usize::from(shape.information) + index];
-                let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+                let store_error = StoreError::io(&**store);
                 drive.write(&mut redundancy).map_err(store_error)?;
             }
             encoder.reset();
@@ -198,7 +197,7 @@ impl SetJob<'_> {
         }
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
-        let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+        let store_error = StoreError::io(&**store);
         let file =
             store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, "it is no longer on its store".into()))?;
         let expected = self.blank(header, position).header;
