@@ -40,6 +40,7 @@ pub mod keystore;
 pub mod object;
 pub mod place;
 pub mod reserved;
+pub mod schema;
 pub mod set_reader;
 pub mod settings;
 pub mod staging;

@@ -14,6 +14,7 @@ use crate::keystore::SqliteKeyStore;
 use crate::settings::{self, Settings, SettingsError};
 use crate::staging::Staging;
 use crate::store::StoreError;
+use crate::volume::sync_folder_of;
 
 impl Archive {
     /// Creates an archive in `home`: settings, keys, catalogue, staging, and a mark on every store.
@@ -99,7 +100,7 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
         let linked = std::fs::hard_link(&part, path);
         std::fs::remove_file(&part)?;
         linked?;
-        File::open(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))?.sync_all()
+        sync_folder_of(path)
     };
     write().map_err(ArchiveError::io(path))
 }
