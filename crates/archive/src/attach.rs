@@ -33,7 +33,7 @@ use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
 use crate::survey::{Mention, Survey, survey_staging};
 use crate::tables::read_header;
 use crate::unread::Hindrance;
-use crate::volume::FolderVolume;
+use crate::volume::{FolderVolume, sync_folder};
 use crate::watch::Watcher;
 
 /// The sources from which an archive is restored.
@@ -79,10 +79,10 @@ pub enum AttachError {
         found: String,
     },
     /// The stores belong to several archives.
-    #[error("these are stores of different archives; attach them one by one: {places}. Nothing was changed")]
+    #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(stores))]
     SeveralArchives {
         /// The stores of each archive.
-        places: String,
+        stores: BTreeMap<ArchiveId, Vec<PathBuf>>,
     },
     /// Sealed versions exist, but no keys were given.
     #[error(
@@ -109,6 +109,15 @@ pub enum AttachError {
     /// An operation on the archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+}
+
+/// Lists the stores of each archive.
+fn by_archive(stores: &BTreeMap<ArchiveId, Vec<PathBuf>>) -> String {
+    let of = |(id, paths): (&ArchiveId, &Vec<PathBuf>)| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        format!("{} of archive {id}", paths.join(", "))
+    };
+    stores.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
 impl From<StoreError> for AttachError {
@@ -298,13 +307,12 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
             (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
         }
     }
-    let mut archives: BTreeMap<[u8; 16], Vec<String>> = BTreeMap::new();
+    let mut stores: BTreeMap<ArchiveId, Vec<PathBuf>> = BTreeMap::new();
     for store in &given {
-        archives.entry(store.archive.0).or_default().push(store.path.display().to_string());
+        stores.entry(store.archive).or_default().push(store.path.clone());
     }
-    if archives.len() > 1 {
-        let of = |(id, paths): (&[u8; 16], &Vec<String>)| format!("{} of archive {}", paths.join(", "), ArchiveId(*id));
-        return Err(AttachError::SeveralArchives { places: archives.iter().map(of).collect::<Vec<_>>().join("; ") });
+    if stores.len() > 1 {
+        return Err(AttachError::SeveralArchives { stores });
     }
     Ok(given)
 }
@@ -512,7 +520,7 @@ impl Making<'_> {
         drop(archive);
         attempt.will_make(place.clone());
         std::fs::rename(&fresh, &place).map_err(ArchiveError::io(&place))?;
-        std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home))?;
+        sync_folder(home).map_err(ArchiveError::io(home))?;
         Ok(Some(report))
     }
 }

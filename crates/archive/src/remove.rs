@@ -11,6 +11,7 @@ use fulgurite_format::RecordKind;
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
 use crate::content::look_for;
+use crate::error::Kept;
 use crate::segments::release_segments;
 use crate::unread::NoPlatter;
 
@@ -61,13 +62,12 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::SetKept`] if the set must be kept, with the reason.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
-        let kept = |why: &str| ArchiveError::SetKept { set, hindrance: None, why: why.to_owned() };
+        let kept = |why: Kept| ArchiveError::SetKept { set, why };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
-        let description = row.ok_or_else(|| kept("the catalogue does not know it, or it is being written"))?.description;
+        let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
         let found = look_for(self, &description.platters);
         if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            let why = format!("can't check all of its platters: {away}");
-            return Err(ArchiveError::SetKept { set, hindrance: away.hindrance(), why });
+            return Err(kept(Kept::Unchecked(away.clone())));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
@@ -76,25 +76,19 @@ impl Archive {
         };
         let gone = description.platters.iter().zip(&found).filter(is_gone).count();
         if gone <= usize::from(description.shape.redundancy) {
-            return Err(kept(
-                "its redundancy covers the platters that are missing or were damaged when last read. \
-                 `fulgurite scrub` repairs it",
-            ));
+            return Err(kept(Kept::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {
-            return Err(kept(
-                "it may hold versions that can't be listed, or that were not looked into. `fulgurite verify` names them; \
-                 `fulgurite catalogue forget` gives them up",
-            ));
+            return Err(kept(Kept::Unlisted));
         }
         if !self.catalogue().versions_on(&description.platters.iter().map(|place| place.platter).collect::<Vec<_>>(), None, 1)?.is_empty() {
-            return Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them"));
+            return Err(kept(Kept::InUse));
         }
         // Before the set goes, or the versions that its tombstones removed would come back one day.
         restage(self, &tombstones_on(self, set)?)?;
         match self.catalogue().forget_set(set)? {
             true => Ok(()),
-            false => Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them")),
+            false => Err(kept(Kept::InUse)),
         }
     }
 

@@ -9,6 +9,7 @@ use fulgurite_format::{KeyTextError, MasterKey};
 
 use super::{Access, Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers};
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
+use crate::error::MasterKeyTrouble;
 use crate::keystore::{KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
@@ -83,8 +84,8 @@ pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
     if keys.iter().any(|(_, key)| archive.master_key.unwrap(key).is_ok()) {
         return Ok(());
     }
-    let why = format!("the key of version {version} is not wrapped by it, nor are the keys after it; it belongs to another archive");
-    Err(ArchiveError::MasterKey { path: archive.home.join(&archive.settings.archive.master_key), why })
+    let path = archive.home.join(&archive.settings.archive.master_key);
+    Err(ArchiveError::MasterKey { path, why: MasterKeyTrouble::Foreign { version: *version } })
 }
 
 /// Reads the settings of the archive in `home`.
@@ -172,7 +173,7 @@ pub(crate) fn folder_store(home: &Path, archive: ArchiveId, store: &settings::St
 /// # Errors
 /// [`ArchiveError::MasterKey`].
 pub fn read_master_key(path: &Path) -> Result<MasterKey, ArchiveError> {
-    let wrong = |why: String| ArchiveError::MasterKey { path: path.to_owned(), why };
-    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?);
-    text.trim().parse().map_err(|error: KeyTextError| wrong(error.to_string()))
+    let wrong = |why: MasterKeyTrouble| ArchiveError::MasterKey { path: path.to_owned(), why };
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(|error| wrong(error.into()))?);
+    text.trim().parse().map_err(|error: KeyTextError| wrong(error.into()))
 }

@@ -11,6 +11,7 @@ use fulgurite_glass::{Track, WriteDrive};
 use super::{Held, PAGE, Staged, TRACKS_AHEAD, verifying};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{Pages, VersionKey};
+use crate::error::NoRoomOn;
 use crate::ingest::RECORD_BYTES;
 use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
 use crate::store::PlatterStore;
@@ -97,19 +98,19 @@ pub(super) fn gather(
 /// Chooses a store for each platter of a set: those with the most free space.
 pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
     let needed = plan.geometry.file_bytes();
-    let mut troubles = Vec::new();
+    let mut others = Vec::new();
     let mut usable = Vec::new();
     for store in stores {
         match (store.check(), store.free_bytes()) {
-            (Err(error), _) => troubles.push(error.to_string()),
+            (Err(error), _) => others.push(NoRoomOn::Unusable(error)),
             (Ok(()), Some(free)) if free < needed => {
-                troubles.push(format!("store {} ({}) has {free} bytes free, a platter needs {needed}", store.name(), store.place()));
+                others.push(NoRoomOn::Full { store: store.name().to_owned(), place: store.place(), free, needed });
             }
             (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
         }
     }
     if usable.len() < usize::from(plan.shape.platters()) {
-        return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), why: troubles.join("; ") });
+        return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), others });
     }
     // The sort is stable: stores with equal free space keep the order of the settings.
     usable.sort_by_key(|(free, _)| std::cmp::Reverse(*free));

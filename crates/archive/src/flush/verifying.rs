@@ -13,6 +13,7 @@ use fulgurite_glass::{Track, WriteDrive};
 
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
+use crate::error::Misread;
 use crate::packing::Placed;
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterSink, StoreError, read_exact_at};
@@ -198,8 +199,7 @@ impl SetJob<'_> {
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
         let store_error = StoreError::io(&**store);
-        let file =
-            store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, "it is no longer on its store".into()))?;
+        let file = store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, Misread::Missing))?;
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
@@ -210,7 +210,7 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, format!("the header at byte {offset} differs from what was written; check that disk")));
+                return Err(self.wrong(position, Misread::Header { offset }));
             }
         }
         Ok(())
@@ -220,12 +220,12 @@ impl SetJob<'_> {
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::There(loaded) => &loaded.drive,
-            Presence::Gone(why) => return Err(self.wrong(position, why.to_string())),
+            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(why.clone()))),
         };
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),
-            lost => Err(self.wrong(position, format!("{lost} sectors of track {} read back wrong; check that disk", physical.0))),
+            sectors => Err(self.wrong(position, Misread::Sectors { track: physical, sectors })),
         }
     }
 }
@@ -247,7 +247,7 @@ impl<'a> ContentCheck<'a> {
         Self { pieces, current, crc: Crc64::new() }
     }
 
-    fn feed(&mut self, track: &Track) -> Result<(), String> {
+    fn feed(&mut self, track: &Track) -> Result<(), Misread> {
         for sector in track.information() {
             let mut sector = sector;
             while let Some((left, expected)) = &mut self.current {
@@ -259,7 +259,7 @@ impl<'a> ContentCheck<'a> {
                     break;
                 }
                 if std::mem::take(&mut self.crc).value() != *expected {
-                    return Err("a file on it differs from what was staged; check that disk and the memory of this machine".into());
+                    return Err(Misread::Content);
                 }
                 self.current = self.pieces.next();
             }
@@ -267,7 +267,7 @@ impl<'a> ContentCheck<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), String> {
-        self.current.map_or(Ok(()), |_| Err("its content ends early; check that disk and the memory of this machine".into()))
+    fn finish(self) -> Result<(), Misread> {
+        self.current.map_or(Ok(()), |_| Err(Misread::Short))
     }
 }

@@ -12,6 +12,7 @@ use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 use super::{Staged, TRACKS_AHEAD};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, StagedData};
+use crate::error::Misread;
 use crate::packing::{Item, Placed, SetPlan};
 use crate::set_reader::OpenSet;
 use crate::store::{PlatterStore, StoreError};
@@ -184,7 +185,7 @@ impl SetJob<'_> {
         BlankPlatter { platter: header.platter, geometry: header.geometry, header: block }
     }
 
-    pub(super) fn wrong(&self, position: u16, what: String) -> ArchiveError {
+    pub(super) fn wrong(&self, position: u16, what: Misread) -> ArchiveError {
         let place = &self.set.platters[usize::from(position)];
         ArchiveError::Verification { platter: place.platter, store: place.store.clone(), what }
     }

@@ -22,13 +22,14 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
-use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
+use super::{Copies, CopyReport, KeyringError, KeyringReport, NoCatalogue, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_new};
 use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::settings::Settings;
+use crate::volume::sync_folder;
 use crate::watch::Watcher;
 
 /// Imports copied keys into the archive in `home`: the master key if it is missing, and missing
@@ -117,12 +118,8 @@ pub(crate) fn bring_together(
     }
     let master = copies.map(|copies| &copies.master).or(own.as_ref());
 
-    let opened = open_catalogue(home, archive);
-    let (mut catalogue, why) = match opened {
-        Ok(catalogue) => (Some(catalogue), String::new()),
-        Err(why) => (None, why),
-    };
-    let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut(), watcher)?;
+    let mut catalogue = open_catalogue(home, archive);
+    let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut().ok(), watcher)?;
     watcher.stage("merging keys", None);
     let mut report = KeyringReport::default();
     let mut ring = match found {
@@ -152,13 +149,13 @@ pub(crate) fn bring_together(
         }
     };
     report.keys = store.len()?;
-    report.without_key = match &mut catalogue {
-        Some(catalogue) => {
-            let (unlisted, listable) = unlisted_without_key(catalogue, &mut store)?;
+    report.without_key = match catalogue {
+        Ok(mut catalogue) => {
+            let (unlisted, listable) = unlisted_without_key(&mut catalogue, &mut store)?;
             report.listable = listable;
-            WithoutKey::Known { listed: without_key(catalogue, &mut store)?, unlisted }
+            WithoutKey::Known { listed: without_key(&mut catalogue, &mut store)?, unlisted }
         }
-        None => {
+        Err(why) => {
             let mut versions = 0;
             for id in removed.sealed() {
                 versions += u64::from(store.get(id)?.is_none());
@@ -191,12 +188,12 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     }
 }
 
-fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, String> {
+fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, NoCatalogue> {
     let path = home.join(CATALOGUE_FILE);
     if !path.exists() {
-        return Err(format!("{} does not exist", path.display()));
+        return Err(NoCatalogue::Missing { path });
     }
-    SqliteCatalogue::open(&path, archive).map_err(|error| error.to_string())
+    Ok(SqliteCatalogue::open(&path, archive)?)
 }
 
 /// Versions in the catalogue that have no key in the key store.
@@ -308,7 +305,7 @@ impl<'a> Ring<'a> {
         // Closing checkpoints the log into the file.
         drop(self.store);
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
-        let sync = || File::open(home).and_then(|home| home.sync_all()).map_err(KeyringError::io(home));
+        let sync = || sync_folder(home).map_err(KeyringError::io(home));
         File::open(&fresh).and_then(|file| file.sync_all()).map_err(KeyringError::io(&fresh))?;
         remove_database(&repaired)?;
         std::fs::rename(&fresh, &repaired).map_err(KeyringError::io(&fresh))?;
