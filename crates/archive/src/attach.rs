@@ -255,14 +255,8 @@ pub fn attach(
     let (mut keyring, rebuild) = report;
     // These are the stores that were not given, and the report lists those already.
     keyring.unread.clear();
-    let incomplete_sets = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
-        set: set.header.set,
-        platters: set.header.members.len() as u64,
-        missing: set.missing() as u64,
-        redundancy: set.header.shape.redundancy.into(),
-    });
     Ok(AttachReport {
-        incomplete_sets: incomplete_sets.collect(),
+        incomplete_sets: incomplete_sets(&survey),
         shape_from,
         absent_stores,
         platters: survey.platters,
@@ -271,6 +265,16 @@ pub fn attach(
         unread: survey.unread,
         settings,
     })
+}
+
+fn incomplete_sets(survey: &Survey<'_>) -> Vec<IncompleteSet> {
+    let incomplete = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
+        set: set.header.set,
+        platters: set.header.members.len() as u64,
+        missing: set.missing() as u64,
+        redundancy: set.header.shape.redundancy.into(),
+    });
+    incomplete.collect()
 }
 
 const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turns up, `fulgurite store add FOLDER` puts it here.\n\

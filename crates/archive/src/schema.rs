@@ -33,8 +33,8 @@ impl Schema {
         Ok(application == self.application)
     }
 
-    /// Creates the tables of an empty file, which then belongs to `archive`, or migrates those of an
-    /// older schema. One transaction; for an empty file, `fill` adds rows in it.
+    /// Creates the tables of an empty file, which then belongs to `archive`, or migrates those of
+    /// an older schema, in one transaction. For an empty file, `fill` adds rows in it.
     ///
     /// # Errors
     /// SQLite's, or the error of `fill`.
@@ -80,8 +80,8 @@ pub fn archive_of(connection: &Connection) -> rusqlite::Result<Option<ArchiveId>
 /// Translates a migration for SQLite. The catalogue's are written in PostgreSQL's SQL and used
 /// unchanged, except for two words that SQLite spells differently: only `INTEGER PRIMARY KEY` makes
 /// a column the rowid, and only `WITHOUT ROWID` stores a table in the order of its key. BYTEA and
-/// BIGINT need no change, because SQLite accepts any type name and stores blobs and integers as they
-/// come.
+/// BIGINT need no change, because SQLite accepts any type name and stores blobs and integers as
+/// they come.
 #[must_use]
 pub fn in_sqlite(migration: &str) -> String {
     migration.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY").replace("/*sqlite WITHOUT ROWID*/", "WITHOUT ROWID")

@@ -1,6 +1,7 @@
 //! What a catalogue takes and returns.
 
 use fulgurite_domain::{Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_format::{Header, Member};
 use serde::{Deserialize, Serialize};
 
 /// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
@@ -139,6 +140,20 @@ pub struct SetDescription {
     pub written: u64,
     /// Its platters in order of position.
     pub platters: Vec<PlatterPlace>,
+}
+
+impl SetDescription {
+    /// The set that a header describes, with platters on the stores that `store_of` names.
+    pub(crate) fn of(header: &Header, store_of: impl Fn(PlatterId) -> String) -> Self {
+        let place = |member: &Member| PlatterPlace { platter: member.platter, store: store_of(member.platter) };
+        Self {
+            id: header.set,
+            shape: header.shape,
+            geometry: header.geometry,
+            written: header.written,
+            platters: header.members.iter().map(place).collect(),
+        }
+    }
 }
 
 /// Store name of a platter that a rebuild did not find.

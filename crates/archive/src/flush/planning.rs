@@ -1,4 +1,5 @@
-//! Planning: the limits of a set, the staged versions that go onto it, and the stores of its platters.
+//! Planning: the limits of a set, the staged versions that go onto it, and the stores of its
+//! platters.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

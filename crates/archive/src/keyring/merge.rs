@@ -149,20 +149,7 @@ pub(crate) fn bring_together(
         }
     };
     report.keys = store.len()?;
-    report.without_key = match catalogue {
-        Ok(mut catalogue) => {
-            let (unlisted, listable) = unlisted_without_key(&mut catalogue, &mut store)?;
-            report.listable = listable;
-            WithoutKey::Known { listed: without_key(&mut catalogue, &mut store)?, unlisted }
-        }
-        Err(why) => {
-            let mut versions = 0;
-            for id in removed.sealed() {
-                versions += u64::from(store.get(id)?.is_none());
-            }
-            WithoutKey::Counted { versions, why }
-        }
-    };
+    (report.without_key, report.listable) = count_without_key(catalogue, &mut store, &removed)?;
     report.unread = removed.unread;
     report.unread_tables = removed.unread_tables;
     Ok(report)
@@ -194,6 +181,27 @@ fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, No
         return Err(NoCatalogue::Missing { path });
     }
     Ok(SqliteCatalogue::open(&path, archive)?)
+}
+
+/// The versions without a key, and the number of unlisted ones that have theirs now.
+fn count_without_key(
+    catalogue: Result<SqliteCatalogue, NoCatalogue>,
+    store: &mut SqliteKeyStore,
+    removed: &Removed,
+) -> Result<(WithoutKey, u64), ArchiveError> {
+    match catalogue {
+        Ok(mut catalogue) => {
+            let (unlisted, listable) = unlisted_without_key(&mut catalogue, store)?;
+            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store)?, unlisted }, listable))
+        }
+        Err(why) => {
+            let mut versions = 0;
+            for id in removed.sealed() {
+                versions += u64::from(store.get(id)?.is_none());
+            }
+            Ok((WithoutKey::Counted { versions, why }, 0))
+        }
+    }
 }
 
 /// Versions in the catalogue that have no key in the key store.

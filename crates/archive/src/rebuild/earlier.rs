@@ -14,8 +14,8 @@ use crate::catalogue::{
 };
 use crate::watch::{Trouble, Watcher};
 
-/// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild goes
-/// on without.
+/// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild
+/// goes on without.
 pub(super) struct Earlier<'a> {
     catalogue: Option<&'a mut dyn Catalogue>,
     watcher: &'a dyn Watcher,
@@ -139,8 +139,8 @@ impl Rebuild<'_> {
         Ok(copies)
     }
 
-    /// Adds the removals that the earlier catalogue knew to the tombstones, and returns what else it
-    /// tells before platters are read.
+    /// Adds the removals that the earlier catalogue knew to the tombstones, and returns what else
+    /// it tells before platters are read.
     pub(super) fn removals_and_sets(&mut self, earlier: &mut dyn Catalogue) -> Result<EarlierSets, CatalogueError> {
         let mut known = EarlierSets::default();
         for tombstone in earlier.staged_tombstones()? {

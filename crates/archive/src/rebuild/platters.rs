@@ -7,7 +7,7 @@ use fulgurite_format::Header;
 
 use super::earlier::EarlierSets;
 use super::run::Rebuild;
-use crate::catalogue::{Extent, NOWHERE, PlatterPlace, SetDescription};
+use crate::catalogue::{Extent, NOWHERE, SetDescription};
 use crate::content::Disks;
 use crate::tables::read_header;
 use crate::watch::Trouble;
@@ -28,17 +28,7 @@ pub(super) struct FoundSet {
 impl FoundSet {
     /// The set that a header describes. `places` are the stores of the platters found.
     fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets) -> Self {
-        let place = |platter: PlatterId| {
-            let store = places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned());
-            PlatterPlace { platter, store }
-        };
-        let description = SetDescription {
-            id: header.set,
-            shape: header.shape,
-            geometry: header.geometry,
-            written: header.written,
-            platters: header.members.iter().map(|member| place(member.platter)).collect(),
-        };
+        let description = SetDescription::of(&header, |platter| places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned()));
         let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
         let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
         Self { was_complete, was_writing, header, description, missing }

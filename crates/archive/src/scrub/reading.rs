@@ -48,8 +48,8 @@ pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watc
     (finding, bytes)
 }
 
-/// Reads all tracks of a present platter, and returns the bytes read. If the watcher stops the read, the finding is
-/// incomplete and must be discarded.
+/// Reads all tracks of a present platter, and returns the bytes read. If the watcher stops the
+/// read, the finding is incomplete and must be discarded.
 pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
     let drive = &loaded.drive;
     let geometry = drive.geometry();
