@@ -293,7 +293,7 @@ pub enum NoRoomOn {
 pub enum Misread {
     /// Nothing of it can be read.
     #[error(transparent)]
-    Gone(NoPlatter),
+    Gone(Box<NoPlatter>),
     /// Its store doesn't have it any more.
     #[error("it is no longer on its store")]
     Missing,
@@ -327,7 +327,7 @@ pub enum Kept {
     Unknown,
     /// A platter of it may come back.
     #[error("can't check all of its platters: {0}")]
-    Unchecked(NoPlatter),
+    Unchecked(Box<NoPlatter>),
     /// It can be repaired.
     #[error("its redundancy covers the platters that are missing or were damaged when last read. `fulgurite scrub` repairs it")]
     Repairable,

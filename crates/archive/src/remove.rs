@@ -67,7 +67,7 @@ impl Archive {
         let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
         let found = look_for(self, &description.platters);
         if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            return Err(kept(Kept::Unchecked(away.clone())));
+            return Err(kept(Kept::Unchecked(Box::new(away.clone()))));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);

@@ -220,7 +220,7 @@ impl SetJob<'_> {
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::There(loaded) => &loaded.drive,
-            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(why.clone()))),
+            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(Box::new(why.clone())))),
         };
         drive.scan(physical, track);
         match track.lost_sectors() {
