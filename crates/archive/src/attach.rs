@@ -19,7 +19,8 @@ use fulgurite_domain::{ArchiveId, SetId, SetShape};
 use fulgurite_format::MasterKey;
 
 use crate::archive::{
-    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_places, folder_stores, open_keys, read_master_key, write_new,
+    Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers, check_master_key, check_places, folder_stores, open_keys,
+    read_master_key, write_new,
 };
 use crate::catalogue::{CatalogueError, SqliteCatalogue};
 use crate::entropy::random;
@@ -32,7 +33,7 @@ use crate::store::{FolderStore, Mark, PlatterStore, StoreError};
 use crate::survey::{Mention, Survey, survey_staging};
 use crate::tables::read_header;
 use crate::unread::Hindrance;
-use crate::volume::FolderVolume;
+use crate::volume::{FolderVolume, sync_folder};
 use crate::watch::Watcher;
 
 /// The sources from which an archive is restored.
@@ -78,10 +79,10 @@ pub enum AttachError {
         found: String,
     },
     /// The stores belong to several archives.
-    #[error("these are stores of different archives; attach them one by one: {places}. Nothing was changed")]
+    #[error("these are stores of different archives; attach them one by one: {}. Nothing was changed", by_archive(stores))]
     SeveralArchives {
         /// The stores of each archive.
-        places: String,
+        stores: BTreeMap<ArchiveId, Vec<PathBuf>>,
     },
     /// Sealed versions exist, but no keys were given.
     #[error(
@@ -108,6 +109,15 @@ pub enum AttachError {
     /// An operation on the archive failed.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+}
+
+/// Lists the stores of each archive.
+fn by_archive(stores: &BTreeMap<ArchiveId, Vec<PathBuf>>) -> String {
+    let of = |(id, paths): (&ArchiveId, &Vec<PathBuf>)| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        format!("{} of archive {id}", paths.join(", "))
+    };
+    stores.iter().map(of).collect::<Vec<_>>().join("; ")
 }
 
 impl From<StoreError> for AttachError {
@@ -245,14 +255,8 @@ pub fn attach(
     let (mut keyring, rebuild) = report;
     // These are the stores that were not given, and the report lists those already.
     keyring.unread.clear();
-    let incomplete_sets = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
-        set: set.header.set,
-        platters: set.header.members.len() as u64,
-        missing: set.missing() as u64,
-        redundancy: set.header.shape.redundancy.into(),
-    });
     Ok(AttachReport {
-        incomplete_sets: incomplete_sets.collect(),
+        incomplete_sets: incomplete_sets(&survey),
         shape_from,
         absent_stores,
         platters: survey.platters,
@@ -261,6 +265,16 @@ pub fn attach(
         unread: survey.unread,
         settings,
     })
+}
+
+fn incomplete_sets(survey: &Survey<'_>) -> Vec<IncompleteSet> {
+    let incomplete = survey.sets.iter().filter(|set| set.missing() > 0).map(|set| IncompleteSet {
+        set: set.header.set,
+        platters: set.header.members.len() as u64,
+        missing: set.missing() as u64,
+        redundancy: set.header.shape.redundancy.into(),
+    });
+    incomplete.collect()
 }
 
 const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turns up, `fulgurite store add FOLDER` puts it here.\n\
@@ -297,13 +311,12 @@ fn look_at_stores(stores: &[(Option<String>, PathBuf)]) -> Result<Vec<Given>, At
             (_, Some(found)) => return Err(AttachError::Unknown { path: path.clone(), found: found.chars().take(200).collect() }),
         }
     }
-    let mut archives: BTreeMap<[u8; 16], Vec<String>> = BTreeMap::new();
+    let mut stores: BTreeMap<ArchiveId, Vec<PathBuf>> = BTreeMap::new();
     for store in &given {
-        archives.entry(store.archive.0).or_default().push(store.path.display().to_string());
+        stores.entry(store.archive).or_default().push(store.path.clone());
     }
-    if archives.len() > 1 {
-        let of = |(id, paths): (&[u8; 16], &Vec<String>)| format!("{} of archive {}", paths.join(", "), ArchiveId(*id));
-        return Err(AttachError::SeveralArchives { places: archives.iter().map(of).collect::<Vec<_>>().join("; ") });
+    if stores.len() > 1 {
+        return Err(AttachError::SeveralArchives { stores });
     }
     Ok(given)
 }
@@ -504,14 +517,14 @@ impl Making<'_> {
             settings: settings.clone(),
         };
         let archive = Archive::assemble(home, parts);
-        archive.check_master_key()?;
+        check_master_key(&archive)?;
         let (report, _) = archive.rebuild_from(None, self.unseen.clone(), watcher)?;
         archive.catalogue().note_staging_mark().map_err(ArchiveError::from)?;
         // Closing checkpoints the log into the file.
         drop(archive);
         attempt.will_make(place.clone());
         std::fs::rename(&fresh, &place).map_err(ArchiveError::io(&place))?;
-        std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home))?;
+        sync_folder(home).map_err(ArchiveError::io(home))?;
         Ok(Some(report))
     }
 }

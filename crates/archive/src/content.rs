@@ -8,6 +8,7 @@ use fulgurite_domain::{PlatterId, SetId};
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{CatalogueError, NOWHERE, PlatterPlace, SetDescription, SetRow};
+use crate::rebuild::has_unknown_places;
 use crate::set_reader::{OpenSet, Repairs, SetReadError, SetReader};
 use crate::store::{PlatterFile, PlatterStore, StoreError};
 use crate::unread::{AwayStore, BeyondRepair, Hindrance, NoPlatter, Presence, Unreachable, Unread};
@@ -60,6 +61,33 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
+    /// Checks every store.
+    pub(crate) fn check(archive: &Archive) -> Self {
+        let mut disks = Self { there: Vec::new(), away: Vec::new(), has_unknown: has_unknown_places(archive) };
+        for store in archive.stores() {
+            match store.check() {
+                Ok(()) => disks.there.push((store.name().to_owned(), store.clone())),
+                Err(error) => {
+                    // Swapped disks still belong to this archive, and their marks show which store
+                    // each is.
+                    if let Some(name) = error.is_disk_of() {
+                        disks.there.push((name.to_owned(), store.clone()));
+                    }
+                    let hindrance = error.hindrance();
+                    let why = match error {
+                        StoreError::Io { source, .. } => source.to_string(),
+                        error => error.to_string(),
+                    };
+                    disks.away.push(AwayStore { store: store.name().to_owned(), hindrance, why });
+                }
+            }
+        }
+        // A store whose disk is mounted in place of another is present.
+        let Self { there, away, .. } = &mut disks;
+        away.retain(|away| there.iter().all(|(name, _)| *name != away.store));
+        disks
+    }
+
     /// True if the disk of a store can be read.
     pub(crate) fn has(&self, store: &str) -> bool {
         self.there.iter().any(|(name, _)| name == store)
@@ -148,45 +176,17 @@ fn on_one_of(stores: &[AwayStore]) -> NoPlatter {
     }
 }
 
-impl Archive {
-    /// Checks every store.
-    pub(crate) fn disks(&self) -> Disks {
-        let mut disks = Disks { there: Vec::new(), away: Vec::new(), has_unknown: self.has_unknown_places() };
-        for store in self.stores() {
-            match store.check() {
-                Ok(()) => disks.there.push((store.name().to_owned(), store.clone())),
-                Err(error) => {
-                    // Swapped disks still belong to this archive, and their marks show which store
-                    // each is.
-                    if let Some(name) = error.is_disk_of() {
-                        disks.there.push((name.to_owned(), store.clone()));
-                    }
-                    let hindrance = error.hindrance();
-                    let why = match error {
-                        StoreError::Io { source, .. } => source.to_string(),
-                        error => error.to_string(),
-                    };
-                    disks.away.push(AwayStore { store: store.name().to_owned(), hindrance, why });
-                }
-            }
-        }
-        // A store whose disk is mounted in place of another is present.
-        let Disks { there, away, .. } = &mut disks;
-        away.retain(|away| there.iter().all(|(name, _)| *name != away.store));
-        disks
-    }
-
+impl OpenSet {
     /// Opens the readable platters of a set, with the reason for each of the others.
-    #[must_use]
-    pub fn open_set(&self, description: &SetDescription) -> OpenSet {
-        self.disks().open(description)
+    pub(crate) fn of(archive: &Archive, description: &SetDescription) -> Self {
+        Disks::check(archive).open(description)
     }
+}
 
-    /// Looks for platters. Returns the store of each, or the reason why it can't be read.
-    pub fn look_for<'a>(&self, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
-        let disks = self.disks();
-        places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
-    }
+/// Looks for platters. Returns the store of each, or the reason why it can't be read.
+pub fn look_for<'a>(archive: &Archive, places: impl IntoIterator<Item = &'a PlatterPlace>) -> Vec<Result<String, NoPlatter>> {
+    let disks = Disks::check(archive);
+    places.into_iter().map(|place| disks.find(place).map(|found| found.store)).collect()
 }
 
 /// Reads the content of platters of an archive. Each thread needs its own.
@@ -231,7 +231,7 @@ impl<'a> ContentReader<'a> {
             {
                 self.sets.forget(oldest);
             }
-            self.sets.introduce(Arc::new(self.archive.open_set(&row.description)));
+            self.sets.introduce(Arc::new(OpenSet::of(self.archive, &row.description)));
             self.open.push_back(row.description.id);
         }
         Ok(self.sets.read(platter, offset, out)?)

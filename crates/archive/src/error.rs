@@ -3,14 +3,15 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fulgurite_domain::{ArchiveId, SetShape};
+use fulgurite_domain::{ArchiveId, PhysicalTrack, SetShape, VersionId};
+use fulgurite_format::KeyTextError;
 
 use crate::catalogue::CatalogueError;
 use crate::keystore::KeyStoreError;
 use crate::settings::{self, SettingsError};
 use crate::staging::StagingError;
 use crate::store::StoreError;
-use crate::unread::{AwayStore, Hindrance, Unread};
+use crate::unread::{AwayStore, Hindrance, NoPlatter, Unread};
 
 /// An operation on an archive failed.
 #[derive(Debug, thiserror::Error)]
@@ -64,17 +65,21 @@ pub enum ArchiveError {
         /// The file.
         path: PathBuf,
         /// Why.
-        why: String,
+        why: MasterKeyTrouble,
     },
     /// Too few stores are available to write a set.
-    #[error("a set of {shape} platters needs {} stores, only {available} are available; everything stays staged. {why}", shape.platters())]
+    #[error(
+        "a set of {shape} platters needs {} stores, only {available} are available; everything stays staged. {}",
+        shape.platters(),
+        others.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    )]
     TooFewStores {
         /// The shape of the set.
         shape: SetShape,
         /// Stores that can be used.
         available: usize,
         /// What is wrong with the other stores.
-        why: String,
+        others: Vec<NoRoomOn>,
     },
     /// A newly written platter does not read back correctly.
     #[error("verification of platter {platter} on store {store} failed: {what}. The set was given up, and everything stays staged")]
@@ -84,19 +89,24 @@ pub enum ArchiveError {
         /// The store.
         store: String,
         /// What is wrong, and what to check.
-        what: String,
+        what: Misread,
     },
     /// A rewritten platter does not read back correctly.
     #[error(
-        "rewritten platter {platter} on store {store} does not read back correctly ({what}); the old one was not touched. Check that disk"
+        "rewritten platter {platter} on store {store} does not read back correctly ({lost_sectors} bad sectors, {bad_headers} bad header \
+         copies, {unreadable} unreadable sectors or header copies); the old one was not touched. Check that disk"
     )]
     NotReplaced {
         /// The platter.
         platter: fulgurite_domain::PlatterId,
         /// The store it was written to.
         store: String,
-        /// What is wrong.
-        what: String,
+        /// Bad sectors.
+        lost_sectors: u64,
+        /// Bad copies of the header.
+        bad_headers: u32,
+        /// Sectors and copies of the header that can't be read.
+        unreadable: u64,
     },
     /// The catalogue refers to a segment that does not exist.
     #[error(
@@ -213,10 +223,8 @@ pub enum ArchiveError {
     SetKept {
         /// The set.
         set: fulgurite_domain::SetId,
-        /// The reason why it is not known whether the set is lost, if any.
-        hindrance: Option<Hindrance>,
         /// Why.
-        why: String,
+        why: Kept,
     },
     /// No platter of a set has a readable header.
     #[error("no platter of set {set} has a readable header")]
@@ -243,6 +251,97 @@ pub enum ArchiveError {
     },
 }
 
+/// Why a master key can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterKeyTrouble {
+    /// Its file can't be read.
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    /// The file is not a master key.
+    #[error(transparent)]
+    Text(#[from] KeyTextError),
+    /// It does not wrap the keys of the archive.
+    #[error("the key of version {version} is not wrapped by it, nor are the keys after it; it belongs to another archive")]
+    Foreign {
+        /// The version with the oldest key.
+        version: VersionId,
+    },
+}
+
+/// Why a store can't take a platter.
+#[derive(Debug, thiserror::Error)]
+pub enum NoRoomOn {
+    /// The store can't be used.
+    #[error(transparent)]
+    Unusable(StoreError),
+    /// The platter is larger than the free space.
+    #[error("store {store} ({place}) has {free} bytes free, a platter needs {needed}")]
+    Full {
+        /// The store.
+        store: String,
+        /// Its location.
+        place: String,
+        /// Bytes that can still be written to it.
+        free: u64,
+        /// Bytes of the platter.
+        needed: u64,
+    },
+}
+
+/// What is wrong with a platter that was just written.
+#[derive(Debug, thiserror::Error)]
+pub enum Misread {
+    /// Nothing of it can be read.
+    #[error(transparent)]
+    Gone(Box<NoPlatter>),
+    /// Its store doesn't have it any more.
+    #[error("it is no longer on its store")]
+    Missing,
+    /// Sectors can't be read, or are wrong.
+    #[error("{sectors} sectors of track {} read back wrong; check that disk", track.0)]
+    Sectors {
+        /// The track.
+        track: PhysicalTrack,
+        /// How many of its sectors.
+        sectors: usize,
+    },
+    /// A copy of the header is wrong.
+    #[error("the header at byte {offset} differs from what was written; check that disk")]
+    Header {
+        /// Where the copy starts in the file.
+        offset: u64,
+    },
+    /// The checksum of a shard or of the file table is wrong.
+    #[error("a file on it differs from what was staged; check that disk and the memory of this machine")]
+    Content,
+    /// The content is shorter than planned.
+    #[error("its content ends early; check that disk and the memory of this machine")]
+    Short,
+}
+
+/// Why a set is not given up.
+#[derive(Debug, thiserror::Error)]
+pub enum Kept {
+    /// No complete set has this identifier.
+    #[error("the catalogue does not know it, or it is being written")]
+    Unknown,
+    /// A platter of it may come back.
+    #[error("can't check all of its platters: {0}")]
+    Unchecked(Box<NoPlatter>),
+    /// It can be repaired.
+    #[error("its redundancy covers the platters that are missing or were damaged when last read. `fulgurite scrub` repairs it")]
+    Repairable,
+    /// The archive has unlisted versions.
+    #[error(
+        "it may hold versions that can't be listed, or that were not looked into. `fulgurite verify` names them; \
+         `fulgurite catalogue forget` gives them up"
+    )]
+    Unlisted,
+    /// It holds versions.
+    #[error("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them")]
+    InUse,
+}
+
 impl From<Unread> for ArchiveError {
     fn from(unread: Unread) -> Self {
         match unread {
@@ -260,7 +359,7 @@ impl ArchiveError {
             Self::Unreachable(unreachable) => Some(unreachable.hindrance()),
             Self::Staging(error) => error.hindrance(),
             Self::StoresUnseen { stores } => stores.iter().map(|away| away.hindrance).max(),
-            Self::SetKept { hindrance, .. } => *hindrance,
+            Self::SetKept { why: Kept::Unchecked(away), .. } => away.hindrance(),
             _ => None,
         }
     }

@@ -6,13 +6,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use fulgurite_domain::PlatterId;
+use fulgurite_domain::{PlatterId, TrackIndex};
 use fulgurite_format::{Entry, FindHeaderError, FoundHeader, TableReader, find_header};
 use fulgurite_glass::{PlatterSource, Rebuilt, Track};
 
-use crate::catalogue::{PlatterPlace, SetDescription};
+use crate::catalogue::SetDescription;
 use crate::set_reader::{OpenSet, SetReader};
-use crate::unread::Presence;
+use crate::unread::{Loaded, Presence};
 
 /// Results of an inspection.
 #[derive(Debug)]
@@ -80,27 +80,11 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
     if !metadata.is_file() {
         return Err(io_error(io::Error::new(io::ErrorKind::InvalidInput, "not a file")));
     }
-    let mut refused = None;
-    let found = find_header(metadata.len(), |offset, buffer| {
-        let read = file.read_exact_at(buffer, offset);
-        if let Err(error) = &read
-            && error.kind() != io::ErrorKind::UnexpectedEof
-        {
-            refused.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
-        }
-        read
-    });
-    let found = match (found, refused) {
-        (Ok(found), _) => found,
-        // If a header copy could not be read, the file may still be a platter.
-        (Err(_), Some(refused)) => return Err(io_error(refused)),
-        (Err(source), None) => return Err(InspectError::Header { path: path.to_owned(), source }),
-    };
+    let found = find(path, &file, metadata.len())?;
     let header = &found.header;
     let geometry = header.geometry;
     let member = Presence::load(header.platter, geometry, Arc::new(Source(file)), "");
     let Presence::There(loaded) = &member else { unreachable!("it was just loaded") };
-    let drive = &loaded.drive;
     let mut inspection = Inspection {
         file_bytes: metadata.len(),
         sectors: u64::from(geometry.physical_tracks()) * u64::from(geometry.track_sectors()),
@@ -113,57 +97,87 @@ pub fn inspect(path: &Path, on_entry: &mut dyn FnMut(&Entry)) -> Result<Inspecti
         entries: None,
         found: found.clone(),
     };
-    // A forged header of a few bytes can claim a platter that would take years to read.
-    let is_beyond_end = |physical| geometry.track_offset(physical) >= metadata.len();
-    let mut track = Track::new(geometry);
-    for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
-        if is_beyond_end(group.physical) {
-            let tracks = geometry.physical_tracks() - group.physical.0;
-            inspection.lost_tracks += tracks;
-            inspection.lost_sectors += u64::from(tracks) * u64::from(geometry.track_sectors());
-            inspection.lost_information_tracks += geometry.information_tracks - group.first.0;
-            break;
-        }
-        let mut lost = Vec::new();
-        let mut gone = 0;
-        for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
-            if is_beyond_end(physical) {
-                inspection.lost_sectors += u64::from(geometry.track_sectors());
-                inspection.lost_tracks += 1;
-                if index < group.information as usize {
-                    gone += 1;
-                    lost.push(fulgurite_domain::TrackIndex(group.first.0 + index as u32));
-                }
-                continue;
-            }
-            let read = drive.read(physical, &mut track);
-            inspection.unreadable_sectors += loaded.unreadable_sectors(physical);
-            match read {
-                Ok(Rebuilt::Nothing) => {}
-                Ok(Rebuilt::ByTrack { sectors }) => {
-                    inspection.lost_sectors += sectors as u64;
-                    inspection.tracks_by_track += 1;
-                }
-                Err(found) => {
-                    inspection.lost_sectors += found.sectors as u64;
-                    inspection.lost_tracks += 1;
-                    if index < group.information as usize {
-                        lost.push(fulgurite_domain::TrackIndex(group.first.0 + index as u32));
-                    }
-                }
-            }
-        }
-        inspection.lost_information_tracks += lost.len() as u32;
-        // If whole tracks are missing from the end of the file, their group's redundancy tracks are
-        // missing too.
-        if !lost.is_empty() && gone == 0 && drive.repair_group(group, &[]).is_ok() {
-            inspection.tracks_by_group += lost.len() as u32;
-        }
-    }
+    inspection.read_tracks(loaded);
     if header.carries_information() {
         inspection.entries = Some(read_entries(&found, member, on_entry));
     }
     Ok(inspection)
+}
+
+/// Finds the header of a platter file.
+fn find(path: &Path, file: &File, length: u64) -> Result<FoundHeader, InspectError> {
+    let mut refused = None;
+    let found = find_header(length, |offset, buffer| {
+        let read = file.read_exact_at(buffer, offset);
+        if let Err(error) = &read
+            && error.kind() != io::ErrorKind::UnexpectedEof
+        {
+            refused.get_or_insert_with(|| io::Error::new(error.kind(), error.to_string()));
+        }
+        read
+    });
+    match (found, refused) {
+        (Ok(found), _) => Ok(found),
+        // If a header copy could not be read, the file may still be a platter.
+        (Err(_), Some(source)) => Err(InspectError::Io { path: path.to_owned(), source }),
+        (Err(source), None) => Err(InspectError::Header { path: path.to_owned(), source }),
+    }
+}
+
+impl Inspection {
+    /// Reads all tracks.
+    fn read_tracks(&mut self, loaded: &Loaded) {
+        let drive = &loaded.drive;
+        let geometry = drive.geometry();
+        // A forged header of a few bytes can claim a platter that would take years to read.
+        let end = self.file_bytes;
+        let is_beyond_end = |physical| geometry.track_offset(physical) >= end;
+        let mut track = Track::new(geometry);
+        for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
+            if is_beyond_end(group.physical) {
+                let tracks = geometry.physical_tracks() - group.physical.0;
+                self.lost_tracks += tracks;
+                self.lost_sectors += u64::from(tracks) * u64::from(geometry.track_sectors());
+                self.lost_information_tracks += geometry.information_tracks - group.first.0;
+                break;
+            }
+            let mut lost = Vec::new();
+            let mut gone = 0;
+            for (index, physical) in group.information_tracks().chain(group.redundancy_tracks()).enumerate() {
+                if is_beyond_end(physical) {
+                    self.lost_sectors += u64::from(geometry.track_sectors());
+                    self.lost_tracks += 1;
+                    if index < group.information as usize {
+                        gone += 1;
+                        lost.push(TrackIndex(group.first.0 + index as u32));
+                    }
+                    continue;
+                }
+                let read = drive.read(physical, &mut track);
+                self.unreadable_sectors += loaded.unreadable_sectors(physical);
+                match read {
+                    Ok(Rebuilt::Nothing) => {}
+                    Ok(Rebuilt::ByTrack { sectors }) => {
+                        self.lost_sectors += sectors as u64;
+                        self.tracks_by_track += 1;
+                    }
+                    Err(found) => {
+                        self.lost_sectors += found.sectors as u64;
+                        self.lost_tracks += 1;
+                        if index < group.information as usize {
+                            lost.push(TrackIndex(group.first.0 + index as u32));
+                        }
+                    }
+                }
+            }
+            self.lost_information_tracks += lost.len() as u32;
+            // If whole tracks are missing from the end of the file, their group's redundancy
+            // tracks are missing too.
+            if !lost.is_empty() && gone == 0 && drive.repair_group(group, &[]).is_ok() {
+                self.tracks_by_group += lost.len() as u32;
+            }
+        }
+    }
 }
 
 /// Reads the file table of a single platter.
@@ -171,14 +185,7 @@ fn read_entries(found: &FoundHeader, member: Presence, on_entry: &mut dyn FnMut(
     let header = &found.header;
     let mut members: Vec<Presence> = header.members.iter().map(|_| Presence::missing("")).collect();
     members[usize::from(header.position)] = member;
-    let place = |platter: PlatterId| PlatterPlace { platter, store: String::new() };
-    let description = SetDescription {
-        id: header.set,
-        shape: header.shape,
-        geometry: header.geometry,
-        written: header.written,
-        platters: header.members.iter().map(|member| place(member.platter)).collect(),
-    };
+    let description = SetDescription::of(header, |_| String::new());
     let rebuilding = Mutex::new(());
     let mut reader = SetReader::new(&rebuilding, 1);
     reader.introduce(Arc::new(OpenSet { description, members }));

@@ -383,13 +383,3 @@ impl<'a> ObjectReader<'a> {
         Ok(())
     }
 }
-
-impl Archive {
-    /// The platters that hold a version's bytes.
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if the catalogue fails.
-    pub fn platters_of(&self, version: &VersionRow) -> Result<Vec<PlatterId>, ArchiveError> {
-        Ok(self.catalogue().extents(version.key)?.iter().map(|extent| extent.platter).collect())
-    }
-}

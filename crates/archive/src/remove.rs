@@ -9,8 +9,10 @@ use fulgurite_domain::{SetId, VersionId};
 use fulgurite_format::RecordKind;
 
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
-use crate::staging::{SegmentWriter, StagingError};
+use crate::catalogue::{CatalogueError, Pages, PlatterPlace, SetState, StagedTombstone, Unlisted, UnlistedVersion, VersionKey, VersionRow};
+use crate::content::look_for;
+use crate::error::Kept;
+use crate::segments::release_segments;
 use crate::unread::NoPlatter;
 
 /// Archived tombstones read at once.
@@ -26,12 +28,14 @@ impl Archive {
         if versions.is_empty() {
             return Ok(());
         }
-        let forgotten = self.forget(versions);
+        let ids: Vec<VersionId> = versions.iter().map(|version| version.id).collect();
+        let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
+        let forgotten = with_tombstones(self, &ids, |tombstones| self.catalogue().commit_delete(&keys, tombstones));
         let sealed: Vec<VersionId> = versions.iter().filter(|version| version.sealed).map(|version| version.id).collect();
         let removed = forgotten.and_then(|()| Ok(self.keys().destroy(&sealed)?));
         // Release segments even after a failure: a later rebuild must not find a tombstone that the
         // catalogue never committed.
-        let released = self.release_segments();
+        let released = release_segments(self);
         removed.and(released)
     }
 
@@ -46,14 +50,9 @@ impl Archive {
         self.catalogue().forget_unlisted(&tables, &[])?;
         let ids: Vec<VersionId> =
             versions.into_iter().filter(|version| version.why != Unlisted::UnseenStore).map(|version| version.id).collect();
-        let writing = self.staging().begin()?;
-        let mut writer = writing.writer();
-        let tombstones = stage_tombstones(&mut writer, &ids)?;
-        self.catalogue().forget_unlisted(&ids, &tombstones)?;
-        drop(writer);
-        drop(writing);
+        with_tombstones(self, &ids, |tombstones| self.catalogue().forget_unlisted(&ids, tombstones))?;
         let removed = self.keys().destroy(&ids);
-        let released = self.release_segments();
+        let released = release_segments(self);
         Ok(removed?).and(released)
     }
 
@@ -63,13 +62,12 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::SetKept`] if the set must be kept, with the reason.
     pub fn give_up_set(&self, set: SetId) -> Result<(), ArchiveError> {
-        let kept = |why: &str| ArchiveError::SetKept { set, hindrance: None, why: why.to_owned() };
+        let kept = |why: Kept| ArchiveError::SetKept { set, why };
         let row = self.catalogue().sets()?.into_iter().find(|row| row.description.id == set && row.state == SetState::Complete);
-        let description = row.ok_or_else(|| kept("the catalogue does not know it, or it is being written"))?.description;
-        let found = self.look_for(&description.platters);
+        let description = row.ok_or_else(|| kept(Kept::Unknown))?.description;
+        let found = look_for(self, &description.platters);
         if let Some(away) = found.iter().find_map(|found| found.as_ref().err().filter(|why| why.hindrance().is_some())) {
-            let why = format!("can't check all of its platters: {away}");
-            return Err(ArchiveError::SetKept { set, hindrance: away.hindrance(), why });
+            return Err(kept(Kept::Unchecked(Box::new(away.clone()))));
         }
         let rows = self.catalogue().platters()?;
         let is_damaged = |platter| rows.iter().any(|row| row.place.platter == platter && row.health.lost_tracks > 0);
@@ -78,58 +76,20 @@ impl Archive {
         };
         let gone = description.platters.iter().zip(&found).filter(is_gone).count();
         if gone <= usize::from(description.shape.redundancy) {
-            return Err(kept(
-                "its redundancy covers the platters that are missing or were damaged when last read. \
-                 `fulgurite scrub` repairs it",
-            ));
+            return Err(kept(Kept::Repairable));
         }
         if self.catalogue().unlisted_count()? > 0 {
-            return Err(kept(
-                "it may hold versions that can't be listed, or that were not looked into. `fulgurite verify` names them; \
-                 `fulgurite catalogue forget` gives them up",
-            ));
+            return Err(kept(Kept::Unlisted));
         }
         if !self.catalogue().versions_on(&description.platters.iter().map(|place| place.platter).collect::<Vec<_>>(), None, 1)?.is_empty() {
-            return Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them"));
+            return Err(kept(Kept::InUse));
         }
         // Before the set goes, or the versions that its tombstones removed would come back one day.
-        self.restage(&self.tombstones_on(set)?)?;
+        restage(self, &tombstones_on(self, set)?)?;
         match self.catalogue().forget_set(set)? {
             true => Ok(()),
-            false => Err(kept("versions are on it. `fulgurite verify` lists the lost ones, and `fulgurite rm` removes them")),
+            false => Err(kept(Kept::InUse)),
         }
-    }
-
-    /// The tombstones that are on a set.
-    fn tombstones_on(&self, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
-        let (mut found, mut after) = (Vec::new(), None);
-        loop {
-            let page = self.catalogue().archived_tombstones(after, PAGE)?;
-            let Some((last, _)) = page.last() else { return Ok(found) };
-            after = Some(*last);
-            found.extend(page.iter().filter(|(_, on)| *on == set).map(|(id, _)| *id));
-        }
-    }
-
-    /// Stages tombstones again, so that the next set has them.
-    pub(crate) fn restage(&self, removed: &[VersionId]) -> Result<(), ArchiveError> {
-        if removed.is_empty() {
-            return Ok(());
-        }
-        let writing = self.staging().begin()?;
-        let mut writer = writing.writer();
-        let tombstones = stage_tombstones(&mut writer, removed)?;
-        Ok(self.catalogue().adopt_tombstones(&tombstones)?)
-    }
-
-    /// Stages tombstones and removes the versions from the catalogue.
-    fn forget(&self, versions: &[VersionRow]) -> Result<(), ArchiveError> {
-        let writing = self.staging().begin()?;
-        let mut writer = writing.writer();
-        let ids: Vec<VersionId> = versions.iter().map(|version| version.id).collect();
-        let tombstones = stage_tombstones(&mut writer, &ids)?;
-        let keys: Vec<VersionKey> = versions.iter().map(|version| version.key).collect();
-        Ok(self.catalogue().commit_delete(&keys, &tombstones)?)
     }
 
     /// Destroys the keys of versions that an [`Intake`](crate::Intake) removed, clears their names
@@ -147,27 +107,52 @@ impl Archive {
             }
             self.catalogue().clear_log()?;
         }
-        self.release_segments()
-    }
-
-    /// Completes removals that the catalogue has committed: destroys the keys and releases the
-    /// segments.
-    pub(crate) fn finish_removals(&self, tombstones: &[VersionId]) -> Result<(), ArchiveError> {
-        if tombstones.is_empty() {
-            return Ok(());
-        }
-        self.keys().destroy(tombstones)?;
-        self.release_segments()
+        release_segments(self)
     }
 }
 
-/// Stages tombstones, and syncs them before it returns.
-fn stage_tombstones(writer: &mut SegmentWriter<'_>, ids: &[VersionId]) -> Result<Vec<StagedTombstone>, StagingError> {
+/// The tombstones that are on a set.
+fn tombstones_on(archive: &Archive, set: SetId) -> Result<Vec<VersionId>, ArchiveError> {
+    let mut found = Vec::new();
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().archived_tombstones(after.copied(), PAGE))? {
+        found.extend(page.into_iter().filter(|(_, on)| *on == set).map(|(id, _)| id));
+    }
+    Ok(found)
+}
+
+/// Stages tombstones again, so that the next set has them.
+pub(crate) fn restage(archive: &Archive, removed: &[VersionId]) -> Result<(), ArchiveError> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    with_tombstones(archive, removed, |tombstones| archive.catalogue().adopt_tombstones(tombstones))
+}
+
+/// Stages tombstones and syncs them, and then records them in the catalogue. Until that is done,
+/// their segments can't be released.
+fn with_tombstones(
+    archive: &Archive,
+    ids: &[VersionId],
+    record: impl FnOnce(&[StagedTombstone]) -> Result<(), CatalogueError>,
+) -> Result<(), ArchiveError> {
+    let writing = archive.staging().begin()?;
+    let mut writer = writing.writer();
     let mut tombstones = Vec::with_capacity(ids.len());
     for &id in ids {
         let place = writer.append(RecordKind::Tombstone, id, 0, false, &[])?;
         tombstones.push(StagedTombstone { id, segment: place.segment });
     }
     writer.unsynced()?.sync()?;
-    Ok(tombstones)
+    Ok(record(&tombstones)?)
+}
+
+/// Completes removals that the catalogue has committed: destroys the keys and releases the
+/// segments.
+pub(crate) fn finish_removals(archive: &Archive, tombstones: &[VersionId]) -> Result<(), ArchiveError> {
+    if tombstones.is_empty() {
+        return Ok(());
+    }
+    archive.keys().destroy(tombstones)?;
+    release_segments(archive)
 }

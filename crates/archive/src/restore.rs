@@ -20,7 +20,7 @@ use fulgurite_domain::{Kind, ObjectName};
 
 use self::names::Target;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, VersionRow, Versions};
+use crate::catalogue::{Pages, VersionRow, Versions};
 use crate::entropy::random;
 use crate::object::{ObjectReader, ReadError};
 use crate::reserved::is_reserved;
@@ -96,58 +96,26 @@ impl Archive {
         watcher: &dyn Watcher,
     ) -> Result<GetReport, ArchiveError> {
         fs::create_dir_all(destination).map_err(ArchiveError::io(destination))?;
-        let pages = Mutex::new(Pages { after: None, rows: Vec::new().into_iter(), ended: false });
-        let report = Mutex::new(GetReport::default());
-        let directories = Mutex::new(Vec::new());
+        let restore = Restore {
+            archive: self,
+            prefix,
+            strip,
+            destination,
+            existing,
+            watcher,
+            listing: Mutex::new(Listing { pages: Pages::default(), rows: Vec::new().into_iter(), ended: false }),
+            report: Mutex::default(),
+            directories: Mutex::default(),
+        };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads())
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut reader = ObjectReader::new(self);
-                        loop {
-                            let next = pages.lock().expect("no panic holds this lock").next(self, prefix)?;
-                            let Some((row, is_above)) = next else { break };
-                            let target = Target::of(self, &row, strip, is_above)?;
-                            let restored = restore(&mut reader, &row, &target, destination, existing, &mut |n| watcher.done(0, n));
-                            let mut report = report.lock().expect("no panic holds this lock");
-                            match restored {
-                                Ok(path) => {
-                                    report.objects += 1;
-                                    report.bytes += row.record.size;
-                                    if let Some(why) = target.changed {
-                                        report.renamed += 1;
-                                        let (name, version) = (&row.record.name, row.record.version);
-                                        watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
-                                    }
-                                    if target.is_folder {
-                                        directories.lock().expect("no panic holds this lock").push((path, row));
-                                    }
-                                }
-                                Err(error) => {
-                                    report.failed += 1;
-                                    let hindrance = match &error {
-                                        RestoreError::Read(error) => error.hindrance(),
-                                        _ => None,
-                                    };
-                                    hindrance.into_iter().for_each(|hindrance| report.out_of_reach.add(hindrance));
-                                    let (name, version) = (&row.record.name, row.record.version);
-                                    watcher.trouble(Trouble::unread(name, version, hindrance, &error.to_string()));
-                                }
-                            }
-                            watcher.done(1, 0);
-                        }
-                        report.lock().expect("no panic holds this lock").repairs.add(reader.repairs());
-                        Ok::<(), ArchiveError>(())
-                    })
-                })
-                .collect();
+            let workers: Vec<_> = (0..self.threads()).map(|_| scope.spawn(|| restore.work())).collect();
             workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         })?;
         // Set the times of directories last, because adding files changes them.
-        for (path, row) in directories.into_inner().expect("no panic holds this lock") {
+        for (path, row) in restore.directories.into_inner().expect("no panic holds this lock") {
             let _ = File::open(path).and_then(|directory| set_attributes(&directory, &row));
         }
-        Ok(report.into_inner().expect("no panic holds this lock"))
+        Ok(restore.report.into_inner().expect("no panic holds this lock"))
     }
 
     /// Restores one version to `path`.
@@ -169,6 +137,66 @@ impl Archive {
     }
 }
 
+/// A restore of many objects, shared by its workers.
+struct Restore<'a> {
+    archive: &'a Archive,
+    prefix: &'a [u8],
+    strip: usize,
+    destination: &'a Path,
+    existing: Existing,
+    watcher: &'a dyn Watcher,
+    listing: Mutex<Listing>,
+    report: Mutex<GetReport>,
+    /// Restored directories.
+    directories: Mutex<Vec<(PathBuf, VersionRow)>>,
+}
+
+impl Restore<'_> {
+    /// Restores objects until the listing ends.
+    fn work(&self) -> Result<(), ArchiveError> {
+        let mut reader = ObjectReader::new(self.archive);
+        loop {
+            let next = self.listing.lock().expect("no panic holds this lock").next(self.archive, self.prefix)?;
+            let Some((row, is_above)) = next else { break };
+            let target = Target::of(self.archive, &row, self.strip, is_above)?;
+            let progress = &mut |n| self.watcher.done(0, n);
+            let restored = restore(&mut reader, &row, &target, self.destination, self.existing, progress);
+            self.note(row, &target, restored);
+            self.watcher.done(1, 0);
+        }
+        self.report.lock().expect("no panic holds this lock").repairs.add(reader.repairs());
+        Ok(())
+    }
+
+    /// Counts and reports an object.
+    fn note(&self, row: VersionRow, target: &Target, restored: Result<PathBuf, RestoreError>) {
+        let mut report = self.report.lock().expect("no panic holds this lock");
+        let (name, version) = (&row.record.name, row.record.version);
+        match restored {
+            Ok(path) => {
+                report.objects += 1;
+                report.bytes += row.record.size;
+                if let Some(why) = target.changed {
+                    report.renamed += 1;
+                    self.watcher.trouble(Trouble::Renamed { name, version, path: &path, why });
+                }
+                if target.is_folder {
+                    self.directories.lock().expect("no panic holds this lock").push((path, row));
+                }
+            }
+            Err(error) => {
+                report.failed += 1;
+                let hindrance = match &error {
+                    RestoreError::Read(error) => error.hindrance(),
+                    _ => None,
+                };
+                hindrance.into_iter().for_each(|hindrance| report.out_of_reach.add(hindrance));
+                self.watcher.trouble(Trouble::unread(name, version, hindrance, &error.to_string()));
+            }
+        }
+    }
+}
+
 /// Returns the last part of an object's name as a valid file name.
 #[must_use]
 pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
@@ -176,13 +204,13 @@ pub fn file_name(component: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Rows of a listing, fetched page by page.
-struct Pages {
-    after: Option<After>,
+struct Listing {
+    pages: Pages<VersionRow>,
     rows: std::vec::IntoIter<VersionRow>,
     ended: bool,
 }
 
-impl Pages {
+impl Listing {
     /// Returns the next row, and whether objects exist below its name.
     fn next(&mut self, archive: &Archive, prefix: &[u8]) -> Result<Option<(VersionRow, bool)>, ArchiveError> {
         loop {
@@ -193,9 +221,8 @@ impl Pages {
             if self.ended {
                 return Ok(None);
             }
-            let page = archive.catalogue().list(prefix, Versions::Newest, self.after.as_ref(), PAGE)?;
+            let page = self.pages.next(|after| archive.catalogue().list(prefix, Versions::Newest, after, PAGE))?.unwrap_or_default();
             self.ended = page.len() < PAGE;
-            self.after = page.last().map(After::row);
             self.rows = page.into_iter();
         }
     }

@@ -6,13 +6,15 @@
 //!
 //! Counts the repairs of each level, because frequent repairs are a sign of failing media.
 
-use std::collections::{HashMap, HashSet};
+mod set_repair;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use fulgurite_codec::{PooledCode, PooledPlan, PooledRepairer};
 use fulgurite_domain::{Geometry, PlatterId, SECTOR_BYTES_MAX, SetId, TrackIndex};
-use fulgurite_glass::{GroupRepair, ReadDrive, Rebuilt, SectorRead, Track};
+use fulgurite_glass::{ReadDrive, Rebuilt, SectorRead, Track};
 
+use self::set_repair::{Hopeless, SetRepair, SetRepaired, ask_group};
 use crate::catalogue::SetDescription;
 use crate::unread::{Hindrance, NoPlatter, Presence, Unreachable, Unread};
 
@@ -131,10 +133,6 @@ pub struct SetReader<'a> {
     hopeless: Hopeless,
     repairs: Repairs,
 }
-
-/// Large groups, by platter and first track, that could not be repaired. Finding out requires
-/// reading the whole group, so the result is kept for all of its tracks.
-type Hopeless = HashSet<(PlatterId, TrackIndex)>;
 
 /// Good sectors from the last read. Callers usually request neighbouring sectors next.
 struct Window {
@@ -355,259 +353,5 @@ impl<'a> SetReader<'a> {
                 Err(BeyondRepair { platter, track: index, sectors }.into())
             }
         }
-    }
-}
-
-/// Rebuilds the lost information sectors of a track from its large group, unless that is known to
-/// fail.
-fn ask_group(drive: &ReadDrive, index: TrackIndex, hopeless: &mut Hopeless) -> Option<GroupRepair> {
-    let group = drive.geometry().group_of(index);
-    let key = (drive.platter(), group.first);
-    if hopeless.contains(&key) {
-        return None;
-    }
-    let repair = drive.repair_group(group, &[index]).ok();
-    if repair.is_none() {
-        hopeless.insert(key);
-    }
-    repair
-}
-
-/// Rebuilds one track from the matching tracks of the set.
-///
-/// The members' tracks don't fit in memory together. The code is therefore fed from the medium,
-/// assuming that sectors not known to be lost are good. If that turns out wrong, the next pass
-/// takes the newly lost sectors into account. If too much is lost, the members' large groups are
-/// tried.
-struct SetRepair<'a> {
-    set: &'a OpenSet,
-    position: u16,
-    index: TrackIndex,
-    threads: usize,
-    /// Lost information sectors of each platter's track, by position, and the payloads that large
-    /// groups recovered.
-    members: Vec<Given>,
-    hopeless: &'a mut Hopeless,
-}
-
-/// What one platter contributes to a repair.
-#[derive(Default)]
-struct Given {
-    lost: Vec<u16>,
-    regained: HashMap<u16, Vec<u8>>,
-    asked_group: bool,
-}
-
-/// Result of a repair by the set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SetRepaired {
-    /// The track is complete.
-    Whole,
-    /// The track could be completed if all sectors that aren't known to be lost were readable.
-    NotNow,
-    /// The missing sectors are lost.
-    Never,
-}
-
-impl<'a> SetRepair<'a> {
-    fn new(set: &'a OpenSet, position: u16, index: TrackIndex, threads: usize, hopeless: &'a mut Hopeless) -> Self {
-        let all = |member: &Presence| match member.drive() {
-            Some(_) => Vec::new(),
-            None => (0..set.description.geometry.track_information).collect(),
-        };
-        let members = set.members.iter().map(|member| Given { lost: all(member), ..Given::default() }).collect();
-        Self { set, position, index, threads, members, hopeless }
-    }
-
-    fn geometry(&self) -> Geometry {
-        self.set.description.geometry
-    }
-
-    /// Restores the lost sectors of `track`, if the set's code can.
-    fn run(mut self, track: &mut Track) -> SetRepaired {
-        let shape = self.set.description.shape;
-        let sectors = usize::from(self.geometry().track_information);
-        let Ok(code) = PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) else {
-            return SetRepaired::Never;
-        };
-        self.members[usize::from(self.position)].lost = (0..self.geometry().track_information).filter(|&s| track.is_lost(s)).collect();
-        // A redundancy platter's track is computed from those of the information platters by the
-        // same code, as a row of it.
-        if self.position >= shape.information {
-            return self.run_redundancy(&code, track);
-        }
-        loop {
-            let lost: Vec<&[u16]> = self.members.iter().map(|member| &member.lost[..]).collect();
-            let Some(plan) = self.plan(&code, &lost) else {
-                if self.ask_groups() {
-                    continue;
-                }
-                return self.verdict(&code);
-            };
-            let mut repairer = PooledRepairer::new(&code, plan, self.geometry().sector_bytes as usize)
-                .expect("sectors are blocks of 64 bytes")
-                .with_threads(self.threads);
-            if !self.feed(&mut repairer, track) {
-                continue;
-            }
-            let rebuilt = repairer.finish();
-            let lost = std::mem::take(&mut self.members[usize::from(self.position)].lost);
-            for (row, sector) in lost.into_iter().enumerate() {
-                track.restore(sector, rebuilt.row(row));
-            }
-            return SetRepaired::Whole;
-        }
-    }
-
-    /// Plans how to rebuild the lost sectors of this platter, given the set's lost sectors by
-    /// position. `None` if that is impossible.
-    fn plan(&self, code: &PooledCode, lost: &[&[u16]]) -> Option<PooledPlan> {
-        let shape = self.set.description.shape;
-        let sectors = self.geometry().track_information;
-        let symbols = |position: u16, sectors_of: &[u16]| {
-            sectors_of.iter().map(|&s| usize::from(position) * usize::from(sectors) + usize::from(s)).collect::<Vec<_>>()
-        };
-        let of = |position: u16| lost[usize::from(position)];
-        let all_lost: Vec<usize> = (0..shape.information).flat_map(|p| symbols(p, of(p))).collect();
-        let rows: Vec<usize> = (shape.information..shape.platters())
-            .flat_map(|p| {
-                let good: Vec<u16> = (0..sectors).filter(|s| of(p).binary_search(s).is_err()).collect();
-                symbols(p - shape.information, &good)
-            })
-            .collect();
-        code.plan(&all_lost, &rows, &symbols(self.position, of(self.position))).ok()
-    }
-
-    /// Decides whether the track could be rebuilt if every sector not known to be lost were
-    /// readable.
-    fn verdict(&self, code: &PooledCode) -> SetRepaired {
-        let physical = self.geometry().physical(self.index);
-        let surely = |(given, member): (&Given, &Presence)| -> Vec<u16> {
-            given.lost.iter().copied().filter(|&sector| !member.may_have(physical, sector)).collect()
-        };
-        let surely: Vec<Vec<u16>> = self.members.iter().zip(&self.set.members).map(surely).collect();
-        let surely: Vec<&[u16]> = surely.iter().map(Vec::as_slice).collect();
-        match surely[usize::from(self.position)].is_empty() || self.plan(code, &surely).is_some() {
-            true => SetRepaired::NotNow,
-            false => SetRepaired::Never,
-        }
-    }
-
-    /// Feeds the code. Returns false if a sector assumed to be good was lost; the sector is
-    /// recorded as lost then.
-    fn feed(&mut self, repairer: &mut PooledRepairer, track: &Track) -> bool {
-        let shape = self.set.description.shape;
-        let sectors = usize::from(self.geometry().track_information);
-        let used = repairer.plan().rows().to_vec();
-        let mut other = Track::new(self.geometry());
-        let mut as_expected = true;
-        for position in 0..shape.platters() {
-            let first_row = usize::from(position.saturating_sub(shape.information)) * sectors;
-            let rows = used.iter().filter(|row| (first_row..first_row + sectors).contains(row));
-            if position >= shape.information && rows.clone().next().is_none() {
-                continue;
-            }
-            let source = if position == self.position { track } else { self.read_member(position, &mut other, &mut as_expected) };
-            if !as_expected {
-                continue;
-            }
-            let lost = &self.members[usize::from(position)].lost;
-            if position < shape.information {
-                for sector in 0..self.geometry().track_information {
-                    repairer.push(lost.binary_search(&sector).is_err().then(|| source.payload(sector)));
-                }
-            } else {
-                rows.for_each(|&row| repairer.push_redundancy(row, source.payload((row - first_row) as u16)));
-            }
-        }
-        as_expected
-    }
-
-    /// Reads a member's track, and adds the sectors recovered by its large group.
-    fn read_member<'t>(&mut self, position: u16, track: &'t mut Track, as_expected: &mut bool) -> &'t Track {
-        let Some(drive) = self.set.drive(position) else { return track };
-        let _ = drive.read(self.geometry().physical(self.index), track);
-        let member = &mut self.members[usize::from(position)];
-        for (&sector, payload) in &member.regained {
-            track.restore(sector, payload);
-        }
-        let surprises = (0..track.geometry().track_information).filter(|&s| track.is_lost(s) && member.lost.binary_search(&s).is_err());
-        let surprises: Vec<u16> = surprises.collect();
-        if !surprises.is_empty() {
-            *as_expected = false;
-            member.lost.extend(surprises);
-            member.lost.sort_unstable();
-        }
-        track
-    }
-
-    /// Tries to recover lost sectors of other members from their large groups. Returns true if any
-    /// was recovered.
-    fn ask_groups(&mut self) -> bool {
-        let mut gained = false;
-        for (position, member) in self.members.iter_mut().enumerate() {
-            let Some(drive) = self.set.members[position].drive() else { continue };
-            if position == usize::from(self.position) || member.lost.is_empty() || std::mem::replace(&mut member.asked_group, true) {
-                continue;
-            }
-            if let Some(repair) = ask_group(drive, self.index, self.hopeless) {
-                for sector in repair.sectors {
-                    member.lost.retain(|&lost| lost != sector.sector);
-                    member.regained.insert(sector.sector, sector.payload);
-                    gained = true;
-                }
-            }
-        }
-        gained
-    }
-
-    /// Rebuilds the track of a redundancy platter: first reads or rebuilds every information track,
-    /// then encodes them again.
-    fn run_redundancy(&mut self, code: &PooledCode, track: &mut Track) -> SetRepaired {
-        let shape = self.set.description.shape;
-        let geometry = self.geometry();
-        let mut encoder = fulgurite_codec::PooledEncoder::new(code, geometry.sector_bytes as usize)
-            .expect("sectors are blocks of 64 bytes")
-            .with_threads(self.threads);
-        let mut other = Track::new(geometry);
-        for position in 0..shape.information {
-            let regained = match self.set.drive(position) {
-                Some(drive) => drive.read(geometry.physical(self.index), &mut other).is_ok(),
-                None => {
-                    other.lose();
-                    false
-                }
-            };
-            if !regained {
-                if let Some(drive) = self.set.drive(position)
-                    && let Some(repair) = ask_group(drive, self.index, self.hopeless)
-                {
-                    repair.sectors.iter().for_each(|sector| other.restore(sector.sector, &sector.payload));
-                }
-                if other.misses_information() {
-                    match SetRepair::new(self.set, position, self.index, self.threads, self.hopeless).run(&mut other) {
-                        SetRepaired::Whole => {}
-                        // The sectors of this track itself may be fine.
-                        SetRepaired::Never if self.lost_may_be_fine() => return SetRepaired::NotNow,
-                        failed => return failed,
-                    }
-                }
-            }
-            encoder.push(&other.information().collect::<Vec<_>>());
-        }
-        let first_row = usize::from(self.position - shape.information) * usize::from(geometry.track_information);
-        let rows = encoder.finish();
-        for sector in 0..geometry.track_information {
-            if track.is_lost(sector) {
-                track.restore(sector, rows.row(first_row + usize::from(sector)));
-            }
-        }
-        SetRepaired::Whole
-    }
-
-    /// True if every lost sector of the track itself may be fine.
-    fn lost_may_be_fine(&self) -> bool {
-        let (member, physical) = (&self.set.members[usize::from(self.position)], self.geometry().physical(self.index));
-        self.members[usize::from(self.position)].lost.iter().all(|&sector| member.may_have(physical, sector))
     }
 }

@@ -6,8 +6,9 @@ use fulgurite_domain::PlatterId;
 
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::Unlisted;
-use crate::rebuild::{Compared, UnseenPlace};
-use crate::staging::StagingError;
+use crate::rebuild::{UnseenPlace, each_unlisted};
+use crate::staging::{StagingError, check_staging};
+use crate::strangers::{Compared, compare_stores};
 
 /// Problems of an archive other than the state of its stores and platters.
 #[derive(Debug, Default)]
@@ -34,10 +35,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`] if the catalogue fails.
     pub fn standing(&self) -> Result<Standing, ArchiveError> {
-        let Compared { strangers, missing } = self.compare_stores()?;
+        let Compared { strangers, missing } = compare_stores(self)?;
         let mut standing = Standing { unknown_platters: strangers.len() as u64, missing_platters: missing, ..Standing::default() };
         let mut without_key = 0;
-        self.each_unlisted(&mut |version| match version.why {
+        each_unlisted(self, &mut |version| match version.why {
             Unlisted::UnseenStore => standing.unseen.extend(UnseenPlace::of(version)),
             Unlisted::OutOfSight | Unlisted::NoKey => without_key += 1,
             _ => standing.unlisted += 1,
@@ -47,7 +48,7 @@ impl Archive {
             standing.unlisted += without_key;
         }
         let used = self.catalogue().segments_in_use()?;
-        match self.staging_segments()? {
+        match staging_segments(self)? {
             Err(error) => standing.staging = Some(error),
             Ok(there) => {
                 let is_missing = |segment: &u64| there.binary_search(segment).is_err();
@@ -61,13 +62,13 @@ impl Archive {
         }
         Ok(standing)
     }
+}
 
-    /// Lists the segments in staging, or says why it can't be used.
-    fn staging_segments(&self) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
-        match self.check_staging() {
-            Ok(()) => Ok(self.staging().segments()),
-            Err(ArchiveError::Staging(error)) => Ok(Err(error)),
-            Err(error) => Err(error),
-        }
+/// Lists the segments in staging, or says why it can't be used.
+fn staging_segments(archive: &Archive) -> Result<Result<Vec<u64>, StagingError>, ArchiveError> {
+    match check_staging(archive) {
+        Ok(()) => Ok(archive.staging().segments()),
+        Err(ArchiveError::Staging(error)) => Ok(Err(error)),
+        Err(error) => Err(error),
     }
 }

@@ -10,7 +10,7 @@ use crate::archive::{ArchiveError, check_places, folder_store, folder_stores, re
 use crate::lock::Lock;
 use crate::settings::{self, Settings};
 use crate::store::{FolderStore, Mark, StoreError};
-use crate::volume::FolderVolume;
+use crate::volume::{FolderVolume, sync_folder};
 
 /// Adds a store to the archive in `home`: creates and marks its folder, and adds it to the
 /// settings. A folder that is already marked as a store of this archive joins under the name in its
@@ -60,7 +60,7 @@ pub fn add_store(home: &Path, store: &settings::StoreSettings) -> Result<setting
         written.set_permissions(std::fs::metadata(&file)?.permissions())?;
         written.sync_all()?;
         std::fs::rename(&fresh, &file)?;
-        File::open(home)?.sync_all()
+        sync_folder(home)
     };
     write().map_err(ArchiveError::io(&file))?;
     Ok(store)

@@ -5,9 +5,8 @@ use std::io::{self, Read};
 use fulgurite_domain::PlatterId;
 use fulgurite_format::{Entry, FindHeaderError, Header, TableError, TableReader, find_header};
 
-use crate::scrub::read_exact_at;
 use crate::set_reader::SetReader;
-use crate::store::PlatterStore;
+use crate::store::{PlatterStore, read_exact_at};
 use crate::watch::Watcher;
 
 /// Returns the header of a platter on a store, or the reason why it can't be read.

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use fulgurite_archive::catalogue::{After, SetDescription, VersionRow, Versions};
+use fulgurite_archive::catalogue::{Pages, SetDescription, VersionRow, Versions};
 use fulgurite_archive::set_reader::Repairs;
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
 use fulgurite_archive::volume::free_bytes;
@@ -340,11 +340,8 @@ fn disk_usage(folder: &Path) -> u64 {
 /// The name of a short text that can be typed as it is; prefers texts written for people.
 fn something_to_read(archive: &Archive) -> Result<Option<String>> {
     let mut found = None;
-    let mut after = None;
-    loop {
-        let page = archive.catalogue().list(b"", Versions::Newest, after.as_ref(), 1_000)?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(After::row(last));
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::Newest, after, 1_000))? {
         let short = |row: &&VersionRow| row.record.kind == Kind::File && (1..16_384).contains(&row.record.size);
         for row in page.iter().filter(short) {
             let name = &row.record.name.0;
@@ -360,6 +357,7 @@ fn something_to_read(archive: &Archive) -> Result<Option<String>> {
             }
         }
     }
+    Ok(found)
 }
 
 /// How this program was called, so that the printed commands can be pasted.

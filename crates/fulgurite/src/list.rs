@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Result, anyhow, bail};
-use fulgurite_archive::catalogue::{After, PlatterRow, SetState, VersionRow, Versions};
+use fulgurite_archive::catalogue::{Pages, PlatterRow, SetState, VersionRow, Versions};
 use fulgurite_archive::reserved::is_reserved;
 use fulgurite_archive::store::StoreError;
 use fulgurite_archive::{Access, Archive, Standing, UnseenPlace};
@@ -37,13 +37,11 @@ pub(crate) fn each_version(
         }
     }
     let below = if name.is_empty() { Vec::new() } else { [name, b"/"].concat() };
-    let mut after: Option<After> = None;
-    loop {
-        let page = archive.catalogue().list(&below, versions, after.as_ref(), PAGE)?;
-        let Some(last) = page.last() else { return Ok(()) };
-        after = Some(After::row(last));
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().list(&below, versions, after, PAGE))? {
         page.into_iter().filter(|row| !name.is_empty() || !is_reserved(&row.record.name)).try_for_each(&mut *each)?;
     }
+    Ok(())
 }
 
 fn is_marker(row: &VersionRow) -> bool {

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use anyhow::{Result, bail};
 use fulgurite_archive::catalogue::SetState;
+use fulgurite_archive::content::look_for;
 use fulgurite_archive::inspect::{Inspection, inspect as inspect_file};
 use fulgurite_archive::unread::{Hindrance, NoPlatter};
 use fulgurite_archive::watch::{OutOfReach, Trouble, Watcher};
@@ -291,7 +292,7 @@ pub(crate) fn platters(session: &Session) -> Result<Outcome> {
     let archive = session.open(Access::Read)?;
     let rows = archive.catalogue().platters()?;
     let sets = archive.catalogue().sets()?;
-    let found = archive.look_for(rows.iter().map(|row| &row.place));
+    let found = look_for(&archive, rows.iter().map(|row| &row.place));
     let mut outcome = Outcome::Good;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if !session.json && !rows.is_empty() {

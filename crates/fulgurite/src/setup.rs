@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use fulgurite_archive::archive::read_settings;
 use fulgurite_archive::catalogue::{Unlisted, UnlistedVersion};
 use fulgurite_archive::settings::{ArchiveSettings, Limits, SetSettings, Settings, StagingSettings, StoreSettings};
-use fulgurite_archive::{Access, Archive, RebuildReport, UnseenStores, rebuild_catalogue};
+use fulgurite_archive::{Access, Archive, RebuildReport, UnseenStores, count_shared_numbers, rebuild_catalogue};
 use fulgurite_domain::SetId;
 use serde_json::json;
 
@@ -154,7 +154,7 @@ pub(crate) fn rebuild(session: &Session, rebuild: &Rebuild) -> Result<Outcome> {
     let progress = Progress::keeping_lost(session.quiet, session.json);
     let unseen = if rebuild.without_unseen { UnseenStores::GoOn } else { UnseenStores::Refuse };
     let report = rebuild_catalogue(&home, unseen, &progress)?;
-    let shared = open(&home, Access::Read)?.count_shared_numbers(&progress)?;
+    let shared = count_shared_numbers(&open(&home, Access::Read)?, &progress)?;
     progress.finish();
     if session.json {
         session.answer(&json!({

@@ -24,7 +24,7 @@ mod sets;
 mod tests;
 mod unlisted;
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -41,6 +41,7 @@ use super::{
     Versions,
 };
 use crate::pool::{self, Cache};
+use crate::volume::sync_folder_of;
 
 /// A catalogue in a SQLite file.
 #[derive(Debug)]
@@ -68,9 +69,7 @@ impl SqliteCatalogue {
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(told)?;
         let mut connection = Self::connect(path, true).map_err(|fault| fault.told(action))?;
         schema::create(&mut connection, archive).map_err(|fault| fault.told(action))?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(told)?;
-        }
+        sync_folder_of(path).map_err(told)?;
         Ok(Self { connection, gathered: None })
     }
 

@@ -5,16 +5,22 @@ use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
+use fulgurite_domain::{PlatterId, SetId, VersionId};
 use fulgurite_format::Header;
 
+use super::planning::{bounds, choose_stores, gather};
 use super::writing::SetJob;
-use super::{FlushReport, Held};
+use super::{FlushReport, Held, PAGE};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{ArchivedExtent, Extent, StagedTombstone, VersionKey};
+use crate::catalogue::{ArchivedExtent, Extent, Pages, PlatterPlace, SetDescription, StagedTombstone, VersionKey};
+use crate::entropy::random;
 use crate::clock::now_s;
-use crate::packing::Placed;
+use crate::packing::{Placed, plan_set};
+use crate::remove::finish_removals;
+use crate::segments::release_segments;
+use crate::set_reader::OpenSet;
 use crate::staging::StagingError;
-use crate::watch::{Unwatched, Watcher};
+use crate::watch::{Trouble, Unwatched, Watcher};
 
 /// A set whose platters are written, but which is not yet complete.
 pub(super) struct WrittenSet<'a> {
@@ -48,9 +54,9 @@ impl WrittenSet<'_> {
     /// Whatever failed. If verification failed, the set is given up, and everything on it stays
     /// staged.
     fn finish(self, watcher: &dyn Watcher) -> Result<FlushReport, ArchiveError> {
-        let Self { job, header, staged_tombstones } = &self;
+        let Self { job, header, .. } = &self;
         let archive = job.archive;
-        let open = archive.open_set(&job.set);
+        let open = OpenSet::of(archive, &job.set);
         if let Err(error) = job.verify_rest(&open, header, watcher) {
             job.abandon();
             return Err(error);
@@ -68,8 +74,8 @@ impl WrittenSet<'_> {
             })
         });
         archive.catalogue().complete_set(job.set.id, &mut extents, now_s())?;
-        archive.release_segments()?;
-        archive.archive_tombstones(staged_tombstones, job.tombstones.len(), job.set.id)?;
+        release_segments(archive)?;
+        self.archive_tombstones()?;
         let finished = |shard: &&Placed| shard.object_offset + shard.bytes == job.items[shard.item].object_bytes;
         Ok(FlushReport {
             sets: 1,
@@ -79,6 +85,23 @@ impl WrittenSet<'_> {
             platter_bytes: job.set.platters.len() as u64 * job.plan.geometry.file_bytes(),
             unreadable: 0,
         })
+    }
+
+    /// Forgets staged tombstones that are now on platters: all on this set, except those
+    /// whose versions may still be in a remaining segment. The rest go onto the next set again.
+    fn archive_tombstones(&self) -> Result<(), ArchiveError> {
+        let (archive, tombstones) = (self.job.archive, &self.staged_tombstones);
+        // The segments of tombstones may contain nothing else, and are newer than what they remove.
+        let of_tombstones: HashSet<u64> = tombstones.iter().map(|tombstone| tombstone.segment).collect();
+        let oldest = archive.staging().segments()?.into_iter().find(|segment| !of_tombstones.contains(segment));
+        let done =
+            tombstones[..self.job.tombstones.len()].iter().filter(|tombstone| oldest.is_none_or(|oldest| tombstone.segment < oldest));
+        let done: Vec<VersionId> = done.map(|tombstone| tombstone.id).collect();
+        if done.is_empty() {
+            return Ok(());
+        }
+        archive.catalogue().archive_tombstones(&done, self.job.set.id)?;
+        release_segments(archive)
     }
 }
 
@@ -140,7 +163,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             }
             let staged = self.archive.catalogue().staged_totals()?.stored_bytes;
             let held = self.finishing.as_ref().map_or(0, |finishing| finishing.stored_bytes);
-            if staged.saturating_sub(held) < self.archive.bounds().capacity() || !self.next(&Unwatched)? {
+            if staged.saturating_sub(held) < bounds(self.archive).capacity() || !self.next(&Unwatched)? {
                 return Ok(());
             }
         }
@@ -194,9 +217,7 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
     /// Writes a set. Versions with damaged staged bytes are reported and skipped.
     fn write_readable(&mut self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
         loop {
-            let nothing = HashMap::new();
-            let held = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.held);
-            let error = match self.archive.write_set(&self.unreadable, held, watcher) {
+            let error = match self.write_set(watcher) {
                 Err(error @ ArchiveError::Staging(StagingError::Damaged { .. } | StagingError::Read { .. })) => error,
                 result => return result,
             };
@@ -204,12 +225,74 @@ impl<'scope, 'env> Flusher<'scope, 'env> {
             // look unreadable.
             self.settle(watcher)?;
             let before = self.unreadable.len();
-            self.archive.find_unreadable(&mut self.unreadable, watcher)?;
+            self.find_unreadable(watcher)?;
             if self.unreadable.len() == before {
                 // Everything is readable again, so report the original error.
                 return Err(error);
             }
         }
+    }
+
+    /// Plans and writes one set of staged versions, skipping unreadable ones and those on the set
+    /// that is still being finished. [`WrittenSet::finish`] does the rest.
+    fn write_set(&self, watcher: &dyn Watcher) -> Result<Option<WrittenSet<'env>>, ArchiveError> {
+        let archive = self.archive;
+        let bounds = bounds(archive);
+        let nothing = HashMap::new();
+        let held = self.finishing.as_ref().map_or(&nothing, |finishing| &finishing.held);
+        let (items, staged) = gather(archive, bounds.capacity(), &self.unreadable, held)?;
+        if items.is_empty() {
+            return Ok(None);
+        }
+        let staged_tombstones = archive.catalogue().staged_tombstones()?;
+        // Tombstones that don't fit go onto a later set.
+        let now = staged_tombstones.len().min(bounds.most_tombstones());
+        let tombstones: Vec<VersionId> = staged_tombstones[..now].iter().map(|tombstone| tombstone.id).collect();
+        let plan = plan_set(&items, now, bounds);
+        // A removal may have been interrupted after its catalogue transaction. Once its tombstone
+        // is on a platter, nothing records that any more, so complete the removal first.
+        finish_removals(archive, &tombstones)?;
+        let stores = choose_stores(archive.stores(), &plan)?;
+        let set = SetDescription {
+            id: SetId(random()),
+            shape: plan.shape,
+            geometry: plan.geometry,
+            written: now_s(),
+            platters: stores.iter().map(|store| PlatterPlace { platter: PlatterId(random()), store: store.name().to_owned() }).collect(),
+        };
+        archive.catalogue().begin_set(&set)?;
+        let mut job = SetJob { archive, set, plan, items, staged, tombstones, stores };
+        match job.write(watcher) {
+            Ok(header) => {
+                // Free the memory for the next set.
+                job.staged = Vec::new();
+                Ok(Some(WrittenSet { job, header, staged_tombstones }))
+            }
+            Err(error) => {
+                job.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Finds and reports staged versions that can't be read, except those found before.
+    fn find_unreadable(&mut self, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let mut payload = Vec::new();
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| self.archive.catalogue().staged_versions(after, PAGE))? {
+            for row in page {
+                if self.unreadable.contains(&row.key) {
+                    continue;
+                }
+                let Some((record, data)) = self.archive.catalogue().staged(row.key)? else { continue };
+                let mut places = std::iter::once(record).chain(data.into_iter().map(|data| data.place));
+                if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
+                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why: &error.to_string() });
+                    self.unreadable.insert(row.key);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the set that is being finished, and reports all that this flusher did.

@@ -13,10 +13,10 @@ use fulgurite_glass::{Track, WriteDrive};
 
 use super::writing::SetJob;
 use crate::archive::ArchiveError;
+use crate::error::Misread;
 use crate::packing::Placed;
-use crate::scrub::read_exact_at;
 use crate::set_reader::OpenSet;
-use crate::store::{PlatterSink, StoreError};
+use crate::store::{PlatterSink, StoreError, read_exact_at};
 use crate::unread::Presence;
 use crate::watch::Watcher;
 
@@ -51,7 +51,7 @@ impl SetJob<'_> {
         let mut drives = Vec::new();
         for position in shape.information..shape.platters() {
             let store = &self.stores[usize::from(position)];
-            let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+            let store_error = StoreError::io(&**store);
             let sink = store.create(self.set.platters[usize::from(position)].platter, geometry.file_bytes()).map_err(store_error)?;
             drives.push(WriteDrive::load(self.blank(header, position), sink, self.archive.threads()).map_err(store_error)?);
         }
@@ -77,7 +77,7 @@ impl SetJob<'_> {
             read.into_iter().collect::<Result<(), ArchiveError>>()
         })?;
         for (drive, store) in drives.into_iter().zip(&self.stores[usize::from(shape.information)..]) {
-            let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+            let store_error = StoreError::io(&**store);
             drive.finish().map_err(store_error)?.sink.commit().map_err(store_error)?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl SetJob<'_> {
                     redundancy.payload_mut(sector).copy_from_slice(rows.row(index * sectors + usize::from(sector)));
                 }
                 let store = &self.stores[usize::from(shape.information) + index];
-                let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+                let store_error = StoreError::io(&**store);
                 drive.write(&mut redundancy).map_err(store_error)?;
             }
             encoder.reset();
@@ -198,9 +198,8 @@ impl SetJob<'_> {
         }
         let place = &self.set.platters[usize::from(position)];
         let store = &self.stores[usize::from(position)];
-        let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
-        let file =
-            store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, "it is no longer on its store".into()))?;
+        let store_error = StoreError::io(&**store);
+        let file = store.open(place.platter).map_err(store_error)?.ok_or_else(|| self.wrong(position, Misread::Missing))?;
         let expected = self.blank(header, position).header;
         for offset in geometry.header_offsets() {
             let mut copy = vec![0; expected.len()];
@@ -211,7 +210,7 @@ impl SetJob<'_> {
                 return Err(store_error(error).into());
             }
             if copy != expected {
-                return Err(self.wrong(position, format!("the header at byte {offset} differs from what was written; check that disk")));
+                return Err(self.wrong(position, Misread::Header { offset }));
             }
         }
         Ok(())
@@ -221,12 +220,12 @@ impl SetJob<'_> {
     fn read_back(&self, open: &OpenSet, position: u16, physical: PhysicalTrack, track: &mut Track) -> Result<(), ArchiveError> {
         let drive = match &open.members[usize::from(position)] {
             Presence::There(loaded) => &loaded.drive,
-            Presence::Gone(why) => return Err(self.wrong(position, why.to_string())),
+            Presence::Gone(why) => return Err(self.wrong(position, Misread::Gone(Box::new(why.clone())))),
         };
         drive.scan(physical, track);
         match track.lost_sectors() {
             0 => Ok(()),
-            lost => Err(self.wrong(position, format!("{lost} sectors of track {} read back wrong; check that disk", physical.0))),
+            sectors => Err(self.wrong(position, Misread::Sectors { track: physical, sectors })),
         }
     }
 }
@@ -248,7 +247,7 @@ impl<'a> ContentCheck<'a> {
         Self { pieces, current, crc: Crc64::new() }
     }
 
-    fn feed(&mut self, track: &Track) -> Result<(), String> {
+    fn feed(&mut self, track: &Track) -> Result<(), Misread> {
         for sector in track.information() {
             let mut sector = sector;
             while let Some((left, expected)) = &mut self.current {
@@ -260,7 +259,7 @@ impl<'a> ContentCheck<'a> {
                     break;
                 }
                 if std::mem::take(&mut self.crc).value() != *expected {
-                    return Err("a file on it differs from what was staged; check that disk and the memory of this machine".into());
+                    return Err(Misread::Content);
                 }
                 self.current = self.pieces.next();
             }
@@ -268,7 +267,7 @@ impl<'a> ContentCheck<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Result<(), String> {
-        self.current.map_or(Ok(()), |_| Err("its content ends early; check that disk and the memory of this machine".into()))
+    fn finish(self) -> Result<(), Misread> {
+        self.current.map_or(Ok(()), |_| Err(Misread::Short))
     }
 }

@@ -12,7 +12,9 @@ use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
 use super::{Staged, TRACKS_AHEAD};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::{SetDescription, StagedData};
+use crate::error::Misread;
 use crate::packing::{Item, Placed, SetPlan};
+use crate::set_reader::OpenSet;
 use crate::store::{PlatterStore, StoreError};
 use crate::watch::Watcher;
 
@@ -43,7 +45,7 @@ impl SetJob<'_> {
             self.write_information(position, &header, &crcs, watcher)?;
         }
         watcher.stage("verifying, coding", Some(information));
-        let open = self.archive.open_set(&self.set);
+        let open = OpenSet::of(self.archive, &self.set);
         self.verify_and_protect(&open, &header, &crcs, watcher)?;
         Ok(header)
     }
@@ -128,7 +130,7 @@ impl SetJob<'_> {
     fn write_information(&self, position: u16, header: &Header, crcs: &[Vec<u64>], watcher: &dyn Watcher) -> Result<(), ArchiveError> {
         let geometry = self.set.geometry;
         let store = &self.stores[usize::from(position)];
-        let store_error = |source| StoreError::Io { store: store.name().to_owned(), place: store.place(), source };
+        let store_error = StoreError::io(&**store);
         let sink = store.create(self.set.platters[usize::from(position)].platter, geometry.file_bytes()).map_err(store_error)?;
         let blank = self.blank(header, position);
         let mut drive = WriteDrive::load(blank, sink, self.archive.threads()).map_err(store_error)?;
@@ -183,7 +185,7 @@ impl SetJob<'_> {
         BlankPlatter { platter: header.platter, geometry: header.geometry, header: block }
     }
 
-    pub(super) fn wrong(&self, position: u16, what: String) -> ArchiveError {
+    pub(super) fn wrong(&self, position: u16, what: Misread) -> ArchiveError {
         let place = &self.set.platters[usize::from(position)];
         ArchiveError::Verification { platter: place.platter, store: place.store.clone(), what }
     }

@@ -10,11 +10,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use fulgurite_domain::ObjectName;
 
 use super::Buffers;
+use super::committer::commit_batch;
 use super::known::{Doubt, Skip};
 use super::room::Room;
 use super::worker::{Handed, Worker};
 use super::writer::{Batch, PieceWriter};
 use crate::archive::{Archive, ArchiveError};
+use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 use crate::watch::Watcher;
 
@@ -104,72 +106,78 @@ impl Archive {
     /// Puts all `sources` except those that `skip` excludes, and reports what was stored even on
     /// failure.
     pub fn put_changed(&self, sources: impl Iterator<Item = Source> + Send, skip: Skip, watcher: &dyn Watcher) -> PutOutcome {
-        self.put_flushing(sources, skip, watcher, None)
+        put_flushing(self, sources, skip, watcher, None)
     }
+}
 
-    /// [`put_changed`](Self::put_changed) with optional flushing.
-    pub(crate) fn put_flushing(
-        &self,
-        sources: impl Iterator<Item = Source> + Send,
-        skip: Skip,
-        watcher: &dyn Watcher,
-        flushing: Option<&Flushing<'_>>,
-    ) -> PutOutcome {
-        let sources = Mutex::new(sources);
-        let pending = Mutex::new(HashSet::new());
-        let report = Mutex::new(PutReport::default());
-        let result = self.put_sources(&sources, skip, watcher, flushing, &Progress { watcher, report: &report, pending: &pending });
-        let report = report.into_inner().expect("no panic holds this lock");
-        let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
-        // Unacknowledged objects must not reappear later. If they can't be removed now, the next
-        // opening decides.
-        let _ = self.release_segments();
-        let rest = sources.into_inner().expect("no panic holds this lock").map(|source| source.name().clone());
-        let pending = pending.into_inner().expect("no panic holds this lock");
-        PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::NAMES).collect() }
-    }
+/// [`Archive::put_changed`] with optional flushing.
+pub(crate) fn put_flushing(
+    archive: &Archive,
+    sources: impl Iterator<Item = Source> + Send,
+    skip: Skip,
+    watcher: &dyn Watcher,
+    flushing: Option<&Flushing<'_>>,
+) -> PutOutcome {
+    let sources = Mutex::new(sources);
+    let put = Put { archive, skip, watcher, flushing, report: Mutex::default(), pending: Mutex::default() };
+    let result = put.run(&sources);
+    let report = put.report.into_inner().expect("no panic holds this lock");
+    let Err(failure) = result else { return PutOutcome { report, ..PutOutcome::default() } };
+    // Unacknowledged objects must not reappear later. If they can't be removed now, the next
+    // opening decides.
+    let _ = release_segments(archive);
+    let rest = sources.into_inner().expect("no panic holds this lock").map(|source| source.name().clone());
+    let pending = put.pending.into_inner().expect("no panic holds this lock");
+    PutOutcome { report, failure: Some(failure), unstored: pending.into_iter().chain(rest).take(PutOutcome::NAMES).collect() }
+}
 
-    fn put_sources(
-        &self,
-        sources: &Mutex<impl Iterator<Item = Source> + Send>,
-        skip: Skip,
-        watcher: &dyn Watcher,
-        flushing: Option<&Flushing<'_>>,
-        progress: &Progress<'_>,
-    ) -> Result<(), ArchiveError> {
+/// A running put.
+struct Put<'a> {
+    archive: &'a Archive,
+    skip: Skip,
+    watcher: &'a dyn Watcher,
+    flushing: Option<&'a Flushing<'a>>,
+    report: Mutex<PutReport>,
+    /// Names of objects that are being read, or are not yet acknowledged.
+    pending: Mutex<HashSet<ObjectName>>,
+}
+
+impl Put<'_> {
+    fn run(&self, sources: &Mutex<impl Iterator<Item = Source> + Send>) -> Result<(), ArchiveError> {
+        let Self { archive, skip, watcher, flushing, ref report, ref pending } = *self;
         let stop = AtomicBool::new(false);
         let buffers = Buffers::default();
         let failure = Mutex::new(None);
-        let room = Room::new(self.staging());
-        let doubt = if skip == Skip::Nothing { Doubt::default() } else { Doubt::look(self)? };
-        let writing = self.staging().begin()?;
+        let room = Room::new(archive.staging());
+        let doubt = if skip == Skip::Nothing { Doubt::default() } else { Doubt::look(archive)? };
+        let writing = archive.staging().begin()?;
         let result = std::thread::scope(|scope| {
             let (pieces_in, pieces) = sync_channel(QUEUE);
             let (batches_in, batches) = sync_channel(1);
-            for _ in 0..self.threads() {
+            for _ in 0..archive.threads() {
                 let worker = Worker {
-                    archive: self,
+                    archive,
                     pieces: pieces_in.clone(),
                     watcher,
-                    report: progress.report,
+                    report,
                     stop: &stop,
                     buffers: &buffers,
                     skip,
                     doubt: &doubt,
                     room: &room,
                     flush: flushing.map(|flushing| flushing.flush),
-                    pending: progress.pending,
+                    pending,
                     failure: &failure,
                 };
                 scope.spawn(move || worker.run(sources));
             }
             drop(pieces_in);
             let committer = scope.spawn(|| {
-                let result = self.commit_batches(batches, &writing, progress, flushing);
+                let result = self.commit_batches(batches, &writing);
                 stop.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
             });
-            let written = self.write_pieces(PieceWriter::new(self, &writing, &buffers), pieces, batches_in, &room);
+            let written = write_pieces(PieceWriter::new(archive, &writing, &buffers), pieces, batches_in, &room);
             stop.store(true, Ordering::Relaxed);
             let committed = committer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             committed.and(written)
@@ -178,79 +186,16 @@ impl Archive {
         if result.is_err() {
             // Unacknowledged objects must not reappear later. If they can't be cut off now, the
             // next opening decides.
-            let _ = self.cut_unacknowledged(writing.segments());
+            let _ = cut_unacknowledged(archive, writing.segments());
         }
         result
     }
 
-    /// Appends pieces to staging, and passes complete batches on. Takes ownership of `pieces`, so
-    /// that workers stop if it fails.
-    fn write_pieces(
-        &self,
-        mut writer: PieceWriter<'_>,
-        pieces: Receiver<Handed<'_>>,
-        batches: SyncSender<Due>,
-        room: &Room<'_>,
-    ) -> Result<(), ArchiveError> {
-        let mut failure = None;
-        for handed in pieces {
-            let (appended, reply) = match handed {
-                Handed::Piece(piece, reserved) => {
-                    let appended = writer.append(piece);
-                    drop(reserved);
-                    (appended, None)
-                }
-                Handed::Object(draft, reserved) => {
-                    let owed = writer.owed();
-                    let whole = writer.object(*draft, &[]);
-                    reserved.content_is_appended(writer.owed() - owed);
-                    (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
-                }
-                Handed::Checkpoint(reply) => {
-                    writer.close_segments();
-                    (Ok(()), Some(reply))
-                }
-            };
-            if let Err(error) = appended {
-                failure = Some(error);
-                break;
-            }
-            if reply.is_some() || writer.is_full() {
-                let batch = writer.take_batch()?;
-                room.records_are_appended();
-                if batches.send(Due { batch, reply }).is_err() {
-                    // The committer failed, and reports the cause.
-                    return Ok(());
-                }
-            }
-        }
-        // Complete objects are committed even if the next append failed: a full disk loses nothing
-        // already written.
-        if !writer.is_empty() {
-            match writer.take_batch() {
-                Ok(batch) => {
-                    let _ = batches.send(Due { batch, reply: None });
-                }
-                // The first failure explains the others.
-                Err(error) => {
-                    failure.get_or_insert(error);
-                }
-            }
-        }
-        failure.map_or(Ok(()), Err)
-    }
-
-    fn commit_batches(
-        &self,
-        batches: Receiver<Due>,
-        writing: &Writing<'_>,
-        progress: &Progress<'_>,
-        flushing: Option<&Flushing<'_>>,
-    ) -> Result<(), ArchiveError> {
+    fn commit_batches(&self, batches: Receiver<Due>, writing: &Writing<'_>) -> Result<(), ArchiveError> {
         for Due { mut batch, reply } in batches {
-            self.commit_batch(&mut batch, writing)?;
-            progress.acknowledged(&batch);
-            if let Some(flushing) = flushing {
+            commit_batch(self.archive, &mut batch, writing)?;
+            self.acknowledged(&batch);
+            if let Some(flushing) = self.flushing {
                 (flushing.committed)();
             }
             // The receiver may be gone.
@@ -258,23 +203,7 @@ impl Archive {
         }
         Ok(())
     }
-}
 
-/// A batch to commit.
-struct Due {
-    batch: Batch,
-    /// Notified after the commit.
-    reply: Option<SyncSender<()>>,
-}
-
-/// Shared state of a running put.
-struct Progress<'a> {
-    watcher: &'a dyn Watcher,
-    report: &'a Mutex<PutReport>,
-    pending: &'a Mutex<HashSet<ObjectName>>,
-}
-
-impl Progress<'_> {
     fn acknowledged(&self, batch: &Batch) {
         let records = || batch.change.staged.iter().map(|version| &version.record);
         let mut pending = self.pending.lock().expect("no panic holds this lock");
@@ -288,4 +217,67 @@ impl Progress<'_> {
         drop(report);
         records().for_each(|record| self.watcher.stored(&record.name, record.version));
     }
+}
+
+/// Appends pieces to staging, and passes complete batches on. Takes ownership of `pieces`, so
+/// that workers stop if it fails.
+fn write_pieces(
+    mut writer: PieceWriter<'_>,
+    pieces: Receiver<Handed<'_>>,
+    batches: SyncSender<Due>,
+    room: &Room<'_>,
+) -> Result<(), ArchiveError> {
+    let mut failure = None;
+    for handed in pieces {
+        let (appended, reply) = match handed {
+            Handed::Piece(piece, reserved) => {
+                let appended = writer.append(piece);
+                drop(reserved);
+                (appended, None)
+            }
+            Handed::Object(draft, reserved) => {
+                let owed = writer.owed();
+                let whole = writer.object(*draft, &[]);
+                reserved.content_is_appended(writer.owed() - owed);
+                (whole.map(|whole| assert!(whole, "a worker sends all pieces of an object before its end")), None)
+            }
+            Handed::Checkpoint(reply) => {
+                writer.close_segments();
+                (Ok(()), Some(reply))
+            }
+        };
+        if let Err(error) = appended {
+            failure = Some(error);
+            break;
+        }
+        if reply.is_some() || writer.is_full() {
+            let batch = writer.take_batch()?;
+            room.records_are_appended();
+            if batches.send(Due { batch, reply }).is_err() {
+                // The committer failed, and reports the cause.
+                return Ok(());
+            }
+        }
+    }
+    // Complete objects are committed even if the next append failed: a full disk loses nothing
+    // already written.
+    if !writer.is_empty() {
+        match writer.take_batch() {
+            Ok(batch) => {
+                let _ = batches.send(Due { batch, reply: None });
+            }
+            // The first failure explains the others.
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// A batch to commit.
+struct Due {
+    batch: Batch,
+    /// Notified after the commit.
+    reply: Option<SyncSender<()>>,
 }

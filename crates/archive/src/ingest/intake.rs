@@ -26,12 +26,13 @@ use fulgurite_codec::checksum::crc64;
 use fulgurite_domain::{Attributes, Digest, Kind, Modified, ObjectName, ObjectRecord, VersionId};
 use fulgurite_format::{FRAME_BYTES, Frames, ObjectKey, STORED_FRAME_BYTES, TAG_BYTES};
 
+use super::committer::commit_batch;
 use super::writer::{Batch, PieceWriter};
 use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::clock::now_ms;
-use crate::entropy::random;
+use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 
 /// Why an object was not put, or versions were not removed.
@@ -371,7 +372,7 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
             }
         };
         let cut = uncut.take().map_or(Ok(()), |segments: Range<u64>| {
-            let cut = archive.cut_unacknowledged(segments.clone());
+            let cut = cut_unacknowledged(archive, segments.clone());
             uncut = cut.is_err().then_some(segments);
             cut
         });
@@ -395,16 +396,16 @@ fn run(archive: &Archive, messages: &Receiver<Message>, own: &Sender<Message>, b
             End::Closed => {
                 drop(writing);
                 // Releases the space of unacknowledged objects. Otherwise the next opening does.
-                let _ = archive.release_segments();
+                let _ = release_segments(archive);
                 return drain(messages);
             }
             End::Failed(error) => {
                 // Unacknowledged objects must not reappear later under a number that another
                 // version has by then.
                 let segments = writing.segments();
-                uncut = archive.cut_unacknowledged(segments.clone()).is_err().then_some(segments);
+                uncut = cut_unacknowledged(archive, segments.clone()).is_err().then_some(segments);
                 drop(writing);
-                let _ = archive.release_segments();
+                let _ = release_segments(archive);
                 failure = error;
             }
         }
@@ -539,7 +540,7 @@ fn commit_all(archive: &Archive, writing: &Writing<'_>, batches: &Receiver<Waite
     for (mut batch, waiting) in batches {
         let result = match &failure {
             Some(error) => Err(IntakeError::clone(error)),
-            None => archive.commit_batch(&mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
+            None => commit_batch(archive, &mut batch, writing).map_err(|error| IntakeError::Archive(Arc::new(error))),
         };
         for acknowledge in waiting {
             acknowledge(result.clone());

@@ -30,7 +30,7 @@ use std::sync::Mutex;
 use fulgurite_domain::{ObjectRecord, VersionId};
 use fulgurite_format::{Frames, STORED_FRAME_BYTES, WrappedKey};
 
-pub(crate) use files::Flushing;
+pub(crate) use files::{Flushing, put_flushing};
 pub use files::{PutOutcome, PutReport, Source};
 pub use intake::{Acknowledge, Intake, IntakeError, NewObject, Ticket, Upload};
 pub use known::Skip;

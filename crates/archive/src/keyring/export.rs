@@ -9,6 +9,7 @@ use fulgurite_format::{KeyExportWriter, ScryptCost, SealedExportWriter};
 
 use super::{KeyringError, PAGE};
 use crate::archive::Archive;
+use crate::catalogue::Pages;
 use crate::entropy::random;
 
 impl Archive {
@@ -23,7 +24,7 @@ impl Archive {
             io::ErrorKind::AlreadyExists => KeyringError::Exists { path: path.to_owned() },
             _ => io_error(error),
         })?;
-        let written = self.write_keys(path, &file, passphrase).and_then(|keys| {
+        let written = write_keys(self, path, &file, passphrase).and_then(|keys| {
             file.sync_all().map_err(io_error)?;
             Ok(keys)
         });
@@ -32,38 +33,35 @@ impl Archive {
         }
         written
     }
+}
 
-    fn write_keys(&self, path: &Path, file: &File, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
-        let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
-        match passphrase {
-            None => {
-                let (keys, mut out) = self.write_key_text(BufWriter::new(file), &io_error)?;
-                out.flush().map_err(io_error)?;
-                Ok(keys)
-            }
-            Some(passphrase) => {
-                let sealed = SealedExportWriter::new(BufWriter::new(file), passphrase, random(), ScryptCost::default());
-                let sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
-                let (keys, sealed) = self.write_key_text(sealed, &io_error)?;
-                sealed.finish().and_then(|mut out| out.flush()).map_err(io_error)?;
-                Ok(keys)
-            }
+fn write_keys(archive: &Archive, path: &Path, file: &File, passphrase: Option<&[u8]>) -> Result<u64, KeyringError> {
+    let io_error = |source| KeyringError::Io { path: path.to_owned(), source };
+    match passphrase {
+        None => {
+            let (keys, mut out) = write_key_text(archive, BufWriter::new(file), &io_error)?;
+            out.flush().map_err(io_error)?;
+            Ok(keys)
+        }
+        Some(passphrase) => {
+            let sealed = SealedExportWriter::new(BufWriter::new(file), passphrase, random(), ScryptCost::default());
+            let sealed = sealed.map_err(|source| KeyringError::Sealed { path: path.to_owned(), source })?;
+            let (keys, sealed) = write_key_text(archive, sealed, &io_error)?;
+            sealed.finish().and_then(|mut out| out.flush()).map_err(io_error)?;
+            Ok(keys)
         }
     }
+}
 
-    fn write_key_text<W: Write>(&self, out: W, io_error: &dyn Fn(io::Error) -> KeyringError) -> Result<(u64, W), KeyringError> {
-        let mut export = KeyExportWriter::new(out, self.id(), self.master_key()).map_err(io_error)?;
-        let mut keys = 0;
-        let mut after = None;
-        loop {
-            let page = self.keys().page(after, PAGE)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(*last);
-            for (version, key) in &page {
-                export.push(*version, key).map_err(io_error)?;
-                keys += 1;
-            }
+fn write_key_text<W: Write>(archive: &Archive, out: W, io_error: &dyn Fn(io::Error) -> KeyringError) -> Result<(u64, W), KeyringError> {
+    let mut export = KeyExportWriter::new(out, archive.id(), archive.master_key()).map_err(io_error)?;
+    let mut keys = 0;
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), PAGE))? {
+        for (version, key) in &page {
+            export.push(*version, key).map_err(io_error)?;
+            keys += 1;
         }
-        Ok((keys, export.finish().map_err(io_error)?))
     }
+    Ok((keys, export.finish().map_err(io_error)?))
 }

@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
 use fulgurite_format::{MasterKey, WrappedKey};
 
-use super::removed::each_version;
-use super::{Copies, CopyReport, KeyringError, KeyringReport, PAGE, Removed, SalvageReport, WithoutKey};
+use super::{Copies, CopyReport, KeyringError, KeyringReport, NoCatalogue, PAGE, Removed, SalvageReport, WithoutKey};
 use crate::archive::{ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores, read_master_key, read_settings, write_new};
-use crate::catalogue::{Catalogue as _, SqliteCatalogue, Unlisted};
+use crate::catalogue::{Catalogue as _, Pages, SqliteCatalogue, Unlisted, Versions};
 use crate::keystore::salvage::salvage;
 use crate::keystore::{KeyStore, KeyStoreError, SqliteKeyStore};
 use crate::lock::Lock;
 use crate::settings::Settings;
+use crate::volume::sync_folder;
 use crate::watch::Watcher;
 
 /// Imports copied keys into the archive in `home`: the master key if it is missing, and missing
@@ -118,12 +118,8 @@ pub(crate) fn bring_together(
     }
     let master = copies.map(|copies| &copies.master).or(own.as_ref());
 
-    let opened = open_catalogue(home, archive);
-    let (mut catalogue, why) = match opened {
-        Ok(catalogue) => (Some(catalogue), String::new()),
-        Err(why) => (None, why),
-    };
-    let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut(), watcher)?;
+    let mut catalogue = open_catalogue(home, archive);
+    let removed = Removed::find(home, settings, &folder_stores(home, settings), catalogue.as_mut().ok(), watcher)?;
     watcher.stage("merging keys", None);
     let mut report = KeyringReport::default();
     let mut ring = match found {
@@ -153,20 +149,7 @@ pub(crate) fn bring_together(
         }
     };
     report.keys = store.len()?;
-    report.without_key = match &mut catalogue {
-        Some(catalogue) => {
-            let (unlisted, listable) = unlisted_without_key(catalogue, &mut store)?;
-            report.listable = listable;
-            WithoutKey::Known { listed: without_key(catalogue, &mut store)?, unlisted }
-        }
-        None => {
-            let mut versions = 0;
-            for id in removed.sealed() {
-                versions += u64::from(store.get(id)?.is_none());
-            }
-            WithoutKey::Counted { versions, why }
-        }
-    };
+    (report.without_key, report.listable) = count_without_key(catalogue, &mut store, &removed)?;
     report.unread = removed.unread;
     report.unread_tables = removed.unread_tables;
     Ok(report)
@@ -192,35 +175,55 @@ fn find(home: &Path, archive: ArchiveId) -> Result<Found, KeyringError> {
     }
 }
 
-fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, String> {
+fn open_catalogue(home: &Path, archive: ArchiveId) -> Result<SqliteCatalogue, NoCatalogue> {
     let path = home.join(CATALOGUE_FILE);
     if !path.exists() {
-        return Err(format!("{} does not exist", path.display()));
+        return Err(NoCatalogue::Missing { path });
     }
-    SqliteCatalogue::open(&path, archive).map_err(|error| error.to_string())
+    Ok(SqliteCatalogue::open(&path, archive)?)
+}
+
+/// The versions without a key, and the number of unlisted ones that have theirs now.
+fn count_without_key(
+    catalogue: Result<SqliteCatalogue, NoCatalogue>,
+    store: &mut SqliteKeyStore,
+    removed: &Removed,
+) -> Result<(WithoutKey, u64), ArchiveError> {
+    match catalogue {
+        Ok(mut catalogue) => {
+            let (unlisted, listable) = unlisted_without_key(&mut catalogue, store)?;
+            Ok((WithoutKey::Known { listed: without_key(&mut catalogue, store)?, unlisted }, listable))
+        }
+        Err(why) => {
+            let mut versions = 0;
+            for id in removed.sealed() {
+                versions += u64::from(store.get(id)?.is_none());
+            }
+            Ok((WithoutKey::Counted { versions, why }, 0))
+        }
+    }
 }
 
 /// Versions in the catalogue that have no key in the key store.
 fn without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
     let mut without = Vec::new();
-    each_version(catalogue, &mut |version| {
-        if version.sealed && store.get(version.id)?.is_none() {
-            without.push((version.record.name.clone(), version.record.version));
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
+        for version in page.into_iter().filter(|version| version.sealed) {
+            if store.get(version.id)?.is_none() {
+                without.push((version.record.name, version.record.version));
+            }
         }
-        Ok(())
-    })?;
+    }
     Ok(without)
 }
 
 /// Counts the unlisted versions recorded as lacking a key: those still without one, and those that
 /// have one now.
 fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeyStore) -> Result<(u64, u64), ArchiveError> {
-    const PAGE: usize = 1_000;
-    let (mut without, mut with, mut after) = (0, 0, None);
-    loop {
-        let page = catalogue.unlisted(after, PAGE)?;
-        let Some(last) = page.last() else { return Ok((without, with)) };
-        after = Some(last.id);
+    let (mut without, mut with) = (0, 0);
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), PAGE))? {
         for version in page.iter().filter(|version| version.why == Unlisted::NoKey) {
             match store.get(version.id)? {
                 None => without += 1,
@@ -228,6 +231,7 @@ fn unlisted_without_key(catalogue: &mut SqliteCatalogue, store: &mut SqliteKeySt
             }
         }
     }
+    Ok((without, with))
 }
 
 impl Copies {
@@ -309,7 +313,7 @@ impl<'a> Ring<'a> {
         // Closing checkpoints the log into the file.
         drop(self.store);
         let (fresh, repaired, place) = (repairing(home), repaired(home), home.join(KEYS_FILE));
-        let sync = || File::open(home).and_then(|home| home.sync_all()).map_err(KeyringError::io(home));
+        let sync = || sync_folder(home).map_err(KeyringError::io(home));
         File::open(&fresh).and_then(|file| file.sync_all()).map_err(KeyringError::io(&fresh))?;
         remove_database(&repaired)?;
         std::fs::rename(&fresh, &repaired).map_err(KeyringError::io(&fresh))?;

@@ -25,6 +25,7 @@ use fulgurite_domain::{ArchiveId, ObjectName};
 use fulgurite_format::{KeyExportError, SealedExportError};
 
 use crate::archive::ArchiveError;
+use crate::catalogue::CatalogueError;
 use crate::keystore::KeyStoreError;
 
 pub(crate) use copies::Copies;
@@ -192,8 +193,22 @@ pub enum WithoutKey {
         /// Number of versions.
         versions: u64,
         /// Why the catalogue can't be read.
-        why: String,
+        why: NoCatalogue,
     },
+}
+
+/// Why the catalogue can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCatalogue {
+    /// Its file does not exist.
+    #[error("{path} does not exist")]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It can't be opened.
+    #[error(transparent)]
+    Unusable(#[from] CatalogueError),
 }
 
 impl WithoutKey {

@@ -6,17 +6,15 @@ use std::sync::Arc;
 
 use fulgurite_domain::VersionId;
 
+use super::PAGE;
 use crate::archive::ArchiveError;
-use crate::catalogue::{After, Catalogue, CatalogueError, SqliteCatalogue, VersionRow, Versions};
+use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Versions};
 use crate::settings::Settings;
 use crate::staging::Staging;
 use crate::store::PlatterStore;
 use crate::survey::{Mention, Survey, survey_staging};
 use crate::volume::FolderVolume;
 use crate::watch::Watcher;
-
-/// Versions read from the catalogue at once.
-const PAGE: usize = 1_000;
 
 /// The tombstones of an archive, from all sources.
 pub(crate) struct Removed {
@@ -60,10 +58,10 @@ impl Removed {
             // If the catalogue still lists the version of a staged tombstone, a crash interrupted
             // the removal, and the version is still there.
             if !staged.is_empty() {
-                each_version(catalogue, &mut |version| {
-                    staged.remove(&version.id);
-                    Ok(())
-                })?;
+                let mut pages = Pages::default();
+                while let Some(page) = pages.next(|after| catalogue.list(b"", Versions::All, after, PAGE))? {
+                    page.iter().for_each(|version| _ = staged.remove(&version.id));
+                }
             }
         }
         removed.ids.extend(staged);
@@ -89,22 +87,5 @@ impl Removed {
     /// catalogue could be read.
     pub(crate) fn sealed(&self) -> impl Iterator<Item = VersionId> {
         self.sealed.iter().copied()
-    }
-}
-
-/// Visits all versions of a catalogue.
-pub(super) fn each_version(
-    catalogue: &mut SqliteCatalogue,
-    on_version: &mut dyn FnMut(&VersionRow) -> Result<(), ArchiveError>,
-) -> Result<(), ArchiveError> {
-    let mut after: Option<After> = None;
-    loop {
-        let rows: Result<_, CatalogueError> = catalogue.list(b"", Versions::All, after.as_ref(), PAGE);
-        let rows = rows?;
-        rows.iter().try_for_each(&mut *on_version)?;
-        match rows.last() {
-            Some(last) if rows.len() == PAGE => after = Some(After::row(last)),
-            _ => return Ok(()),
-        }
     }
 }

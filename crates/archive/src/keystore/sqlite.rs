@@ -27,12 +27,11 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 use super::{KeyStore, KeyStoreError};
 use crate::catalogue::{is_damage, set_cache};
 use crate::pool::{self, Cache};
+use crate::schema::{Schema, archive_of, version};
+use crate::volume::sync_folder_of;
 
-/// Application id in the file's header: "FuKe".
-const APPLICATION: i32 = 0x4675_4b65;
-
-/// The schema that this program creates, and the newest that it supports.
-const SCHEMA: i64 = 1;
+/// The schema. The application id is "FuKe".
+const SCHEMA: Schema = Schema { application: 0x4675_4b65, migrations: &[include_str!("keys.sql")] };
 
 /// How long to wait for another process that is writing or reading.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -101,19 +100,14 @@ impl SqliteKeyStore {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.open(path).map_err(told)?;
 
-        let mut store = Self { connection: connect(path).map_err(|fault| fault.told(action))? };
-        let make = |connection: &Connection| {
-            connection.execute_batch(include_str!("keys.sql"))?;
-            connection.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-            connection.pragma_update(None, "application_id", APPLICATION)?;
-            connection.pragma_update(None, "user_version", SCHEMA)?;
-            Ok(())
+        let make = || {
+            let mut connection = connect(path)?;
+            SCHEMA.bring_up_to_date(&mut connection, archive, |_| Ok::<_, Fault>(()))?;
+            Ok(connection)
         };
-        store.transaction(TransactionBehavior::Immediate, action, make)?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(told)?;
-        }
-        Ok(store)
+        let connection = make().map_err(|fault: Fault| fault.told(action))?;
+        sync_folder_of(path).map_err(told)?;
+        Ok(Self { connection })
     }
 
     /// Opens a key store.
@@ -232,16 +226,14 @@ fn check_magic(path: &Path) -> Result<(), Fault> {
 }
 
 fn admit(connection: &Connection, archive: ArchiveId) -> Result<(), Fault> {
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application != APPLICATION {
+    if !SCHEMA.is_of(connection)? {
         return Err(Fault::Damaged("the file is not a key store".into()));
     }
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if found > SCHEMA {
-        return Err(Fault::Refused(KeyStoreError::Newer { found, known: SCHEMA }));
+    let (found, known) = (version(connection)?, SCHEMA.newest());
+    if found > known {
+        return Err(Fault::Refused(KeyStoreError::Newer { found, known }));
     }
-    let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
-    match id.map(ArchiveId) {
+    match archive_of(connection)? {
         None => Err(Fault::Damaged("it does not name its archive".into())),
         Some(found) if found != archive => Err(Fault::Refused(KeyStoreError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::archive::ArchiveError;
+use crate::volume::sync_folder;
 
 /// Copies a database together with its write-ahead log. No process may have it open.
 pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> {
@@ -25,7 +26,7 @@ pub(super) fn copy_database(from: &Path, to: &Path) -> Result<(), ArchiveError> 
 /// A database without its log looks intact but is out of date, and SQLite would replay a log next
 /// to the wrong database. So the old database is first renamed together with its log.
 pub(super) fn replace_database(home: &Path, fresh: &Path, old: &Path) -> Result<(), ArchiveError> {
-    let sync = || std::fs::File::open(home).and_then(|home| home.sync_all()).map_err(ArchiveError::io(home));
+    let sync = || sync_folder(home).map_err(ArchiveError::io(home));
     let aside = with_suffix(old, ".old");
     remove_database(&aside)?;
     if old.exists() {

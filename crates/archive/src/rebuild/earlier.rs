@@ -1,20 +1,77 @@
 //! Carries over what only the earlier catalogue knows, so that a rebuild never makes an archive
 //! forget.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use fulgurite_domain::{SetId, VersionId};
 
-use super::{BATCH, RebuildReport};
-use crate::archive::{Archive, ArchiveError};
+use super::run::Rebuild;
+use super::staging::scan_staging;
+use super::{BATCH, lost_platters};
+use crate::archive::ArchiveError;
 use crate::catalogue::{
-    After, Catalogue, CatalogueError, FoundVersion, NewVersion, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
+    Catalogue, CatalogueError, FoundVersion, NewVersion, Pages, SetState, Unlisted, UnlistedVersion, VersionRow, Versions,
 };
 use crate::watch::{Trouble, Watcher};
 
-/// Why carrying over stopped: the new catalogue failed, or the earlier one did. The latter doesn't
-/// end the rebuild.
-enum Stopped {
+/// The catalogue that the rebuild replaces, if there is one. Where it can't be read, the rebuild
+/// goes on without.
+pub(super) struct Earlier<'a> {
+    catalogue: Option<&'a mut dyn Catalogue>,
+    watcher: &'a dyn Watcher,
+    /// True once it could not be read.
+    is_damaged: bool,
+}
+
+impl<'a> Earlier<'a> {
+    pub(super) fn new(catalogue: Option<&'a mut dyn Catalogue>, watcher: &'a dyn Watcher) -> Self {
+        Self { catalogue, watcher, is_damaged: false }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.catalogue.is_some()
+    }
+
+    pub(super) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// The catalogue, unless a part of it could not be read.
+    pub(super) fn undamaged(&mut self) -> Option<&mut dyn Catalogue> {
+        match &mut self.catalogue {
+            Some(catalogue) if !self.is_damaged => Some(*catalogue),
+            _ => None,
+        }
+    }
+
+    /// Reads from the catalogue. `None` if that fails, or if there is none.
+    pub(super) fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Catalogue) -> Result<T, CatalogueError>) -> Option<T> {
+        self.read(|earlier| ask(earlier).map_err(Stopped::Earlier)).expect("only the earlier catalogue can fail")
+    }
+
+    /// Like [`ask`](Self::ask), with something else that can fail.
+    pub(super) fn read<T>(&mut self, read: impl FnOnce(&mut dyn Catalogue) -> Result<T, Stopped>) -> Result<Option<T>, ArchiveError> {
+        let Some(catalogue) = &mut self.catalogue else { return Ok(None) };
+        match read(*catalogue) {
+            Ok(read) => Ok(Some(read)),
+            Err(Stopped::Archive(error)) => Err(error),
+            Err(Stopped::Earlier(error)) => {
+                note_unreadable(&error, self.watcher);
+                self.is_damaged = true;
+                Ok(None)
+            }
+        }
+    }
+}
+
+pub(super) fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
+    let text = format!("can't read all of the earlier catalogue; entries found only there are not carried over: {error}");
+    watcher.trouble(Trouble::Note { text: &text });
+}
+
+/// Why reading the earlier catalogue stopped: the new catalogue failed, or the earlier one did. The
+/// latter doesn't end the rebuild.
+pub(super) enum Stopped {
     Archive(ArchiveError),
     Earlier(CatalogueError),
 }
@@ -36,30 +93,67 @@ pub(super) struct EarlierSets {
     pub(super) unplaced: HashSet<VersionId>,
 }
 
-impl Archive {
-    /// Adds the removals that the earlier catalogue knew to `tombstones`, and returns what else it
-    /// tells before platters are read.
-    pub(super) fn removals_and_sets(
-        &self,
-        earlier: &mut dyn Catalogue,
-        segments: &[u64],
-        tombstones: &mut HashMap<VersionId, u64>,
-    ) -> Result<EarlierSets, CatalogueError> {
+/// Versions in old copies of released segments that the earlier catalogue lists.
+#[derive(Default)]
+pub(super) struct OldCopies {
+    /// Versions on sets that are damaged beyond repair.
+    pub(super) needed: Vec<NewVersion>,
+    /// The others, which count only if they are on no platter.
+    pub(super) spare: Vec<NewVersion>,
+}
+
+impl Rebuild<'_> {
+    /// Records the earlier catalogue's list of released segments in the new one. Returns the
+    /// released segments that exist again.
+    pub(super) fn carry_released(&self, earlier: &mut dyn Catalogue, there: &[u64]) -> Result<Vec<u64>, Stopped> {
+        let mut from = 0;
+        loop {
+            let page = earlier.released(from, BATCH).map_err(Stopped::Earlier)?;
+            let Some(last) = page.last() else { break };
+            from = last.end() + 1;
+            self.archive.catalogue().note_released(&page).map_err(ArchiveError::from)?;
+        }
+        earlier.segments_in_use().and_then(|used| earlier.old_segments(there, &used)).map_err(Stopped::Earlier)
+    }
+
+    /// Reads old copies of released segments.
+    pub(super) fn old_copies(&self, earlier: &mut dyn Catalogue, segments: &[u64]) -> Result<OldCopies, Stopped> {
+        let mut copies = OldCopies::default();
+        if segments.is_empty() {
+            return Ok(copies);
+        }
+        let text = format!("{} in staging were released before: only what is on no platter is taken from them", count_of(segments.len()));
+        self.watcher.trouble(Trouble::Note { text: &text });
+        let lost = lost_platters(earlier).map_err(Stopped::Earlier)?;
+        for version in scan_staging(self.archive, segments, &|_, _| true, self.watcher)?.versions {
+            if self.tombstones.contains_key(&version.id) {
+                continue;
+            }
+            let Some(row) = earlier.version(&version.record.name, version.id).map_err(Stopped::Earlier)? else { continue };
+            let extents = earlier.extents(row.key).map_err(Stopped::Earlier)?;
+            match extents.iter().any(|extent| lost.contains(&extent.platter)) {
+                true => copies.needed.push(version),
+                false => copies.spare.push(version),
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Adds the removals that the earlier catalogue knew to the tombstones, and returns what else
+    /// it tells before platters are read.
+    pub(super) fn removals_and_sets(&mut self, earlier: &mut dyn Catalogue) -> Result<EarlierSets, CatalogueError> {
         let mut known = EarlierSets::default();
         for tombstone in earlier.staged_tombstones()? {
-            let is_there = segments.binary_search(&tombstone.segment).is_ok();
-            tombstones.entry(tombstone.id).or_insert(if is_there { tombstone.segment } else { 0 });
+            let is_there = self.segments.binary_search(&tombstone.segment).is_ok();
+            self.tombstones.entry(tombstone.id).or_insert(if is_there { tombstone.segment } else { 0 });
             if !is_there {
                 known.unplaced.insert(tombstone.id);
             }
         }
-        let mut after = None;
-        loop {
-            let page = earlier.archived_tombstones(after, BATCH)?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(*last);
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| earlier.archived_tombstones(after.copied(), BATCH))? {
             for (id, _) in page {
-                if *tombstones.entry(id).or_insert(0) == 0 {
+                if *self.tombstones.entry(id).or_insert(0) == 0 {
                     known.unplaced.insert(id);
                 }
             }
@@ -74,64 +168,39 @@ impl Archive {
     }
 
     /// Carries over what only the earlier catalogue knows: sets without any platter found, the
-    /// versions on them, and versions whose record can't be opened now. The inner error is the
-    /// earlier catalogue's; entries carried over before it stay.
-    pub(super) fn carry_over(
-        &self,
-        earlier: &mut dyn Catalogue,
-        tombstones: &HashMap<VersionId, u64>,
-        segments: &[u64],
-        report: &mut RebuildReport,
-        watcher: &dyn Watcher,
-    ) -> Result<Result<(), CatalogueError>, ArchiveError> {
-        match self.carry_all(earlier, tombstones, segments, report, watcher) {
-            Ok(()) => Ok(Ok(())),
-            Err(Stopped::Earlier(error)) => Ok(Err(error)),
-            Err(Stopped::Archive(error)) => Err(error),
-        }
-    }
-
-    fn carry_all(
-        &self,
-        earlier: &mut dyn Catalogue,
-        tombstones: &HashMap<VersionId, u64>,
-        segments: &[u64],
-        report: &mut RebuildReport,
-        watcher: &dyn Watcher,
-    ) -> Result<(), Stopped> {
+    /// versions on them, and versions whose record can't be opened now. Entries carried over before
+    /// the earlier catalogue fails stay.
+    pub(super) fn carry_over(&mut self, earlier: &mut dyn Catalogue) -> Result<(), Stopped> {
         let known: HashSet<SetId> =
-            self.catalogue().sets().map_err(ArchiveError::from)?.into_iter().map(|set| set.description.id).collect();
+            self.archive.catalogue().sets().map_err(ArchiveError::from)?.into_iter().map(|set| set.description.id).collect();
         for set in earlier.sets().map_err(Stopped::Earlier)? {
             if set.state == SetState::Complete && !known.contains(&set.description.id) {
-                report.sets += 1;
-                report.missing += set.description.platters.len() as u64;
-                self.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
+                self.report.sets += 1;
+                self.report.missing += set.description.platters.len() as u64;
+                self.archive.catalogue().adopt_set(&set.description).map_err(ArchiveError::from)?;
             }
         }
         // What was staged in a folder that is absent comes back with it.
-        let missed = if report.misses_staging() { Unlisted::OutOfSight } else { Unlisted::Gone };
-        let mut after = None;
-        loop {
-            let page = earlier.list(b"", Versions::All, after.as_ref(), BATCH).map_err(Stopped::Earlier)?;
-            let Some(last) = page.last() else { break };
-            after = Some(After::row(last));
+        let missed = if self.report.misses_staging() { Unlisted::OutOfSight } else { Unlisted::Gone };
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| earlier.list(b"", Versions::All, after, BATCH)).map_err(Stopped::Earlier)? {
             let (mut found, mut gone, mut listed) = (Vec::new(), Vec::new(), Vec::new());
             for row in page {
-                let is_known = self.catalogue().version(&row.record.name, row.id).map_err(ArchiveError::from)?.is_some();
-                if is_known || tombstones.contains_key(&row.id) {
+                let is_known = self.archive.catalogue().version(&row.record.name, row.id).map_err(ArchiveError::from)?.is_some();
+                if is_known || self.tombstones.contains_key(&row.id) {
                     continue;
                 }
                 let id = row.id;
-                let has_no_key = row.sealed && self.keys().get(id).is_ok_and(|key| key.is_none());
+                let has_no_key = row.sealed && self.archive.keys().get(id).is_ok_and(|key| key.is_none());
                 if has_no_key {
-                    report.no_key += 1;
+                    self.report.no_key += 1;
                     let why = "no key: it is not in the key store. `fulgurite keys import` brings keys back from a copy";
-                    watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
+                    self.watcher.trouble(Trouble::Lost { name: &row.record.name, version: row.record.version, why });
                 }
-                match found_version(earlier, row, segments).map_err(Stopped::Earlier)? {
+                match found_version(earlier, row, &self.segments).map_err(Stopped::Earlier)? {
                     Ok(version) => {
                         if !has_no_key && let FoundVersion::Staged(staged) = &version {
-                            self.note_damaged(staged, report, watcher);
+                            self.note_damaged(staged);
                         }
                         found.push(version);
                         listed.push(id);
@@ -139,60 +208,58 @@ impl Archive {
                     Err(version) => gone.push(UnlistedVersion { why: missed, ..version }),
                 }
             }
-            report.carried_over += found.len() as u64;
-            self.catalogue().adopt_versions(&found).map_err(ArchiveError::from)?;
-            self.catalogue().forget_unlisted(&listed, &[]).map_err(ArchiveError::from)?;
-            self.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
+            self.report.carried_over += found.len() as u64;
+            self.archive.catalogue().adopt_versions(&found).map_err(ArchiveError::from)?;
+            self.archive.catalogue().forget_unlisted(&listed, &[]).map_err(ArchiveError::from)?;
+            self.archive.catalogue().adopt_unlisted(&gone).map_err(ArchiveError::from)?;
         }
-        self.carry_unlisted(earlier, missed, tombstones, segments)
+        self.carry_unlisted(earlier, missed)
     }
 
     /// Reports a staged version that scanning the segments should have found but didn't: part of it
     /// is damaged.
-    fn note_damaged(&self, version: &NewVersion, report: &mut RebuildReport, watcher: &dyn Watcher) {
+    fn note_damaged(&mut self, version: &NewVersion) {
         let mut payload = Vec::new();
         let mut places = version.data.iter().map(|data| data.place).chain([version.record_place]);
-        if let Err(error) = places.try_for_each(|place| self.staging().read(place, &mut payload)) {
-            report.incomplete += 1;
+        if let Err(error) = places.try_for_each(|place| self.archive.staging().read(place, &mut payload)) {
+            self.report.incomplete += 1;
             let (name, version) = (&version.record.name, version.record.version);
-            watcher.trouble(Trouble::Lost { name, version, why: &error.to_string() });
+            self.watcher.trouble(Trouble::Lost { name, version, why: &error.to_string() });
         }
     }
 
     /// Carries over versions that were already gone in the earlier catalogue and still aren't
     /// found.
-    fn carry_unlisted(
-        &self,
-        earlier: &mut dyn Catalogue,
-        missed: Unlisted,
-        tombstones: &HashMap<VersionId, u64>,
-        segments: &[u64],
-    ) -> Result<(), Stopped> {
-        let mut after = None;
-        loop {
-            let mut page = earlier.unlisted(after, BATCH).map_err(Stopped::Earlier)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.id);
+    fn carry_unlisted(&self, earlier: &mut dyn Catalogue, missed: Unlisted) -> Result<(), Stopped> {
+        let mut pages = Pages::default();
+        while let Some(mut page) = pages.next(|after| earlier.unlisted(after.copied(), BATCH)).map_err(Stopped::Earlier)? {
             // Scanning finds nameless versions again if they exist. Only versions with a known name
             // can be missed.
-            page.retain(|version| matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) && !tombstones.contains_key(&version.id));
+            page.retain(|version| {
+                matches!(version.why, Unlisted::Gone | Unlisted::OutOfSight) && !self.tombstones.contains_key(&version.id)
+            });
             for version in &mut page {
                 version.why = missed;
-                version.segments.retain(|segment| segments.binary_search(segment).is_ok());
+                version.segments.retain(|segment| self.segments.binary_search(segment).is_ok());
             }
             let mut still = Vec::new();
             for version in page {
                 let listed = match &version.known_as {
-                    Some((name, _)) => self.catalogue().version(name, version.id).map_err(ArchiveError::from)?.is_some(),
+                    Some((name, _)) => self.archive.catalogue().version(name, version.id).map_err(ArchiveError::from)?.is_some(),
                     None => false,
                 };
                 if !listed {
                     still.push(version);
                 }
             }
-            self.catalogue().adopt_unlisted(&still).map_err(ArchiveError::from)?;
+            self.archive.catalogue().adopt_unlisted(&still).map_err(ArchiveError::from)?;
         }
+        Ok(())
     }
+}
+
+fn count_of(segments: usize) -> String {
+    if segments == 1 { "1 segment".to_owned() } else { format!("{segments} segments") }
 }
 
 /// Builds a version from its row in the earlier catalogue. The inner error means that its staging

@@ -14,28 +14,33 @@ mod database;
 mod earlier;
 mod filling;
 mod platters;
+mod record;
+mod run;
 mod staging;
-mod strangers;
 mod unseen;
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fulgurite_domain::{ObjectRecord, VersionId};
-use fulgurite_format::{Frames, Header, decode_record};
+use fulgurite_domain::{PlatterId, SetId};
 
 use self::database::{copy_database, remove_database, replace_database, with_suffix};
-pub(crate) use self::filling::lost_platters;
-use self::platters::FoundSet;
-pub(crate) use self::strangers::Compared;
-pub use self::strangers::UnknownPlatter;
+use self::earlier::{Earlier, note_unreadable};
+use self::run::Rebuild;
+pub(crate) use self::staging::{Scanned, scan_staging};
 pub use self::unseen::{Unseen, UnseenPlace};
-use crate::archive::{Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, folder_stores, open_keys, read_master_key, read_settings};
-use crate::catalogue::{Catalogue, CatalogueError, NOWHERE, SqliteCatalogue, Unlisted, UnlistedVersion};
+use self::unseen::{find_staging, refuse_unseen_stores};
+pub(crate) use self::unseen::{has_unknown_places, was_staging_unseen};
+use crate::archive::{
+    Archive, ArchiveError, CATALOGUE_FILE, Parts, Readers, check_master_key, folder_stores, open_keys, read_master_key, read_settings,
+};
+use crate::catalogue::{Catalogue, CatalogueError, Pages, SqliteCatalogue, UnlistedVersion};
 use crate::clock::now_s;
 use crate::lock::Lock;
+use crate::staging::mark_staging;
 use crate::volume::FolderVolume;
-use crate::watch::{Trouble, Watcher};
+use crate::watch::Watcher;
 
 /// Versions per catalogue transaction.
 const BATCH: usize = 1_000;
@@ -124,9 +129,9 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     };
     let archive = Archive::assemble(home, parts);
     let rebuild = || {
-        archive.check_master_key()?;
+        check_master_key(&archive)?;
         if unseen == UnseenStores::Refuse {
-            archive.refuse_unseen_stores()?;
+            refuse_unseen_stores(&archive)?;
         }
         // A rebuild that was interrupted while replacing the catalogue left the earlier one under
         // this name.
@@ -142,10 +147,10 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
             }
             Err(error) => return Err(error.into()),
         };
-        let away = archive.find_staging(earlier.as_mut(), unseen, &staging, watcher)?;
+        let away = find_staging(archive.staging(), earlier.as_mut(), unseen, &staging, watcher)?;
         let earlier = earlier.as_mut().map(|earlier| earlier as &mut dyn Catalogue);
         let (report, keeps_old) = archive.rebuild_from(earlier, away, watcher)?;
-        archive.mark_staging()?;
+        mark_staging(&archive)?;
         Ok((report, keeps_old || is_damaged))
     };
     let (mut report, keeps_old) = match rebuild() {
@@ -168,20 +173,6 @@ pub fn rebuild_catalogue(home: &Path, unseen: UnseenStores, watcher: &dyn Watche
     Ok(report)
 }
 
-fn note_unreadable(error: &CatalogueError, watcher: &dyn Watcher) {
-    let text = format!("can't read all of the earlier catalogue; entries found only there are not carried over: {error}");
-    watcher.trouble(Trouble::Note { text: &text });
-}
-
-/// Result of opening a record.
-enum OpenedRecord {
-    Record(ObjectRecord),
-    /// The key is not in the key store.
-    NoKey,
-    /// The record is damaged.
-    Unreadable,
-}
-
 impl Archive {
     /// Fills an empty catalogue from stores and staging.
     ///
@@ -192,108 +183,49 @@ impl Archive {
         Ok(self.rebuild_from(None, None, watcher)?.0)
     }
 
-    /// Records that the file table of a platter can't be read, even if the set looks unfinished,
-    /// since it may have lost its platters. While places remain unseen, the table of such a set
-    /// doesn't count as lost.
-    fn note_lost_table(
+    /// Fills an empty catalogue from stores, staging and an earlier catalogue. The returned flag is
+    /// true if the earlier catalogue must be kept because it could not be read completely. `unseen`
+    /// names a place other than a store that could not be read.
+    ///
+    /// # Errors
+    /// As [`rebuild`](Self::rebuild).
+    pub fn rebuild_from<'a>(
         &self,
-        found: &FoundSet,
-        header: &Header,
-        why: &str,
-        report: &mut RebuildReport,
-        watcher: &dyn Watcher,
-    ) -> Result<(), ArchiveError> {
-        if found.misses_too_many() && !report.unseen.is_empty() {
-            let text =
-                format!("the contents of platter {} are unknown: {} platters of its set were not found", header.platter, found.missing);
-            watcher.trouble(Trouble::Note { text: &text });
-            return Ok(());
-        }
-        let text = format!("can't read the file table of platter {}, so its contents are unknown: {why}", header.platter);
-        watcher.trouble(Trouble::Note { text: &text });
-        report.lost_tables += 1;
-        let table = UnlistedVersion {
-            id: VersionId(header.platter.0),
-            why: Unlisted::UnreadableTable,
-            stored_bytes: 0,
-            known_as: None,
-            segments: Vec::new(),
-        };
-        Ok(self.catalogue().adopt_unlisted(&[table])?)
+        earlier: Option<&'a mut dyn Catalogue>,
+        unseen: Option<Unseen>,
+        watcher: &'a dyn Watcher,
+    ) -> Result<(RebuildReport, bool), ArchiveError> {
+        let mut earlier = Earlier::new(earlier, watcher);
+        let report = Rebuild::new(self, unseen, watcher).run(&mut earlier)?;
+        Ok((report, earlier.is_damaged()))
     }
+}
 
-    /// Records the platters of sets that were never finished, unless an unseen store may hold the
-    /// missing platters.
-    fn leave_out<'f>(
-        &self,
-        sets: impl Iterator<Item = &'f FoundSet>,
-        report: &RebuildReport,
-        watcher: &dyn Watcher,
-    ) -> Result<(), ArchiveError> {
-        for found in sets {
-            let members = found.header.members.len();
-            let text = format!(
-                "set {} has {} of its {members} platters, and no version needs it: it was never finished, or its content was removed. The catalogue omits it",
-                found.description.id,
-                members - found.missing,
-            );
-            watcher.trouble(Trouble::Note { text: &text });
-            if report.unseen.is_empty() {
-                let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
-                let platters: Vec<_> = there.map(|place| place.platter).collect();
-                self.catalogue().leave_out(&platters)?;
-            }
-        }
-        Ok(())
+/// Calls `on_version` with every unlisted version.
+pub(crate) fn each_unlisted(archive: &Archive, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().unlisted(after.copied(), BATCH))? {
+        page.iter().for_each(&mut *on_version);
     }
+    Ok(())
+}
 
-    /// Counts and reports unlisted versions.
-    fn report_unlisted(&self, report: &mut RebuildReport, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
-        self.each_unlisted(&mut |version| {
-            match version.why {
-                Unlisted::NoKey => report.no_key += 1,
-                Unlisted::UnreadableRecord | Unlisted::Incomplete => report.incomplete += 1,
-                Unlisted::Gone => report.gone += 1,
-                Unlisted::OutOfSight => {}
-                Unlisted::UnreadableTable | Unlisted::UnseenStore => return,
-            }
-            watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
-        })
+/// Platters of sets that were damaged beyond repair when they were last read.
+pub(crate) fn lost_platters(catalogue: &mut dyn Catalogue) -> Result<HashSet<PlatterId>, CatalogueError> {
+    let mut by_set: HashMap<SetId, (u64, Vec<PlatterId>)> = HashMap::new();
+    for row in catalogue.platters()? {
+        let (bad, platters) = by_set.entry(row.set).or_default();
+        *bad += u64::from(row.health.missing || row.health.lost_tracks > 0);
+        platters.push(row.place.platter);
     }
-
-    /// Calls `on_version` with every unlisted version.
-    pub(crate) fn each_unlisted(&self, on_version: &mut dyn FnMut(&UnlistedVersion)) -> Result<(), ArchiveError> {
-        let mut after = None;
-        loop {
-            let page = self.catalogue().unlisted(after, BATCH)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.id);
-            page.iter().for_each(&mut *on_version);
+    by_set.retain(|_, (bad, _)| *bad > 0);
+    let mut lost = HashSet::new();
+    for set in catalogue.sets()? {
+        if let Some((bad, platters)) = by_set.remove(&set.description.id)
+            && bad > u64::from(set.description.shape.redundancy)
+        {
+            lost.extend(platters);
         }
     }
-
-    /// Decodes the record of a version, and reports records that can't be read.
-    fn open_record(&self, id: VersionId, sealed: bool, record: &[u8], watcher: &dyn Watcher) -> Result<OpenedRecord, ArchiveError> {
-        let frames = if sealed {
-            let Some(wrapped) = self.keys().get(id)? else { return Ok(OpenedRecord::NoKey) };
-            let Ok(key) = self.master_key().unwrap(&wrapped) else {
-                let text = format!(
-                    "the master key can't unwrap the key of version {id}: the version was put under another master key, or its key is damaged"
-                );
-                watcher.trouble(Trouble::Note { text: &text });
-                return Ok(OpenedRecord::Unreadable);
-            };
-            Frames::new(id, Some(&key))
-        } else {
-            Frames::new(id, None)
-        };
-        let opened = frames.open_record(record).map_err(|error| error.to_string());
-        match opened.and_then(|record| decode_record(&record).map_err(|error| error.to_string())) {
-            Ok(record) => Ok(OpenedRecord::Record(record)),
-            Err(why) => {
-                watcher.trouble(Trouble::Note { text: &format!("can't read the record of version {id}: {why}") });
-                Ok(OpenedRecord::Unreadable)
-            }
-        }
-    }
+    Ok(lost)
 }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use fulgurite_domain::{PlatterId, SetId};
 use fulgurite_format::Header;
 
-use super::RebuildReport;
 use super::earlier::EarlierSets;
-use crate::archive::Archive;
-use crate::catalogue::{Extent, NOWHERE, PlatterPlace, SetDescription};
+use super::run::Rebuild;
+use crate::catalogue::{Extent, NOWHERE, SetDescription};
+use crate::content::Disks;
 use crate::tables::read_header;
-use crate::watch::{Trouble, Watcher};
+use crate::watch::Trouble;
 
 /// A set of which at least one platter was found.
 pub(super) struct FoundSet {
@@ -26,6 +26,14 @@ pub(super) struct FoundSet {
 }
 
 impl FoundSet {
+    /// The set that a header describes. `places` are the stores of the platters found.
+    fn new(header: Header, places: &HashMap<PlatterId, String>, known: &EarlierSets) -> Self {
+        let description = SetDescription::of(&header, |platter| places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned()));
+        let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
+        let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
+        Self { was_complete, was_writing, header, description, missing }
+    }
+
     /// True if too many platters are missing. The set was probably never finished, and its content
     /// was written to another set later.
     pub(super) fn is_doubtful(&self) -> bool {
@@ -47,13 +55,14 @@ impl FoundSet {
     }
 }
 
-impl Archive {
+impl Rebuild<'_> {
     /// Finds the sets of all platters on the stores, with a header and a description of each.
-    pub(super) fn find_sets(&self, known: &EarlierSets, report: &mut RebuildReport, watcher: &dyn Watcher) -> Vec<FoundSet> {
+    pub(super) fn find_sets(&mut self, known: &EarlierSets) -> Vec<FoundSet> {
+        let watcher = self.watcher;
         let note = |text: String| watcher.trouble(Trouble::Note { text: &text });
         let mut sets: BTreeMap<SetId, Header> = BTreeMap::new();
         let mut places: HashMap<PlatterId, String> = HashMap::new();
-        let disks = self.disks();
+        let disks = Disks::check(self.archive);
         for away in disks.all_away() {
             note(away.why.clone());
         }
@@ -70,9 +79,9 @@ impl Archive {
                 // The platter may have lost its headers but still hold its sectors. The headers of
                 // its set list it.
                 places.insert(platter, name.to_owned());
-                report.platters += 1;
+                self.report.platters += 1;
                 match header {
-                    Ok(found) if found.archive != self.id() => {
+                    Ok(found) if found.archive != self.archive.id() => {
                         note(format!("platter {platter} on store {name} is of archive {}, and is ignored", found.archive));
                     }
                     Ok(found) => {
@@ -82,23 +91,7 @@ impl Archive {
                 }
             }
         }
-        let describe = |header: Header| {
-            let place = |platter: PlatterId| {
-                let store = places.get(&platter).cloned().unwrap_or_else(|| NOWHERE.to_owned());
-                PlatterPlace { platter, store }
-            };
-            let description = SetDescription {
-                id: header.set,
-                shape: header.shape,
-                geometry: header.geometry,
-                written: header.written,
-                platters: header.members.iter().map(|member| place(member.platter)).collect(),
-            };
-            let missing = description.platters.iter().filter(|place| place.store == NOWHERE).count();
-            let (was_complete, was_writing) = (known.complete.contains(&header.set), known.writing.contains(&header.set));
-            FoundSet { was_complete, was_writing, header, description, missing }
-        };
-        let mut sets: Vec<_> = sets.into_values().map(describe).collect();
+        let mut sets: Vec<_> = sets.into_values().map(|header| FoundSet::new(header, &places, known)).collect();
         sets.sort_by_key(|found| found.header.written);
         sets
     }

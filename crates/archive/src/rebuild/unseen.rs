@@ -7,9 +7,11 @@ use std::path::Path;
 use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
-use super::{BATCH, RebuildReport, UnseenStores};
+use super::{BATCH, RebuildReport, UnseenStores, each_unlisted};
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{Catalogue, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::catalogue::{Catalogue, Pages, SqliteCatalogue, Unlisted, UnlistedVersion};
+use crate::content::Disks;
+use crate::staging::Staging;
 use crate::unread::{AwayStore, Hindrance};
 use crate::watch::{Trouble, Watcher};
 
@@ -81,85 +83,6 @@ impl From<AwayStore> for Unseen {
 }
 
 impl Archive {
-    /// True if the last rebuild found signs of stores that are not in the settings.
-    pub(crate) fn has_unknown_places(&self) -> bool {
-        // Their identifiers are the lowest.
-        let first = self.catalogue().unlisted(None, FIRST);
-        first.is_ok_and(|first| first.iter().any(|version| UnseenPlace::of(version) == Some(UnseenPlace::Others)))
-    }
-
-    /// Checks that the staging folder is present, or that the operator gave it up. A folder without
-    /// a mark is accepted if it has segments, or if the earlier catalogue needs no segment and
-    /// never recorded a mark.
-    pub(super) fn find_staging(
-        &self,
-        earlier: Option<&mut SqliteCatalogue>,
-        unseen: UnseenStores,
-        folder: &Path,
-        watcher: &dyn Watcher,
-    ) -> Result<Option<Unseen>, ArchiveError> {
-        let staging = self.staging();
-        if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
-            return Ok(None);
-        }
-        let mut away = None;
-        let had_none = match earlier {
-            Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
-            None => false,
-        };
-        if !had_none {
-            let absent = staging.absent();
-            if unseen == UnseenStores::Refuse {
-                return Err(absent.into());
-            }
-            let why = absent.to_string();
-            watcher.trouble(Trouble::Note { text: &why });
-            away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
-        }
-        if folder.symlink_metadata().is_ok() && !folder.is_dir() {
-            return Err(ArchiveError::NotAFolder { path: folder.to_owned() });
-        }
-        std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
-        Ok(away)
-    }
-
-    /// True if the catalogue was rebuilt while staging was absent, and no later rebuild has seen
-    /// staging.
-    pub(crate) fn was_staging_unseen(&self) -> Result<bool, ArchiveError> {
-        Ok(unseen_places(&mut **self.catalogue())?.contains(&UnseenPlace::Staging))
-    }
-
-    /// Stores that are absent or can't be listed.
-    pub(super) fn unseen_stores(&self) -> Vec<AwayStore> {
-        let disks = self.disks();
-        let unlisted = disks.there().filter_map(|(name, store)| {
-            let why = store.list().err()?.to_string();
-            Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
-        });
-        disks.all_away().iter().cloned().chain(unlisted).collect()
-    }
-
-    pub(super) fn refuse_unseen_stores(&self) -> Result<(), ArchiveError> {
-        let unseen = self.unseen_stores();
-        match unseen.is_empty() {
-            true => Ok(()),
-            false => Err(ArchiveError::StoresUnseen { stores: unseen }),
-        }
-    }
-
-    /// Records the unseen places in the catalogue.
-    pub(crate) fn note_unseen(&self, report: &RebuildReport) -> Result<(), ArchiveError> {
-        let place = |(index, unseen): (usize, &Unseen)| UnlistedVersion {
-            id: VersionId((index as u128).to_be_bytes()),
-            why: Unlisted::UnseenStore,
-            stored_bytes: 0,
-            known_as: Some(unseen.place.to_record()),
-            segments: Vec::new(),
-        };
-        let places: Vec<_> = report.unseen.iter().enumerate().map(place).collect();
-        Ok(self.catalogue().adopt_unlisted(&places)?)
-    }
-
     /// Forgets the unseen places of the last rebuild because they are gone for good. Returns them.
     ///
     /// # Errors
@@ -167,7 +90,7 @@ impl Archive {
     pub fn give_up_unseen(&self) -> Result<Vec<UnseenPlace>, ArchiveError> {
         let mut ids = Vec::new();
         let mut places = Vec::new();
-        self.each_unlisted(&mut |version| {
+        each_unlisted(self, &mut |version| {
             if let Some(place) = UnseenPlace::of(version) {
                 ids.push(version.id);
                 places.push(place);
@@ -176,32 +99,108 @@ impl Archive {
         self.catalogue().forget_unlisted(&ids, &[])?;
         Ok(places)
     }
+}
 
-    /// Counts the keys of versions that are not listed, unlisted or removed: all of them, or those
-    /// newer than `newest`.
-    pub(super) fn surplus_keys(&self, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
-        let (mut surplus, mut after) = (0, newest);
-        loop {
-            let page = self.keys().page(after, BATCH)?;
-            let Some((last, _)) = page.last() else { return Ok(surplus) };
-            after = Some(*last);
-            let mut catalogue = self.catalogue();
-            for (id, _) in &page {
-                surplus += u64::from(!catalogue.knows(*id)?);
-            }
+/// True if the last rebuild found signs of stores that are not in the settings.
+pub(crate) fn has_unknown_places(archive: &Archive) -> bool {
+    // Their identifiers are the lowest.
+    let first = archive.catalogue().unlisted(None, FIRST);
+    first.is_ok_and(|first| first.iter().any(|version| UnseenPlace::of(version) == Some(UnseenPlace::Others)))
+}
+
+/// Checks that the staging folder is present, or that the operator gave it up. A folder without
+/// a mark is accepted if it has segments, or if the earlier catalogue needs no segment and
+/// never recorded a mark.
+pub(super) fn find_staging(
+    staging: &Staging,
+    earlier: Option<&mut SqliteCatalogue>,
+    unseen: UnseenStores,
+    folder: &Path,
+    watcher: &dyn Watcher,
+) -> Result<Option<Unseen>, ArchiveError> {
+    if staging.has_some_mark()? || staging.segments().is_ok_and(|segments| !segments.is_empty()) {
+        return Ok(None);
+    }
+    let mut away = None;
+    let had_none = match earlier {
+        Some(earlier) => !earlier.is_staging_marked()? && earlier.segments_in_use()?.is_empty(),
+        None => false,
+    };
+    if !had_none {
+        let absent = staging.absent();
+        if unseen == UnseenStores::Refuse {
+            return Err(absent.into());
+        }
+        let why = absent.to_string();
+        watcher.trouble(Trouble::Note { text: &why });
+        away = Some(Unseen { place: UnseenPlace::Staging, hindrance: Hindrance::Absent, why });
+    }
+    if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+        return Err(ArchiveError::NotAFolder { path: folder.to_owned() });
+    }
+    std::fs::create_dir_all(folder).map_err(ArchiveError::io(folder))?;
+    Ok(away)
+}
+
+/// True if the catalogue was rebuilt while staging was absent, and no later rebuild has seen
+/// staging.
+pub(crate) fn was_staging_unseen(archive: &Archive) -> Result<bool, ArchiveError> {
+    Ok(unseen_places(&mut **archive.catalogue())?.contains(&UnseenPlace::Staging))
+}
+
+/// Stores that are absent or can't be listed.
+pub(super) fn unseen_stores(archive: &Archive) -> Vec<AwayStore> {
+    let disks = Disks::check(archive);
+    let unlisted = disks.there().filter_map(|(name, store)| {
+        let why = store.list().err()?.to_string();
+        Some(AwayStore { store: name.to_owned(), hindrance: Hindrance::Unreadable, why })
+    });
+    disks.all_away().iter().cloned().chain(unlisted).collect()
+}
+
+pub(super) fn refuse_unseen_stores(archive: &Archive) -> Result<(), ArchiveError> {
+    let unseen = unseen_stores(archive);
+    match unseen.is_empty() {
+        true => Ok(()),
+        false => Err(ArchiveError::StoresUnseen { stores: unseen }),
+    }
+}
+
+/// Records the unseen places in the catalogue.
+pub(super) fn note_unseen(archive: &Archive, report: &RebuildReport) -> Result<(), ArchiveError> {
+    let place = |(index, unseen): (usize, &Unseen)| UnlistedVersion {
+        id: VersionId((index as u128).to_be_bytes()),
+        why: Unlisted::UnseenStore,
+        stored_bytes: 0,
+        known_as: Some(unseen.place.to_record()),
+        segments: Vec::new(),
+    };
+    let places: Vec<_> = report.unseen.iter().enumerate().map(place).collect();
+    Ok(archive.catalogue().adopt_unlisted(&places)?)
+}
+
+/// Counts the keys of versions that are not listed, unlisted or removed: all of them, or those
+/// newer than `newest`.
+pub(super) fn surplus_keys(archive: &Archive, newest: Option<VersionId>) -> Result<u64, ArchiveError> {
+    let mut surplus = 0;
+    let mut pages = Pages::after(newest);
+    while let Some(page) = pages.next(|after| archive.keys().page(after.copied(), BATCH))? {
+        let mut catalogue = archive.catalogue();
+        for (id, _) in &page {
+            surplus += u64::from(!catalogue.knows(*id)?);
         }
     }
+    Ok(surplus)
 }
 
 /// Unseen places recorded in a catalogue.
 pub(super) fn unseen_places(catalogue: &mut dyn Catalogue) -> Result<Vec<UnseenPlace>, crate::catalogue::CatalogueError> {
-    let (mut places, mut after) = (Vec::new(), None);
-    loop {
-        let page = catalogue.unlisted(after, BATCH)?;
-        let Some(last) = page.last() else { return Ok(places) };
-        after = Some(last.id);
+    let mut places = Vec::new();
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| catalogue.unlisted(after.copied(), BATCH))? {
         places.extend(page.iter().filter_map(UnseenPlace::of));
     }
+    Ok(places)
 }
 
 impl RebuildReport {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
 use serde::{Deserialize, Serialize};
 
+use super::unlisted::UnknownPlatter;
 use crate::catalogue::{Health, SetDescription, VersionKey};
 use crate::clock::now_s;
-use crate::rebuild::{UnknownPlatter, UnseenPlace};
+use crate::rebuild::UnseenPlace;
 use crate::set_reader::Repairs;
 use crate::unread::{Hindrance, NoPlatter};
 use crate::watch::OutOfReach;

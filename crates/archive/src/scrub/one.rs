@@ -2,9 +2,11 @@
 
 use fulgurite_domain::PlatterId;
 
-use super::{PlatterFinding, ScrubReport};
+use super::reading::{read_platter, record};
+use super::{PlatterFinding, Scrub, ScrubReport};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::SetDescription;
+use crate::set_reader::OpenSet;
 use crate::watch::{Watcher, go_on};
 
 impl Archive {
@@ -13,11 +15,10 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_platter(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<PlatterFinding, ArchiveError> {
-        let set = self.set_with(platter)?;
-        let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters") as u16;
-        let finding = self.read_platter(&self.open_set(&set), position, &mut ScrubReport::default(), watcher);
+        let (set, position) = set_with(self, platter)?;
+        let (finding, _) = read_platter(self, &OpenSet::of(self, &set), position, watcher);
         go_on(watcher)?;
-        self.record(&finding)?;
+        record(self, &finding)?;
         Ok(finding)
     }
 
@@ -27,13 +28,15 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::Stopped`], or an error of the catalogue.
     pub fn verify_set_of(&self, platter: PlatterId, watcher: &dyn Watcher) -> Result<ScrubReport, ArchiveError> {
-        let mut report = ScrubReport::default();
-        self.scrub_set(&self.set_with(platter)?, None, &mut report, watcher)?;
-        Ok(report)
+        let mut scrub = Scrub::new(self, None, watcher);
+        scrub.set(&set_with(self, platter)?.0)?;
+        Ok(scrub.report)
     }
+}
 
-    fn set_with(&self, platter: PlatterId) -> Result<SetDescription, ArchiveError> {
-        let set = self.catalogue().set_of(platter)?;
-        Ok(set.ok_or(ArchiveError::UnknownPlatter { platter })?.description)
-    }
+/// The set of a platter, and the platter's position in it.
+pub(super) fn set_with(archive: &Archive, platter: PlatterId) -> Result<(SetDescription, u16), ArchiveError> {
+    let set = archive.catalogue().set_of(platter)?.ok_or(ArchiveError::UnknownPlatter { platter })?.description;
+    let position = set.platters.iter().position(|place| place.platter == platter).expect("a set names its platters");
+    Ok((set, position as u16))
 }

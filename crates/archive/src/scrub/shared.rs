@@ -5,12 +5,11 @@
 
 use fulgurite_domain::ObjectName;
 
+use super::PAGE;
 use crate::archive::{Archive, ArchiveError};
-use crate::catalogue::{After, VersionRow, Versions};
+use crate::catalogue::{Pages, VersionRow, Versions};
 use crate::watch::{Trouble, Watcher};
 
-/// Rows per catalogue query.
-const PAGE: usize = 1_000;
 /// Maximum number of shared numbers to report; further ones are only counted.
 const NAMED: u64 = 100;
 
@@ -49,19 +48,15 @@ impl SharedNumbers {
     }
 }
 
-impl Archive {
-    /// Counts version numbers shared by several versions of a name, and reports the first of them.
-    ///
-    /// # Errors
-    /// [`ArchiveError`] if the catalogue fails.
-    pub fn count_shared_numbers(&self, watcher: &dyn Watcher) -> Result<u64, ArchiveError> {
-        let mut shared = SharedNumbers::default();
-        let mut after = None;
-        loop {
-            let page = self.catalogue().list(b"", Versions::All, after.as_ref(), PAGE)?;
-            let Some(last) = page.last() else { return Ok(shared.count()) };
-            after = Some(After::row(last));
-            page.iter().for_each(|row| shared.take(row, watcher));
-        }
+/// Counts version numbers shared by several versions of a name, and reports the first of them.
+///
+/// # Errors
+/// [`ArchiveError`] if the catalogue fails.
+pub fn count_shared_numbers(archive: &Archive, watcher: &dyn Watcher) -> Result<u64, ArchiveError> {
+    let mut shared = SharedNumbers::default();
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, PAGE))? {
+        page.iter().for_each(|row| shared.take(row, watcher));
     }
+    Ok(shared.count())
 }

@@ -106,38 +106,36 @@ impl Staging {
     }
 }
 
-impl Archive {
-    /// Checks that the staging folder is present. An archive made by an earlier version has no
-    /// mark; its folder is accepted if no staged segment is missing. A folder with a damaged mark
-    /// is accepted if it contains all staged segments.
-    pub(crate) fn check_staging(&self) -> Result<(), ArchiveError> {
-        let is_it = match self.staging().found_mark()? {
-            Found::Ours => true,
-            Found::Nothing => !self.catalogue().is_staging_marked()? && self.has_all_segments()?,
-            Found::Damaged(_) if self.has_all_segments()? => true,
-            Found::Other(_) if !self.catalogue().segments_in_use()?.is_empty() && self.has_all_segments()? => true,
-            Found::Damaged(found) | Found::Other(found) => return Err(self.staging().foreign(found).into()),
-        };
-        if is_it { Ok(()) } else { Err(self.staging().absent().into()) }
-    }
+/// Checks that the staging folder is present. An archive made by an earlier version has no
+/// mark; its folder is accepted if no staged segment is missing. A folder with a damaged mark
+/// is accepted if it contains all staged segments.
+pub(crate) fn check_staging(archive: &Archive) -> Result<(), ArchiveError> {
+    let is_it = match archive.staging().found_mark()? {
+        Found::Ours => true,
+        Found::Nothing => !archive.catalogue().is_staging_marked()? && has_all_segments(archive)?,
+        Found::Damaged(_) if has_all_segments(archive)? => true,
+        Found::Other(_) if !archive.catalogue().segments_in_use()?.is_empty() && has_all_segments(archive)? => true,
+        Found::Damaged(found) | Found::Other(found) => return Err(archive.staging().foreign(found).into()),
+    };
+    if is_it { Ok(()) } else { Err(archive.staging().absent().into()) }
+}
 
-    /// Writes the mark into the verified staging folder and records it in the catalogue.
-    pub(crate) fn mark_staging(&self) -> Result<(), ArchiveError> {
-        if !matches!(self.staging().found_mark()?, Found::Ours) {
-            self.staging().write_mark()?;
-        }
-        self.staging().marked.store(true, Ordering::Relaxed);
-        if !self.catalogue().is_staging_marked()? {
-            self.catalogue().note_staging_mark()?;
-        }
-        Ok(())
+/// Writes the mark into the verified staging folder and records it in the catalogue.
+pub(crate) fn mark_staging(archive: &Archive) -> Result<(), ArchiveError> {
+    if !matches!(archive.staging().found_mark()?, Found::Ours) {
+        archive.staging().write_mark()?;
     }
+    archive.staging().marked.store(true, Ordering::Relaxed);
+    if !archive.catalogue().is_staging_marked()? {
+        archive.catalogue().note_staging_mark()?;
+    }
+    Ok(())
+}
 
-    fn has_all_segments(&self) -> Result<bool, ArchiveError> {
-        let Ok(there) = self.staging().segments() else { return Ok(false) };
-        let used = self.catalogue().segments_in_use()?;
-        Ok(used.iter().all(|segment| there.binary_search(segment).is_ok()))
-    }
+fn has_all_segments(archive: &Archive) -> Result<bool, ArchiveError> {
+    let Ok(there) = archive.staging().segments() else { return Ok(false) };
+    let used = archive.catalogue().segments_in_use()?;
+    Ok(used.iter().all(|segment| there.binary_search(segment).is_ok()))
 }
 
 #[cfg(test)]

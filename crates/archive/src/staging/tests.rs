@@ -1,5 +1,8 @@
 //! Staging on small disks and with several processes.
 
+use fulgurite_domain::VersionId;
+use fulgurite_format::RecordKind;
+
 use super::*;
 use crate::volume::FolderVolume;
 

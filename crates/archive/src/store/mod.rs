@@ -108,6 +108,11 @@ impl StoreError {
         }
     }
 
+    /// Wraps errors of a store.
+    pub(crate) fn io(store: &dyn PlatterStore) -> impl Fn(io::Error) -> Self + Copy {
+        move |source| Self::Io { store: store.name().to_owned(), place: store.place(), source }
+    }
+
     /// Why the store's platters can't be read, given this error of [`check`](PlatterStore::check).
     #[must_use]
     pub fn hindrance(&self) -> Hindrance {
@@ -185,4 +190,16 @@ pub trait PlatterFile: PlatterSource {
     /// # Errors
     /// An error of the store.
     fn length(&self) -> io::Result<u64>;
+}
+
+/// Fills `buffer` from a platter file.
+pub(crate) fn read_exact_at(file: &dyn PlatterFile, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(offset + read as u64, &mut buffer[read..])? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            bytes => read += bytes,
+        }
+    }
+    Ok(())
 }

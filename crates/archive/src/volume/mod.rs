@@ -21,6 +21,16 @@ pub(crate) use appending::Appending;
 pub(crate) use passing::{PIECE_BYTES, new_piece};
 use passing::{PassingFile, open_direct};
 
+/// Makes the names in a folder durable, for files outside of volumes.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Makes the name of a file durable.
+pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
+    sync_folder(file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
+}
+
 /// A tree of files. Names are relative; components are separated by `/`.
 pub trait Volume: Send + Sync {
     /// Creates a new, empty file. Fails if it exists.
@@ -148,7 +158,7 @@ impl Volume for FolderVolume {
     }
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        File::open(self.path(directory))?.sync_all()
+        sync_folder(&self.path(directory))
     }
 
     fn create_directory(&self, directory: &str) -> io::Result<()> {

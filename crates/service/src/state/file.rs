@@ -3,16 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
+use fulgurite_archive::schema::{Schema, archive_of, version};
 use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags};
 
 use super::StateError;
 
-/// The application ID in the file's header: "FuSe".
-const APPLICATION: i32 = 0x4675_5365;
-/// Each migrates the schema from the version of its index to the next. Released migrations never
-/// change; new ones are appended.
+/// The schema. The application ID is "FuSe".
+const FILE: Schema = Schema { application: 0x4675_5365, migrations: MIGRATIONS };
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_service.sql"),
     include_str!("migrations/0002_copies.sql"),
@@ -21,7 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_others.sql"),
 ];
 /// The schema version that this program creates and supports.
-pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+pub(super) const SCHEMA: i64 = FILE.newest();
 /// How long to wait for another process that is writing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -59,7 +58,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         check_owner(&connection, path, archive)?;
     }
     if (0..SCHEMA).contains(&found) {
-        bring_up_to_date(&mut connection, archive).map_err(told("make it"))?;
+        FILE.bring_up_to_date(&mut connection, archive, |_| Ok(())).map_err(told("make it"))?;
     }
     check(&connection, path, archive)?;
     Ok(connection)
@@ -83,25 +82,6 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-fn bring_up_to_date(connection: &mut Connection, archive: ArchiveId) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Read again: another process may have migrated the file first.
-    let found = version(&transaction)?.clamp(0, SCHEMA);
-    for migration in &MIGRATIONS[found as usize..] {
-        transaction.execute_batch(migration)?;
-    }
-    if found == 0 {
-        transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-    }
-    transaction.pragma_update(None, "user_version", SCHEMA)?;
-    transaction.commit()
-}
-
 /// Checks that the file belongs to the archive and has a supported schema.
 fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
     let found = version(connection).map_err(|source| StateError::of_engine(path, "read it", source))?;
@@ -114,13 +94,10 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(),
 
 fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
     let told = |source| StateError::of_engine(path, "read it", source);
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told)?;
-    if application != APPLICATION {
+    if !FILE.is_of(connection).map_err(told)? {
         return Err(StateError::Damaged { path: path.to_owned(), found: "it belongs to another program".into() });
     }
-    let id: Option<[u8; 16]> =
-        connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told)?;
-    match id.map(ArchiveId) {
+    match archive_of(connection).map_err(told)? {
         Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
         None => Err(StateError::Damaged { path: path.to_owned(), found: "it doesn't name its archive".into() }),
@@ -156,7 +133,7 @@ mod tests {
         old.execute_batch(MIGRATIONS[0]).expect("tables");
         old.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0]).expect("a row");
         old.execute("INSERT INTO account (name, id, admin, created) VALUES ('ada', 'x', 1, 5)", []).expect("a row");
-        old.pragma_update(None, "application_id", APPLICATION).expect("set");
+        old.pragma_update(None, "application_id", FILE.application).expect("set");
         old.pragma_update(None, "user_version", 1).expect("set");
         drop(old);
         assert!(matches!(open(&path, ArchiveId([8; 16])), Err(StateError::OtherArchive { .. })));

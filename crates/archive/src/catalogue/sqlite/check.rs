@@ -9,7 +9,7 @@ use super::counters::{self, Counters};
 use super::fault::Fault;
 use super::row::{VERSION_COLUMNS, read_version};
 use super::{extents, put, sets, unlisted};
-use crate::catalogue::UnlistedVersion;
+use crate::catalogue::Pages;
 
 pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
@@ -18,63 +18,16 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     }
     sets::check(connection)?;
 
-    let mut counted = Counters { next_version: Counters::read(connection)?.next_version, ..Counters::default() };
-    let mut live: BTreeMap<i64, i64> = BTreeMap::new();
-    let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let row = read_version(row)?;
-        if row.key.0 >= counted.next_version {
-            return Err(Fault::Damaged(format!("version {} has a key that was never assigned", row.id)));
-        }
-        counted.versions += 1;
-        counted.content_bytes = counted.content_bytes.saturating_add_unsigned(row.record.size);
-        let places = extents::of(connection, row.key)?;
-        let staged = put::staged(connection, row.key)?;
-        match staged {
-            None if row.archived => {
-                if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
-                    return Err(Fault::Damaged(format!("the extents of version {} do not add up to it", row.id)));
-                }
-            }
-            Some((record, data)) if !row.archived => {
-                counted.staged_versions += 1;
-                counted.staged_bytes = counted.staged_bytes.saturating_add_unsigned(row.stored_bytes);
-                let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
-                if end != Some(row.stored_bytes) {
-                    return Err(Fault::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
-                }
-                for place in data.iter().map(|data| data.place).chain([record]) {
-                    *live.entry(place.segment.cast_signed()).or_default() += 1;
-                }
-            }
-            _ => return Err(Fault::Damaged(format!("version {} must be either staged or archived, and is neither or both", row.id))),
-        }
-    }
-    counted.objects = connection.query_row(
-        "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",
-        [],
-        |row| row.get(0),
-    )?;
-    for tombstone in put::tombstones(connection)? {
-        counted.tombstones += 1;
-        *live.entry(tombstone.segment.cast_signed()).or_default() += 1;
-    }
-
-    let mut last = None;
-    loop {
-        let page: Vec<UnlistedVersion> = unlisted::page(connection, last, 1_000)?;
-        let Some(end) = page.last() else { break };
-        last = Some(end.id);
-        for segment in page.iter().flat_map(|version| &version.segments) {
-            *live.entry(segment.cast_signed()).or_default() += 1;
-        }
-    }
-
-    if counted != Counters::read(connection)? {
+    let mut count = Count {
+        counters: Counters { next_version: Counters::read(connection)?.next_version, ..Counters::default() },
+        live: BTreeMap::new(),
+    };
+    count.versions(connection)?;
+    count.others(connection)?;
+    if count.counters != Counters::read(connection)? {
         return Err(Fault::Damaged("the counters are wrong".into()));
     }
-    if live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
+    if count.live.into_iter().collect::<Vec<_>>() != counters::segments(connection)? {
         return Err(Fault::Damaged("the row counts of the segments are wrong".into()));
     }
     for (table, what) in [("extent", "extents"), ("staged", "staged rows")] {
@@ -84,4 +37,68 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// A fresh count of what the catalogue counts as it goes.
+struct Count {
+    counters: Counters,
+    /// Staged rows, by segment.
+    live: BTreeMap<i64, i64>,
+}
+
+impl Count {
+    fn row_in(&mut self, segment: u64) {
+        *self.live.entry(segment.cast_signed()).or_default() += 1;
+    }
+
+    /// Counts all versions, and checks each.
+    fn versions(&mut self, connection: &Connection) -> Result<(), Fault> {
+        let mut statement = connection.prepare(&format!("SELECT {VERSION_COLUMNS} FROM version ORDER BY version"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let row = read_version(row)?;
+            if row.key.0 >= self.counters.next_version {
+                return Err(Fault::Damaged(format!("version {} has a key that was never assigned", row.id)));
+            }
+            self.counters.versions += 1;
+            self.counters.content_bytes = self.counters.content_bytes.saturating_add_unsigned(row.record.size);
+            let places = extents::of(connection, row.key)?;
+            match put::staged(connection, row.key)? {
+                None if row.archived => {
+                    if extents::tile(places.clone(), row.stored_bytes) != Some(places) {
+                        return Err(Fault::Damaged(format!("the extents of version {} do not add up to it", row.id)));
+                    }
+                }
+                Some((record, data)) if !row.archived => {
+                    self.counters.staged_versions += 1;
+                    self.counters.staged_bytes = self.counters.staged_bytes.saturating_add_unsigned(row.stored_bytes);
+                    let end = data.iter().try_fold(0, |end, data| (data.stored_offset == end).then(|| end + u64::from(data.place.bytes)));
+                    if end != Some(row.stored_bytes) {
+                        return Err(Fault::Damaged(format!("the staged parts of version {} do not add up to it", row.id)));
+                    }
+                    data.iter().map(|data| data.place).chain([record]).for_each(|place| self.row_in(place.segment));
+                }
+                _ => return Err(Fault::Damaged(format!("version {} must be either staged or archived, and is neither or both", row.id))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts names, tombstones and unlisted versions.
+    fn others(&mut self, connection: &Connection) -> Result<(), Fault> {
+        self.counters.objects = connection.query_row(
+            "SELECT count(*) FROM (SELECT name FROM version WHERE archived = 0 UNION SELECT name FROM version WHERE archived = 1)",
+            [],
+            |row| row.get(0),
+        )?;
+        for tombstone in put::tombstones(connection)? {
+            self.counters.tombstones += 1;
+            self.row_in(tombstone.segment);
+        }
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| unlisted::page(connection, after.copied(), 1_000))? {
+            page.iter().flat_map(|version| &version.segments).for_each(|&segment| self.row_in(segment));
+        }
+        Ok(())
+    }
 }

@@ -1,28 +1,20 @@
-//! The schema: created, migrated, or rejected.
-//!
-//! The migrations are written in PostgreSQL's SQL and used unchanged, except for two words that
-//! SQLite spells differently: see [`in_sqlite`]. BYTEA and BIGINT need no change, because SQLite
-//! accepts any type name and stores blobs and integers as they come.
-//!
-//! The schema version is SQLite's own `user_version`, maintained here by hand: a migration library
-//! would bring some fifty crates for these few lines.
+//! The catalogue's schema, and its connections.
 
 use std::time::Duration;
 
 use fulgurite_domain::ArchiveId;
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::counters::Counters;
 use super::fault::Fault;
 use crate::catalogue::CatalogueError;
+use crate::schema::{Schema, archive_of, version};
 
-/// Application id in the file's header, where `file` and other programs look for it: "FuCa".
-pub(super) const APPLICATION: i32 = 0x4675_4361;
+/// The schema. The application id is "FuCa".
+pub(super) const SCHEMA: Schema = Schema { application: 0x4675_4361, migrations: MIGRATIONS };
 
-/// Each migration leads from the schema version of its index to the next. Released migrations never
-/// change; new ones are appended.
-pub(super) const MIGRATIONS: &[&str] = &[
+const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_catalogue.sql"),
     include_str!("../migrations/0002_attributes.sql"),
     include_str!("../migrations/0003_null.sql"),
@@ -54,12 +46,6 @@ const FROM_VERSION_3: &str = "CREATE TEMP VIEW unlisted AS SELECT NULL AS id, NU
 /// The same for the table of version 5.
 const FROM_VERSION_4: &str = "CREATE TEMP VIEW released AS SELECT NULL AS last_number, NULL AS first_number, NULL AS row_check WHERE 0; \
      CREATE TEMP VIEW archived_tombstone AS SELECT NULL AS id, NULL AS set_id, NULL AS row_check WHERE 0;";
-
-/// Translates a migration for SQLite. Only `INTEGER PRIMARY KEY` makes a column the rowid, and only
-/// `WITHOUT ROWID` stores a table in the order of its key.
-pub(super) fn in_sqlite(migration: &str) -> String {
-    migration.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY").replace("/*sqlite WITHOUT ROWID*/", "WITHOUT ROWID")
-}
 
 /// How long to wait for another process that is writing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -100,41 +86,23 @@ pub(super) fn prepare(connection: &Connection, writes: bool) -> Result<(), Fault
     Ok(())
 }
 
-/// Creates the tables of a new catalogue.
+/// Creates the tables of a new catalogue, or migrates those of an older one.
 pub(super) fn create(connection: &mut Connection, archive: ArchiveId) -> Result<(), Fault> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    for migration in MIGRATIONS {
-        transaction.execute_batch(&in_sqlite(migration))?;
-    }
-    transaction.execute("INSERT INTO archive (one, id) VALUES (1, ?1)", [archive.0])?;
-    Counters::create(&transaction)?;
-    transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
-    transaction.commit()?;
-    Ok(())
+    SCHEMA.bring_up_to_date(connection, archive, |transaction| Counters::create(transaction))
 }
 
 /// Checks that this is the catalogue of `archive`, in a schema that this program knows. A writer
 /// migrates an older schema first; a reader sees it through views as if it were migrated.
 pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: bool) -> Result<(), Fault> {
-    let known = MIGRATIONS.len() as i64;
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application != APPLICATION {
+    if !SCHEMA.is_of(connection)? {
         return Err(Fault::Damaged("the file is not a catalogue".into()));
     }
-    let found = version(connection)?;
+    let (found, known) = (version(connection)?, SCHEMA.newest());
     if found > known {
         return Err(Fault::Refused(CatalogueError::Newer { found, known }));
     }
     if writes && found < known {
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Read again: another process may have migrated the file in between.
-        let found = version(&transaction)?.clamp(0, known);
-        for migration in &MIGRATIONS[found as usize..] {
-            transaction.execute_batch(&in_sqlite(migration))?;
-        }
-        transaction.pragma_update(None, "user_version", known)?;
-        transaction.commit()?;
+        create(connection, archive)?;
     } else {
         if found < 2 {
             connection.execute_batch(FROM_VERSION_1)?;
@@ -146,14 +114,9 @@ pub(super) fn admit(connection: &mut Connection, archive: ArchiveId, writes: boo
             connection.execute_batch(FROM_VERSION_4)?;
         }
     }
-    let id: Option<[u8; 16]> = connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional()?;
-    match id.map(ArchiveId) {
+    match archive_of(connection)? {
         None => Err(Fault::Damaged("it does not name its archive".into())),
         Some(found) if found != archive => Err(Fault::Refused(CatalogueError::OtherArchive { found, expected: archive })),
         Some(_) => Ok(()),
     }
-}
-
-fn version(connection: &Connection) -> Result<i64, Fault> {
-    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }

@@ -1,0 +1,106 @@
+//! Creates an archive.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use fulgurite_format::MasterKey;
+
+use super::{Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, folder_stores};
+use crate::catalogue::{Catalogue as _, SqliteCatalogue};
+use crate::entropy::random;
+use crate::keystore::SqliteKeyStore;
+use crate::settings::{self, Settings, SettingsError};
+use crate::staging::Staging;
+use crate::store::StoreError;
+use crate::volume::sync_folder_of;
+
+impl Archive {
+    /// Creates an archive in `home`: settings, keys, catalogue, staging, and a mark on every store.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Exists`] if `home` contains an archive; otherwise whatever failed. The
+    /// settings file is written last, so a failed call can be repeated.
+    pub fn init(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
+        let file = home.join(settings::FILE);
+        if file.exists() {
+            return Err(ArchiveError::Exists { path: home.to_owned() });
+        }
+        // An archive that lost its settings still matters: its keys exist nowhere else.
+        let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
+        for database in [&catalogue, &keys] {
+            if database.metadata().is_ok_and(|metadata| metadata.len() > 0) {
+                return Err(ArchiveError::Leftover { path: database.clone() });
+            }
+        }
+        // The settings must survive a round trip through the file.
+        let text = settings.to_file();
+        let settings = Settings::parse(&text, &file)?;
+        std::fs::create_dir_all(home).map_err(ArchiveError::io(home))?;
+        let staging = home.join(&settings.staging.path);
+        std::fs::create_dir_all(&staging).map_err(ArchiveError::io(&staging))?;
+        for store in &settings.stores {
+            let path = home.join(&store.path);
+            std::fs::create_dir_all(&path).map_err(ArchiveError::io(&path))?;
+        }
+        check_places(home, &settings)?;
+        // Check all stores before marking the first: a leftover mark would block the next attempt.
+        for store in folder_stores(home, &settings) {
+            match store.check() {
+                Ok(()) | Err(StoreError::Unmarked { .. }) => {}
+                Err(StoreError::Foreign { store, place, found, .. }) => return Err(StoreError::Taken { store, place, found }.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for store in folder_stores(home, &settings) {
+            store.mark()?;
+        }
+        let master_key = home.join(&settings.archive.master_key);
+        if !master_key.exists() {
+            write_new(&master_key, format!("{}\n", MasterKey::new(random()).to_hex().as_str()).as_bytes())?;
+        }
+        // An interrupted `init` can leave either file empty.
+        for database in [&catalogue, &keys] {
+            if database.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+                std::fs::remove_file(database).map_err(ArchiveError::io(database))?;
+            }
+        }
+        Staging::in_folder(&staging, &settings).mark()?;
+        SqliteCatalogue::create(&catalogue, settings.archive.id)?.note_staging_mark()?;
+        SqliteKeyStore::create(&keys, settings.archive.id)?;
+        write_new(&file, text.as_bytes())
+    }
+}
+
+/// Rejects two stores at the same path, however it is written. Their folders must exist.
+pub(crate) fn check_places(home: &Path, settings: &Settings) -> Result<(), ArchiveError> {
+    for (i, store) in settings.stores.iter().enumerate() {
+        let place = |store: &settings::StoreSettings| home.join(&store.path).canonicalize().ok();
+        if settings.stores[..i].iter().any(|other| place(other).is_some_and(|path| Some(path) == place(store))) {
+            let path = home.join(settings::FILE);
+            return Err(SettingsError::StoreTwice { path, what: "path", value: store.path.display().to_string() }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Creates a file, readable only by its owner. After a crash it is either complete or absent.
+///
+/// # Errors
+/// [`ArchiveError::Io`].
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    let write = || {
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        // Unlike a rename, a hard link never replaces an existing file.
+        let linked = std::fs::hard_link(&part, path);
+        std::fs::remove_file(&part)?;
+        linked?;
+        sync_folder_of(path)
+    };
+    write().map_err(ArchiveError::io(path))
+}

@@ -1,0 +1,179 @@
+//! Opens an archive: its settings, databases, stores and master key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fulgurite_domain::ArchiveId;
+use fulgurite_format::{KeyTextError, MasterKey};
+
+use super::{Access, Archive, ArchiveError, CATALOGUE_FILE, KEYS_FILE, Parts, Readers};
+use crate::catalogue::{CatalogueError, SqliteCatalogue};
+use crate::error::MasterKeyTrouble;
+use crate::keystore::{KeyStoreError, SqliteKeyStore};
+use crate::lock::Lock;
+use crate::settings::{self, Settings};
+use crate::store::{FolderStore, PlatterStore};
+use crate::strangers::refuse_strangers;
+use crate::unwritable::is_unwritable;
+use crate::volume::FolderVolume;
+
+impl Archive {
+    /// Opens the archive in `home`.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] says what is missing or wrong.
+    pub fn open(home: &Path, access: Access) -> Result<Self, ArchiveError> {
+        let settings = read_settings(home)?;
+        let lock = match access {
+            Access::Read => None,
+            Access::Write | Access::Repair => Some(Lock::take(home)?),
+        };
+        let master_key = read_master_key(&home.join(&settings.archive.master_key))?;
+        let catalogue = home.join(CATALOGUE_FILE);
+        let is_there = catalogue.exists() || (access == Access::Read && comes_back(home, &catalogue));
+        if !is_there {
+            return Err(CatalogueError::Damaged { found: format!("{} does not exist", catalogue.display()) }.into());
+        }
+        let id = settings.archive.id;
+        let (databases, still) = match open_databases(home, &catalogue, id) {
+            Err(error) if access == Access::Read && is_unwritable(&error) => match open_still(home, &catalogue, id) {
+                Some((databases, lock)) => (databases, Some(lock)),
+                None => return Err(error),
+            },
+            databases => (databases?, None),
+        };
+        let parts = Parts {
+            catalogue: Box::new(databases.0),
+            keys: Box::new(databases.1),
+            master_key,
+            staging: Arc::new(FolderVolume::new(home.join(&settings.staging.path))),
+            stores: folder_stores(home, &settings),
+            readers: if still.is_some() { Readers::default() } else { readers(home, id) },
+            settings,
+        };
+        let mut archive = Self::assemble(home, parts);
+        archive.is_still = still.is_some();
+        archive._lock = lock.or(still);
+        check_master_key(&archive)?;
+        if access != Access::Read {
+            archive.settle()?;
+        }
+        if access == Access::Write {
+            refuse_strangers(&archive)?;
+        }
+        Ok(archive)
+    }
+}
+
+/// Checks that the master key wraps the object keys. Under another master key, new objects
+/// would be unrecoverable, and exported keys useless.
+///
+/// # Errors
+/// [`ArchiveError::MasterKey`] if it opens none of the 16 oldest keys. It need not open all of
+/// them: one may be damaged, and later ones may have been wrapped under a wrong key.
+pub(crate) fn check_master_key(archive: &Archive) -> Result<(), ArchiveError> {
+    const TRIED: usize = 16;
+    let keys = match archive.keys().page(None, TRIED) {
+        // This says nothing about the master key, and must not block reads that other keys can
+        // decrypt.
+        Err(KeyStoreError::Damaged { .. }) => return Ok(()),
+        keys => keys?,
+    };
+    let Some((version, _)) = keys.first() else { return Ok(()) };
+    if keys.iter().any(|(_, key)| archive.master_key.unwrap(key).is_ok()) {
+        return Ok(());
+    }
+    let path = archive.home.join(&archive.settings.archive.master_key);
+    Err(ArchiveError::MasterKey { path, why: MasterKeyTrouble::Foreign { version: *version } })
+}
+
+/// Reads the settings of the archive in `home`.
+///
+/// # Errors
+/// [`ArchiveError::NotAnArchive`] if the folder has no settings, [`ArchiveError::Settings`] if they
+/// are invalid.
+pub fn read_settings(home: &Path) -> Result<Settings, ArchiveError> {
+    let file = home.join(settings::FILE);
+    if !file.exists() {
+        return Err(ArchiveError::NotAnArchive { path: home.to_owned() });
+    }
+    Ok(Settings::read(&file)?)
+}
+
+/// Opens the key store of the archive in `home`. A missing key store is never recreated: without
+/// its keys, every sealed version would appear deleted.
+///
+/// # Errors
+/// [`KeyStoreError`].
+pub fn open_keys(home: &Path, archive: ArchiveId) -> Result<SqliteKeyStore, KeyStoreError> {
+    let path = home.join(KEYS_FILE);
+    if !path.exists() {
+        return Err(KeyStoreError::Missing { path });
+    }
+    SqliteKeyStore::open(&path, archive)
+}
+
+type Databases = (SqliteCatalogue, SqliteKeyStore);
+
+fn open_databases(home: &Path, catalogue: &Path, archive: ArchiveId) -> Result<Databases, ArchiveError> {
+    Ok((SqliteCatalogue::open(catalogue, archive)?, open_keys(home, archive)?))
+}
+
+/// Opens catalogue and keys without writing anything, and holds the lock that keeps other processes
+/// from changing them. `None` if that is impossible: another process is changing them, or a crash
+/// left a log that must first be checkpointed.
+fn open_still(home: &Path, catalogue: &Path, archive: ArchiveId) -> Option<(Databases, Lock)> {
+    let keys = home.join(KEYS_FILE);
+    let lock = Lock::share(home)?;
+    let databases = (SqliteCatalogue::open_still(catalogue, archive).ok()?, SqliteKeyStore::open_still(&keys, archive).ok()?);
+    Some((databases, lock))
+}
+
+/// Waits for a catalogue that another process is replacing. `false` if no process is replacing it,
+/// or on timeout.
+fn comes_back(home: &Path, catalogue: &Path) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    const PAUSE: Duration = Duration::from_millis(10);
+    let begun = Instant::now();
+    loop {
+        let is_held = Lock::is_taken(home);
+        // Check the file after the lock: the holder may have finished in between.
+        if catalogue.exists() {
+            return true;
+        }
+        if !is_held || begun.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn readers(home: &Path, archive: ArchiveId) -> Readers {
+    let (catalogue, keys) = (home.join(CATALOGUE_FILE), home.join(KEYS_FILE));
+    Readers {
+        catalogue: Some(Box::new(move |cache| Some(Box::new(SqliteCatalogue::open_reader(&catalogue, archive, cache).ok()?)))),
+        keys: Some(Box::new(move |cache| Some(Box::new(SqliteKeyStore::open_reader(&keys, archive, cache).ok()?)))),
+    }
+}
+
+/// The stores of an archive in `home`.
+#[must_use]
+pub fn folder_stores(home: &Path, settings: &Settings) -> Vec<Arc<dyn PlatterStore>> {
+    settings.stores.iter().map(|store| folder_store(home, settings.archive.id, store)).collect()
+}
+
+pub(crate) fn folder_store(home: &Path, archive: ArchiveId, store: &settings::StoreSettings) -> Arc<dyn PlatterStore> {
+    let volume = Arc::new(FolderVolume::new(home.join(&store.path)));
+    Arc::new(FolderStore::new(store.name.clone(), archive, volume))
+}
+
+/// Reads a master key file.
+///
+/// # Errors
+/// [`ArchiveError::MasterKey`].
+pub fn read_master_key(path: &Path) -> Result<MasterKey, ArchiveError> {
+    let wrong = |why: MasterKeyTrouble| ArchiveError::MasterKey { path: path.to_owned(), why };
+    let text = zeroize::Zeroizing::new(std::fs::read_to_string(path).map_err(|error| wrong(error.into()))?);
+    text.trim().parse().map_err(|error: KeyTextError| wrong(error.into()))
+}

@@ -1,0 +1,56 @@
+//! Errors of a catalogue.
+
+use fulgurite_domain::{ArchiveId, PlatterId, SetId, VersionId};
+
+/// What can go wrong in the catalogue.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogueError {
+    /// The engine failed: disk full, I/O error, locked.
+    #[error("the catalogue could not {action}: {source}")]
+    Engine {
+        /// The operation that failed.
+        action: &'static str,
+        /// The engine's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is damaged, or is not a catalogue.
+    #[error("the catalogue is damaged ({found}); `fulgurite catalogue rebuild` recreates it from platters and staging")]
+    Damaged {
+        /// What is damaged.
+        found: String,
+    },
+    /// A newer program wrote the schema.
+    #[error("the catalogue has schema {found}, but this program supports only schemas up to {known}; use a newer fulgurite")]
+    Newer {
+        /// Schema version of the file.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// The catalogue belongs to another archive.
+    #[error("the catalogue belongs to archive {found}, but the settings to archive {expected}")]
+    OtherArchive {
+        /// Archive in the catalogue.
+        found: ArchiveId,
+        /// Archive in the settings.
+        expected: ArchiveId,
+    },
+    /// The set was already completed or abandoned, or never begun.
+    #[error("set {set} is not being written")]
+    SetNotWriting {
+        /// The set.
+        set: SetId,
+    },
+    /// The catalogue has no such platter, or the completed set does not contain it.
+    #[error("platter {platter} is not in the catalogue")]
+    UnknownPlatter {
+        /// The platter.
+        platter: PlatterId,
+    },
+    /// The locations given for a version don't add up to its stored bytes.
+    #[error("the locations given for version {id} do not add up to its stored bytes")]
+    Uncovered {
+        /// The version.
+        id: VersionId,
+    },
+}

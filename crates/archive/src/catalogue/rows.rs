@@ -1,0 +1,364 @@
+//! What a catalogue takes and returns.
+
+use fulgurite_domain::{Geometry, ObjectName, ObjectRecord, PlatterId, SetId, SetShape, VersionId};
+use fulgurite_format::{Header, Member};
+use serde::{Deserialize, Serialize};
+
+/// The catalogue's internal key of a version. Short, and meaningless outside this catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VersionKey(pub i64);
+
+/// A payload in a staging segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedPlace {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Where the payload starts in the segment's file.
+    pub offset: u64,
+    /// Payload bytes.
+    pub bytes: u32,
+    /// CRC-64 of the payload.
+    pub crc64: u64,
+}
+
+/// Stored bytes of a version in staging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedData {
+    /// Where they start in the stored bytes of the object.
+    pub stored_offset: u64,
+    /// Location in staging.
+    pub place: StagedPlace,
+}
+
+/// A version that was just staged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// Its record. `record.version` is the number that the writer assigned, see
+    /// [`Catalogue::latest_number`](super::Catalogue::latest_number).
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted under a key of its own.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// Location of its record in staging.
+    pub record_place: StagedPlace,
+    /// Locations of its stored bytes in staging, in order and without gaps.
+    pub data: Vec<StagedData>,
+}
+
+/// The changes of one transaction that puts and removes versions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Staged versions, acknowledged from here on.
+    pub staged: Vec<NewVersion>,
+    /// Versions to forget. Unknown keys are ignored.
+    pub forgotten: Vec<VersionKey>,
+    /// The tombstones that were staged for them.
+    pub tombstones: Vec<StagedTombstone>,
+    /// The acknowledged length of each segment written to, this change included.
+    pub ends: Vec<SegmentEnd>,
+}
+
+/// The acknowledged length of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentEnd {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Length of the acknowledged part, from the start of the file. Bytes after it were not
+    /// acknowledged when this was recorded.
+    pub bytes: u64,
+}
+
+impl Change {
+    /// True if the change is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of versions added or removed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.staged.len() + self.tombstones.len()
+    }
+}
+
+/// A row of the catalogue: one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionRow {
+    /// The catalogue's key for it.
+    pub key: VersionKey,
+    /// Its identifier.
+    pub id: VersionId,
+    /// Its record.
+    pub record: ObjectRecord,
+    /// Whether its bytes are encrypted.
+    pub sealed: bool,
+    /// Length of its stored bytes.
+    pub stored_bytes: u64,
+    /// True if all of its bytes are on verified platters of complete sets. Otherwise all of them
+    /// are in staging.
+    pub archived: bool,
+}
+
+/// Stored bytes of a version on a platter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Shard index among those of the object.
+    pub shard: u32,
+    /// Where it starts in the stored bytes of the object.
+    pub object_offset: u64,
+    /// The platter.
+    pub platter: PlatterId,
+    /// Where it starts in the platter's content.
+    pub offset: u64,
+    /// Stored bytes.
+    pub bytes: u64,
+}
+
+/// A tombstone in staging, waiting to be written to a platter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedTombstone {
+    /// The version that was deleted.
+    pub id: VersionId,
+    /// The segment that its tombstone record is in.
+    pub segment: u64,
+}
+
+/// The properties of a set, fixed before it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetDescription {
+    /// Its identifier.
+    pub id: SetId,
+    /// Information and redundancy platters.
+    pub shape: SetShape,
+    /// The geometry of its platters.
+    pub geometry: Geometry,
+    /// When it was begun, seconds since 1970.
+    pub written: u64,
+    /// Its platters in order of position.
+    pub platters: Vec<PlatterPlace>,
+}
+
+impl SetDescription {
+    /// The set that a header describes, with platters on the stores that `store_of` names.
+    pub(crate) fn of(header: &Header, store_of: impl Fn(PlatterId) -> String) -> Self {
+        let place = |member: &Member| PlatterPlace { platter: member.platter, store: store_of(member.platter) };
+        Self {
+            id: header.set,
+            shape: header.shape,
+            geometry: header.geometry,
+            written: header.written,
+            platters: header.members.iter().map(place).collect(),
+        }
+    }
+}
+
+/// Store name of a platter that a rebuild did not find.
+pub const NOWHERE: &str = "?";
+
+/// A platter and the store that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatterPlace {
+    /// The platter.
+    pub platter: PlatterId,
+    /// Name of the store it is on.
+    pub store: String,
+}
+
+/// Whether a set is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SetState {
+    /// Begun but not complete: its content is still staged.
+    Writing,
+    /// All platters were written and verified; the staged copies may have been released.
+    Complete,
+}
+
+/// A row of the catalogue: one set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetRow {
+    /// Its properties.
+    pub description: SetDescription,
+    /// Whether it is complete.
+    pub state: SetState,
+}
+
+/// Result of the last full read of a platter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Health {
+    /// When, seconds since 1970; `None` if never.
+    pub verified: Option<u64>,
+    /// True if the platter was missing.
+    pub missing: bool,
+    /// Sectors that were lost.
+    pub lost_sectors: u64,
+    /// Tracks that their own code could not rebuild.
+    pub lost_tracks: u32,
+}
+
+/// A row of the catalogue: one platter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlatterRow {
+    /// The platter and its store.
+    pub place: PlatterPlace,
+    /// Its set.
+    pub set: SetId,
+    /// Its position in the set.
+    pub position: u16,
+    /// State of its set.
+    pub state: SetState,
+    /// Result of the last full read.
+    pub health: Health,
+}
+
+/// A part of a version that was written to a platter of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArchivedExtent {
+    /// The version.
+    pub version: VersionKey,
+    /// Where the part is now.
+    pub extent: Extent,
+}
+
+/// A version found on platters or in staging by a rebuild.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundVersion {
+    /// All of it is on platters of complete sets.
+    Archived {
+        /// Its identifier.
+        id: VersionId,
+        /// Its record.
+        record: ObjectRecord,
+        /// Whether its bytes are encrypted.
+        sealed: bool,
+        /// Length of its stored bytes.
+        stored_bytes: u64,
+        /// Their locations.
+        extents: Vec<Extent>,
+    },
+    /// It is in staging.
+    Staged(NewVersion),
+}
+
+impl FoundVersion {
+    /// The identifier of the version.
+    #[must_use]
+    pub fn id(&self) -> VersionId {
+        match self {
+            Self::Archived { id, .. } | Self::Staged(NewVersion { id, .. }) => *id,
+        }
+    }
+}
+
+/// Why a version that exists can't be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlisted {
+    /// The key store has no key for it, and no tombstone records its removal.
+    NoKey,
+    /// Its key exists, but its record can't be opened.
+    UnreadableRecord,
+    /// Only some of its bytes were found.
+    Incomplete,
+    /// An earlier catalogue listed it, and none of its bytes were found.
+    Gone,
+    /// Not a version: the file table of a platter can't be read, so the content of that platter is
+    /// unknown. The identifier is the platter's.
+    UnreadableTable,
+    /// Not a version: a rebuild could not read a store or another place, so its content may be
+    /// unknown. The name is the store's.
+    UnseenStore,
+    /// The parts that were found can't be read, and the rest may be in a place that was not
+    /// searched.
+    OutOfSight,
+}
+
+/// A version that exists but can't be listed. It is never treated as removed, and its staged bytes
+/// are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnlistedVersion {
+    /// Its identifier.
+    pub id: VersionId,
+    /// Why it can't be listed.
+    pub why: Unlisted,
+    /// Length of its stored bytes, as far as known.
+    pub stored_bytes: u64,
+    /// Name and version number, if known.
+    pub known_as: Option<(ObjectName, u64)>,
+    /// Staging segments that hold parts of it.
+    pub segments: Vec<u64>,
+}
+
+/// Totals of the staged content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StagedTotals {
+    /// Versions.
+    pub versions: u64,
+    /// Their stored bytes.
+    pub stored_bytes: u64,
+    /// Tombstones.
+    pub tombstones: u64,
+    /// When the oldest staged version was put, milliseconds since 1970.
+    pub oldest_ms: Option<u64>,
+}
+
+/// Totals of the archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Names, including those whose newest version is a deletion marker.
+    pub objects: u64,
+    /// Versions, staged and archived.
+    pub versions: u64,
+    /// Content bytes of all versions.
+    pub content_bytes: u64,
+    /// What is staged.
+    pub staged: StagedTotals,
+}
+
+/// Which versions a listing returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Versions {
+    /// The newest version of each name, skipping names whose newest version is a deletion marker.
+    Newest,
+    /// All versions, deletion markers included, newest first within a name.
+    All,
+}
+
+/// Cursor of a listing: the next page starts after this position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct After {
+    /// Name of the last row of the previous page.
+    pub name: ObjectName,
+    /// Its version number.
+    pub version: u64,
+    /// Its identifier. Two versions can share a number if a rebuild brings back a version whose
+    /// tombstone was lost.
+    pub id: VersionId,
+}
+
+impl After {
+    /// The position after this row.
+    #[must_use]
+    pub fn row(row: &VersionRow) -> Self {
+        Self { name: row.record.name.clone(), version: row.record.version, id: row.id }
+    }
+
+    /// The position after all names with this prefix, or `None` if no name can follow them.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Option<Self> {
+        let last = prefix.iter().rposition(|&byte| byte != 0xff)?;
+        let mut end = prefix[..=last].to_vec();
+        end[last] += 1;
+        Some(Self::before(ObjectName(end)))
+    }
+
+    /// The position before all versions of a name, and after all smaller names.
+    #[must_use]
+    pub fn before(name: ObjectName) -> Self {
+        // Higher than the number of any version.
+        Self { name, version: u64::MAX, id: VersionId([0xff; 16]) }
+    }
+}

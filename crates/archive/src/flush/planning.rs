@@ -1,0 +1,119 @@
+//! Planning: the limits of a set, the staged versions that go onto it, and the stores of its
+//! platters.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use fulgurite_codec::PooledCode;
+use fulgurite_domain::{Geometry, SetShape};
+use fulgurite_glass::{Track, WriteDrive};
+
+use super::{Held, PAGE, Staged, TRACKS_AHEAD, verifying};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{Pages, VersionKey};
+use crate::error::NoRoomOn;
+use crate::ingest::RECORD_BYTES;
+use crate::packing::{Bounds, Item, SetPlan, disk_geometry};
+use crate::store::PlatterStore;
+
+/// Memory per staged version while a set is planned and written: its name, locations and plan.
+const ITEM_MEMORY_BYTES: u64 = 512;
+
+/// The limits of a set, from settings and memory.
+pub(super) fn bounds(archive: &Archive) -> Bounds {
+    let shape = archive.settings().shape();
+    let mut sector_bytes_max = fulgurite_domain::SECTOR_BYTES_MAX;
+    // Larger sectors suit disks better, but the codes keep thousands of them in memory.
+    while sector_bytes_max > 1_024
+        && flush_memory_bytes(disk_geometry(sector_bytes_max, 240), shape, archive.threads()) > archive.memory_bytes() * 3 / 4
+    {
+        sector_bytes_max /= 2;
+    }
+    Bounds { shape, platter_bytes: archive.settings().set.platter_mib << 20, sector_bytes_max }
+}
+
+/// Peak memory of a flush: the larger of writing one information platter, and encoding the set
+/// while writing all redundancy platters; plus reading back the rest of the previous set.
+fn flush_memory_bytes(geometry: Geometry, shape: SetShape, threads: usize) -> u64 {
+    let tracks = Track::memory_bytes(geometry);
+    let sectors = usize::from(geometry.track_information);
+    let set_code = match PooledCode::new(usize::from(shape.information) * sectors, usize::from(shape.redundancy) * sectors) {
+        Ok(code) => code.encoder_bytes(geometry.sector_bytes as usize) as u64,
+        Err(_) => 0,
+    };
+    let ahead = (TRACKS_AHEAD as u64 + 2) * tracks;
+    let information = WriteDrive::<io::Sink>::memory_bytes(geometry) + ahead;
+    let read = (verifying::readers(threads, shape) * verifying::TRACKS_EACH + 1) as u64 * tracks;
+    let redundancy = set_code + u64::from(shape.redundancy) * WriteDrive::<io::Sink>::memory_bytes(geometry) + read;
+    // The previous set may still be read back.
+    information.max(redundancy) + verifying::readers(threads, shape) as u64 * tracks
+}
+
+/// Collects staged versions in the order of their names, until they fill a set.
+pub(super) fn gather(
+    archive: &Archive,
+    capacity: u64,
+    unreadable: &HashSet<VersionKey>,
+    held: &HashMap<VersionKey, Held>,
+) -> Result<(Vec<Item>, Vec<Staged>), ArchiveError> {
+    let (mut items, mut staged) = (Vec::new(), Vec::new());
+    let mut bytes = 0;
+    let mut pages = Pages::default();
+    // An eighth of the memory, because two sets may be in progress.
+    let most_items = (archive.memory_bytes() / 8 / ITEM_MEMORY_BYTES) as usize;
+    while bytes < capacity && items.len() < most_items {
+        let mut catalogue = archive.catalogue();
+        let Some(page) = pages.next(|after| catalogue.staged_versions(after, PAGE))? else { break };
+        for row in page.into_iter().filter(|row| !unreadable.contains(&row.key)) {
+            // A part of a large object may be on platters of earlier sets.
+            let done = match held.get(&row.key) {
+                Some(held) if held.end == row.stored_bytes => continue,
+                Some(held) => *held,
+                None => {
+                    let extents = catalogue.extents(row.key)?;
+                    let end = extents.iter().map(|extent| extent.object_offset + extent.bytes).max().unwrap_or(0);
+                    Held { end, shards: extents.len() as u32 }
+                }
+            };
+            let Some((record, data)) = catalogue.staged(row.key)? else { continue };
+            items.push(Item {
+                key: row.key,
+                id: row.id,
+                object_bytes: row.stored_bytes,
+                start: done.end,
+                shard: done.shards,
+                record_bytes: record.bytes,
+                cut_bytes: RECORD_BYTES as u64,
+            });
+            staged.push(Staged { sealed: row.sealed, record, data });
+            bytes += row.stored_bytes - done.end;
+            if bytes >= capacity || items.len() >= most_items {
+                break;
+            }
+        }
+    }
+    Ok((items, staged))
+}
+
+/// Chooses a store for each platter of a set: those with the most free space.
+pub(super) fn choose_stores(stores: &[Arc<dyn PlatterStore>], plan: &SetPlan) -> Result<Vec<Arc<dyn PlatterStore>>, ArchiveError> {
+    let needed = plan.geometry.file_bytes();
+    let mut others = Vec::new();
+    let mut usable = Vec::new();
+    for store in stores {
+        match (store.check(), store.free_bytes()) {
+            (Err(error), _) => others.push(NoRoomOn::Unusable(error)),
+            (Ok(()), Some(free)) if free < needed => {
+                others.push(NoRoomOn::Full { store: store.name().to_owned(), place: store.place(), free, needed });
+            }
+            (Ok(()), free) => usable.push((free.unwrap_or(u64::MAX), store.clone())),
+        }
+    }
+    if usable.len() < usize::from(plan.shape.platters()) {
+        return Err(ArchiveError::TooFewStores { shape: plan.shape, available: usable.len(), others });
+    }
+    // The sort is stable: stores with equal free space keep the order of the settings.
+    usable.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+    Ok(usable.into_iter().take(plan.shape.platters().into()).map(|(_, store)| store).collect())
+}

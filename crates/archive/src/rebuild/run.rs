@@ -1,0 +1,210 @@
+//! The course of a rebuild.
+
+use std::collections::{HashMap, HashSet};
+
+use fulgurite_domain::{ObjectRecord, SetId, VersionId};
+
+use super::earlier::{Earlier, EarlierSets, OldCopies};
+use super::platters::FoundSet;
+use super::staging::{Scanned, scan_staging};
+use super::unseen::{Unseen, UnseenPlace, note_unseen, surplus_keys, unseen_places, unseen_stores};
+use super::{RebuildReport, each_unlisted};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{Extent, FoundVersion, NOWHERE, NewVersion, SegmentEnd, StagedTombstone, Unlisted, UnlistedVersion};
+use crate::remove::restage;
+use crate::watch::{Trouble, Watcher};
+
+/// A version of which parts were found on several platters.
+pub(super) struct Parted {
+    pub(super) record: ObjectRecord,
+    pub(super) sealed: bool,
+    pub(super) object_bytes: u64,
+    pub(super) extents: Vec<Extent>,
+}
+
+/// A rebuild in progress.
+pub(super) struct Rebuild<'a> {
+    pub(super) archive: &'a Archive,
+    pub(super) watcher: &'a dyn Watcher,
+    pub(super) report: RebuildReport,
+    /// Segments in staging, except old copies of released ones.
+    pub(super) segments: Vec<u64>,
+    /// Removed versions, with the segment of their tombstone; 0 if that segment no longer exists.
+    pub(super) tombstones: HashMap<VersionId, u64>,
+    /// Versions found only in doubtful sets so far.
+    pub(super) wanted: HashSet<VersionId>,
+    /// Doubtful sets that contain versions found nowhere else.
+    pub(super) needed: HashSet<SetId>,
+    pub(super) parted: HashMap<VersionId, Parted>,
+    /// Removed versions that are on platters.
+    pub(super) deleted: HashSet<VersionId>,
+    /// Removed versions whose tombstone is in no segment and, so far, on no platter.
+    pub(super) unplaced: HashSet<VersionId>,
+    /// Tombstones on platters, to be handed to the catalogue.
+    pub(super) archived_tombstones: Vec<(VersionId, SetId)>,
+    /// Versions to hand to the catalogue.
+    pub(super) batch: Vec<FoundVersion>,
+    /// Unlisted versions to hand to the catalogue.
+    pub(super) unlisted: Vec<UnlistedVersion>,
+}
+
+impl<'a> Rebuild<'a> {
+    pub(super) fn new(archive: &'a Archive, unseen: Option<Unseen>, watcher: &'a dyn Watcher) -> Self {
+        let unseen = unseen_stores(archive).into_iter().map(Unseen::from).chain(unseen).collect();
+        Self {
+            archive,
+            watcher,
+            report: RebuildReport { unseen, ..RebuildReport::default() },
+            segments: Vec::new(),
+            tombstones: HashMap::new(),
+            wanted: HashSet::new(),
+            needed: HashSet::new(),
+            parted: HashMap::new(),
+            deleted: HashSet::new(),
+            unplaced: HashSet::new(),
+            archived_tombstones: Vec::new(),
+            batch: Vec::new(),
+            unlisted: Vec::new(),
+        }
+    }
+
+    /// Fills the catalogue.
+    pub(super) fn run(mut self, earlier: &mut Earlier<'_>) -> Result<RebuildReport, ArchiveError> {
+        self.watcher.stage("reading staging", None);
+        let (scanned, spare, known) = self.read_staging(earlier)?;
+        self.watcher.stage("reading headers", None);
+        let sets = self.look_for_sets(&known, earlier);
+        let others = earlier.ask(unseen_places);
+        let had_others = others.map_or(earlier.exists(), |places| places.contains(&UnseenPlace::Others));
+        if had_others && sets.iter().any(|found| found.missing > 0) {
+            let why = "platters of some sets are on no store, as when the archive was attached".to_owned();
+            self.report.add_others(why);
+        }
+        self.read_platters(&sets, scanned.versions, scanned.unlisted)?;
+        self.adopt_unknown(spare)?;
+        self.keep_tombstones()?;
+        // Keys newer than all that the earlier catalogue knew belong to what was put since.
+        let newest = earlier.undamaged().filter(|_| !had_others).and_then(|earlier| earlier.newest_id().unwrap_or_default());
+        if earlier.undamaged().is_some() {
+            self.watcher.stage("comparing with the earlier catalogue", None);
+            earlier.read(|earlier| self.carry_over(earlier))?;
+        }
+        self.leave_out(sets.iter().filter(|found| found.is_doubtful() && !self.needed.contains(&found.description.id)))?;
+        self.report.deleted += scanned.removed + self.deleted.len() as u64;
+        self.destroy_keys_of_removed()?;
+        self.report.surplus_keys = surplus_keys(self.archive, newest.filter(|_| !earlier.is_damaged()))?;
+        if self.report.surplus_keys > 0 {
+            self.report.add_others(surplus_text(self.report.surplus_keys));
+        }
+        note_unseen(self.archive, &self.report)?;
+        self.report_unlisted()?;
+        self.record_segment_ends()?;
+        Ok(self.report)
+    }
+
+    /// Reads the segments, and what the earlier catalogue tells about them. Also returns the
+    /// versions in old copies of released segments that count only if they are on no platter, and
+    /// the sets that the earlier catalogue knew.
+    fn read_staging(&mut self, earlier: &mut Earlier<'_>) -> Result<(Scanned, Vec<NewVersion>, EarlierSets), ArchiveError> {
+        let there = self.archive.staging().segments()?;
+        let old = earlier.read(|earlier| self.carry_released(earlier, &there))?.unwrap_or_default();
+        self.segments = there.into_iter().filter(|segment| old.binary_search(segment).is_err()).collect();
+        let mut scanned = scan_staging(self.archive, &self.segments, &|_, _| true, self.watcher)?;
+        self.tombstones = std::mem::take(&mut scanned.tombstones);
+        let mut known = earlier.ask(|earlier| self.removals_and_sets(earlier)).unwrap_or_default();
+        self.unplaced = std::mem::take(&mut known.unplaced);
+        let OldCopies { mut needed, spare } = earlier.read(|earlier| self.old_copies(earlier, &old))?.unwrap_or_default();
+        scanned.versions.append(&mut needed);
+        Ok((scanned, spare, known))
+    }
+
+    /// Finds the sets on the stores. Those that an earlier rebuild left out count as unfinished.
+    fn look_for_sets(&mut self, known: &EarlierSets, earlier: &mut Earlier<'_>) -> Vec<FoundSet> {
+        let mut sets = self.find_sets(known);
+        for found in &mut sets {
+            let mut platters = found.description.platters.iter();
+            if platters.any(|place| earlier.ask(|earlier| earlier.is_left_out(place.platter)).unwrap_or_default()) {
+                found.mark_unfinished();
+            }
+        }
+        sets
+    }
+
+    /// Records the tombstones in staging. Stages those again whose set, or staging folder, is gone
+    /// or was not seen.
+    fn keep_tombstones(&self) -> Result<(), ArchiveError> {
+        let staged = self.tombstones.iter().filter(|(_, segment)| **segment > 0);
+        let staged: Vec<_> = staged.map(|(&id, &segment)| StagedTombstone { id, segment }).collect();
+        self.archive.catalogue().adopt_tombstones(&staged)?;
+        let unplaced: Vec<VersionId> = self.unplaced.iter().copied().collect();
+        restage(self.archive, &unplaced)
+    }
+
+    /// Records the platters of sets that were never finished, unless an unseen store may hold the
+    /// missing platters.
+    fn leave_out<'f>(&self, sets: impl Iterator<Item = &'f FoundSet>) -> Result<(), ArchiveError> {
+        for found in sets {
+            let members = found.header.members.len();
+            let text = format!(
+                "set {} has {} of its {members} platters, and no version needs it: it was never finished, or its content was removed. The catalogue omits it",
+                found.description.id,
+                members - found.missing,
+            );
+            self.watcher.trouble(Trouble::Note { text: &text });
+            if self.report.unseen.is_empty() {
+                let there = found.description.platters.iter().filter(|place| place.store != NOWHERE);
+                let platters: Vec<_> = there.map(|place| place.platter).collect();
+                self.archive.catalogue().leave_out(&platters)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys keys that were imported while the tombstones of their versions were unreadable.
+    fn destroy_keys_of_removed(&self) -> Result<(), ArchiveError> {
+        let mut back = Vec::new();
+        for &id in self.tombstones.keys() {
+            if self.archive.keys().get(id)?.is_some() {
+                back.push(id);
+            }
+        }
+        if !back.is_empty() {
+            self.archive.keys().destroy(&back)?;
+        }
+        Ok(())
+    }
+
+    /// Counts and reports unlisted versions.
+    fn report_unlisted(&mut self) -> Result<(), ArchiveError> {
+        let Self { archive, watcher, report, .. } = self;
+        each_unlisted(archive, &mut |version| {
+            match version.why {
+                Unlisted::NoKey => report.no_key += 1,
+                Unlisted::UnreadableRecord | Unlisted::Incomplete => report.incomplete += 1,
+                Unlisted::Gone => report.gone += 1,
+                Unlisted::OutOfSight => {}
+                Unlisted::UnreadableTable | Unlisted::UnseenStore => return,
+            }
+            watcher.trouble(Trouble::Unlisted { version, key_is_back: false });
+        })
+    }
+
+    fn record_segment_ends(&self) -> Result<(), ArchiveError> {
+        let used = self.archive.catalogue().segments_in_use()?;
+        let end = |segment: u64| Ok(SegmentEnd { segment, bytes: self.archive.staging().length(segment)? });
+        let ends: Vec<SegmentEnd> = used.into_iter().map(end).collect::<Result<_, ArchiveError>>()?;
+        Ok(self.archive.catalogue().record_segment_ends(&ends)?)
+    }
+}
+
+/// Says what keys tell that belong to nothing that was found.
+fn surplus_text(keys: u64) -> String {
+    let keys = match keys {
+        1 => "1 key belongs to a version".to_owned(),
+        keys => format!("{keys} keys belong to versions"),
+    };
+    format!(
+        "{keys} of which nothing was found. Are there other stores, or a staging folder? Puts that a crash cut short leave such keys, \
+         too; if nothing is missing, run `fulgurite catalogue forget --unseen`"
+    )
+}

@@ -1,0 +1,134 @@
+//! Finds the versions that lost bytes of a set belong to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fulgurite_domain::{Geometry, PlatterId, TrackIndex};
+use fulgurite_glass::Track;
+
+use super::{PAGE, PlatterFinding, Scrub};
+use crate::archive::ArchiveError;
+use crate::catalogue::{Extent, Pages};
+use crate::set_reader::{OpenSet, SetReader};
+use crate::unread::{Unreachable, Unread};
+
+/// Content sectors of a set, by platter and track.
+struct ContentSectors {
+    geometry: Geometry,
+    sectors: BTreeMap<(PlatterId, TrackIndex), Vec<u16>>,
+}
+
+impl ContentSectors {
+    fn new(geometry: Geometry) -> Self {
+        Self { geometry, sectors: BTreeMap::new() }
+    }
+
+    fn insert(&mut self, platter: PlatterId, track: TrackIndex, sectors: Vec<u16>) {
+        if !sectors.is_empty() {
+            self.sectors.insert((platter, track), sectors);
+        }
+    }
+
+    fn platters(&self) -> BTreeSet<PlatterId> {
+        self.sectors.keys().map(|(platter, _)| *platter).collect()
+    }
+
+    /// True if any of the sectors belongs to the extent.
+    fn has_some_of(&self, extent: &Extent) -> bool {
+        let (bytes, in_track) = (u64::from(self.geometry.sector_bytes), u64::from(self.geometry.track_information));
+        extent.bytes > 0
+            && (extent.offset / bytes..(extent.offset + extent.bytes).div_ceil(bytes)).any(|sector| {
+                let track = TrackIndex((sector / in_track) as u32);
+                self.sectors.get(&(extent.platter, track)).is_some_and(|sectors| sectors.contains(&((sector % in_track) as u16)))
+            })
+    }
+}
+
+/// What of a set can't be read.
+struct Losses {
+    /// Content sectors that are lost.
+    lost: ContentSectors,
+    /// Content sectors that can't be read now.
+    out_of_reach: ContentSectors,
+    /// Why the first of those can't be read.
+    reason: Option<Unreachable>,
+}
+
+impl Losses {
+    /// Reads what the findings leave in doubt with all codes. `findings` are those of all platters
+    /// of the set.
+    fn find(set: &OpenSet, findings: &[PlatterFinding], reader: &mut SetReader<'_>) -> Self {
+        let (shape, geometry) = (set.description.shape, set.description.geometry);
+        let sectors = usize::from(geometry.track_information);
+        let lost_at = |finding: &PlatterFinding, track: TrackIndex| match finding.gone {
+            Some(_) => sectors,
+            None => finding.lost.get(&track).map_or(0, Vec::len),
+        };
+        let mut losses = Self { lost: ContentSectors::new(geometry), out_of_reach: ContentSectors::new(geometry), reason: None };
+        let mut track = Track::new(geometry);
+        for index in (0..geometry.information_tracks).map(TrackIndex) {
+            let all: usize = findings.iter().map(|finding| lost_at(finding, index)).sum();
+            if all == 0 || all <= usize::from(shape.redundancy) * sectors {
+                // The set's code can rebuild any pattern of that size.
+                continue;
+            }
+            let information = &findings[..usize::from(shape.information)];
+            for finding in information.iter().filter(|finding| lost_at(finding, index) > 0) {
+                let Err(unread) = reader.track(set, finding.position, index, &mut track) else { continue };
+                let member = &set.members[usize::from(finding.position)];
+                let not_had = (0..geometry.track_information).filter(|&sector| track.is_lost(sector));
+                let may_be_fine = |sector: &u16| match &unread {
+                    Unread::Lost(_) => member.may_have(geometry.physical(index), *sector),
+                    Unread::Unreachable(_) => true,
+                };
+                let (fine, gone): (Vec<u16>, Vec<u16>) = not_had.partition(may_be_fine);
+                losses.lost.insert(finding.platter, index, gone);
+                losses.out_of_reach.insert(finding.platter, index, fine);
+                if let Unread::Unreachable(unreachable) = unread {
+                    losses.reason.get_or_insert(unreachable);
+                }
+            }
+        }
+        losses
+    }
+}
+
+impl Scrub<'_> {
+    /// Determines which versions have lost bytes for good and which can't be read now, and reports
+    /// each.
+    pub(super) fn report_lost(
+        &mut self,
+        set: &OpenSet,
+        findings: &[PlatterFinding],
+        reader: &mut SetReader<'_>,
+    ) -> Result<(), ArchiveError> {
+        let information = &findings[..usize::from(set.description.shape.information)];
+        if information.iter().all(|finding| finding.gone.is_none() && finding.lost.is_empty()) {
+            return Ok(());
+        }
+        self.watcher.stage("checking for lost versions", None);
+        let Losses { lost, out_of_reach, reason } = Losses::find(set, findings, reader);
+        let platters: Vec<PlatterId> = set.description.platters.iter().map(|place| place.platter).collect();
+        let affected: Vec<PlatterId> = lost.platters().union(&out_of_reach.platters()).copied().collect();
+        if affected.is_empty() {
+            return Ok(());
+        }
+        let reason = reason.unwrap_or_else(|| set.unreachable(0));
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| self.archive.catalogue().versions_on(&affected, after, PAGE))? {
+            for row in page.iter().filter(|row| row.archived) {
+                let extents = self.archive.catalogue().extents(row.key)?;
+                let only_here = extents.iter().all(|extent| platters.contains(&extent.platter));
+                if extents.iter().any(|extent| lost.has_some_of(extent)) {
+                    if only_here || self.report.lost_in_several_sets.insert(row.key) {
+                        self.report_version(row, "its sectors are lost: neither track, large group nor platter-set can rebuild them");
+                    }
+                } else if extents.iter().any(|extent| out_of_reach.has_some_of(extent))
+                    && (only_here || self.report.out_of_reach_in_several_sets.insert(row.key))
+                {
+                    self.report_out_of_reach(row, reason.hindrance(), &reason.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Reads every version in full.
+
+use serde::{Deserialize, Serialize};
+
+use super::PAGE;
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{Pages, VersionRow, Versions};
+use crate::object::ObjectReader;
+use crate::watch::{OutOfReach, Trouble, Watcher, go_on};
+
+/// Result of reading every version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ObjectsReport {
+    /// Versions checked.
+    pub versions: u64,
+    /// Versions whose content differs from what was put, or is lost.
+    pub wrong: u64,
+    /// Versions that can't be read now but aren't known to be lost.
+    pub out_of_reach: OutOfReach,
+}
+
+impl Archive {
+    /// Reads every version in full and compares it with its SHA-256.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] if the catalogue fails. Versions that can't be read are reported and
+    /// counted.
+    pub fn verify_objects(&self, watcher: &dyn Watcher) -> Result<ObjectsReport, ArchiveError> {
+        let totals = self.catalogue().totals()?;
+        watcher.stage("reading objects", Some(totals.content_bytes));
+        let mut reader = ObjectReader::new(self);
+        let mut report = ObjectsReport::default();
+        let mut pages = Pages::default();
+        while let Some(page) = pages.next(|after| self.catalogue().list(b"", Versions::All, after, PAGE))? {
+            for row in page {
+                go_on(watcher)?;
+                let result = reader.read(&row, &mut |bytes| {
+                    watcher.done(0, bytes.len() as u64);
+                    Ok(())
+                });
+                report.versions += 1;
+                if let Err(error) = result {
+                    if is_gone(self, &row)? {
+                        report.versions -= 1;
+                        continue;
+                    }
+                    match error.hindrance() {
+                        Some(hindrance) => report.out_of_reach.add(hindrance),
+                        None => report.wrong += 1,
+                    }
+                    let (name, version) = (&row.record.name, row.record.version);
+                    watcher.trouble(Trouble::unread(name, version, error.hindrance(), &error.to_string()));
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// True if a listed version was removed since, for example by a server.
+pub(super) fn is_gone(archive: &Archive, row: &VersionRow) -> Result<bool, ArchiveError> {
+    Ok(archive.catalogue().version(&row.record.name, row.id)?.is_none())
+}

@@ -1,0 +1,117 @@
+//! Reads platters in full.
+
+use fulgurite_domain::{Geometry, TrackIndex};
+use fulgurite_format::Header;
+use fulgurite_glass::{Rebuilt, Track};
+
+use super::PlatterFinding;
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{NOWHERE, SetDescription};
+use crate::content::Disks;
+use crate::set_reader::OpenSet;
+use crate::store::{PlatterFile, read_exact_at};
+use crate::unread::{Loaded, NoPlatter, Presence};
+use crate::watch::Watcher;
+
+/// Reads a platter in full. Also returns the bytes read.
+pub(super) fn read_platter(archive: &Archive, set: &OpenSet, position: u16, watcher: &dyn Watcher) -> (PlatterFinding, u64) {
+    let mut finding = PlatterFinding::new(&set.description, position);
+    let loaded = match &set.members[usize::from(position)] {
+        Presence::There(loaded) => loaded,
+        Presence::Gone(why) => {
+            if let (NOWHERE, NoPlatter::Absent { store, .. } | NoPlatter::Unreadable { store, .. }) = (finding.store.as_str(), why) {
+                // Names the stores that may hold it.
+                finding.store = store.clone();
+            }
+            finding.gone = Some(why.clone());
+            watcher.done(0, set.description.geometry.file_bytes());
+            return (finding, 0);
+        }
+    };
+    let bytes = read_tracks(loaded, &mut finding, watcher);
+    let place = &set.description.platters[usize::from(position)];
+    let disks = Disks::check(archive);
+    match disks.find(place) {
+        Ok(found) => {
+            read_headers(&*found.file, &set.description, &mut finding);
+            if place.store == NOWHERE {
+                finding.turned_up = true;
+                finding.store = found.store;
+            } else {
+                finding.elsewhere = (found.store != place.store).then_some(found.store);
+                finding.own_store_is_there = disks.has(&place.store) || archive.store(&place.store).is_none();
+            }
+        }
+        // The platter disappeared while it was read.
+        Err(why) => finding.gone = Some(why),
+    }
+    (finding, bytes)
+}
+
+/// Reads all tracks of a present platter, and returns the bytes read. If the watcher stops the
+/// read, the finding is incomplete and must be discarded.
+pub(super) fn read_tracks(loaded: &Loaded, finding: &mut PlatterFinding, watcher: &dyn Watcher) -> u64 {
+    let drive = &loaded.drive;
+    let geometry = drive.geometry();
+    let mut track = Track::new(geometry);
+    let mut bytes = 0;
+    for group in (0..geometry.groups()).map(|index| geometry.group(index)) {
+        for physical in group.information_tracks().chain(group.redundancy_tracks()) {
+            let read = drive.read(physical, &mut track);
+            let refused = loaded.unreadable_sectors(physical);
+            finding.unreadable += refused;
+            match read {
+                Ok(Rebuilt::Nothing) => {}
+                Ok(Rebuilt::ByTrack { sectors }) => finding.lost_sectors += (sectors as u64).saturating_sub(refused),
+                Err(lost) => {
+                    finding.lost_sectors += (lost.sectors as u64).saturating_sub(refused);
+                    finding.lost_tracks += 1;
+                    if physical.0 < group.physical.0 + group.information {
+                        let index = TrackIndex(group.first.0 + (physical.0 - group.physical.0));
+                        finding.lost.insert(index, (0..geometry.track_information).filter(|&s| track.is_lost(s)).collect());
+                    }
+                }
+            }
+            bytes += (geometry.track_stride() as u64).saturating_sub(refused * geometry.sector_stride() as u64);
+            watcher.done(0, geometry.track_stride() as u64);
+            if watcher.is_stopped() {
+                return bytes;
+            }
+        }
+    }
+    finding.why_unreadable = loaded.why_unreadable().map(str::to_owned);
+    bytes
+}
+
+/// Counts wrong and unreadable copies of the header.
+pub(super) fn read_headers(file: &dyn PlatterFile, set: &SetDescription, finding: &mut PlatterFinding) {
+    for offset in set.geometry.header_offsets() {
+        let mut block = vec![0; Geometry::HEADER_BYTES as usize];
+        let is_good = match read_exact_at(file, offset, &mut block) {
+            Ok(()) => Header::from_block(&block).is_ok_and(|header| header.platter == finding.platter && header.set == set.id),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => false,
+            Err(error) => {
+                finding.unreadable += 1;
+                finding.why_unreadable.get_or_insert_with(|| error.to_string());
+                continue;
+            }
+        };
+        finding.bad_headers += u32::from(!is_good);
+    }
+    // If parts can't be read, the file length is no evidence of damage.
+    let length_is_wrong = finding.unreadable == 0 && file.length().is_ok_and(|length| length != set.geometry.file_bytes());
+    finding.bad_headers = finding.bad_headers.max(length_is_wrong.into());
+}
+
+/// Records a finding in the catalogue.
+pub(super) fn record(archive: &Archive, finding: &PlatterFinding) -> Result<(), ArchiveError> {
+    // A read-only archive can't record anything.
+    if finding.turned_up && !archive.is_still() {
+        archive.catalogue().move_platter(finding.platter, &finding.store)?;
+    }
+    match finding.health().filter(|_| !archive.is_still()) {
+        Some(health) => Ok(archive.catalogue().record_health(finding.platter, health)?),
+        // Absent and unreadable platters yield no new information.
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,146 @@
+//! Replaces platters: rebuilds one from its set, reads it back, and only then gives it up to its
+//! store.
+
+use std::sync::Arc;
+
+use fulgurite_domain::{PlatterId, TrackIndex};
+use fulgurite_format::{Header, find_header};
+use fulgurite_glass::{BlankPlatter, Track, WriteDrive};
+
+use super::PlatterFinding;
+use super::one::set_with;
+use super::reading::{read_headers, read_tracks, record};
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::SetDescription;
+use crate::content::{Disks, FoundPlatter};
+use crate::set_reader::{OpenSet, SetReader};
+use crate::store::{PlatterFile, PlatterSink, PlatterStore, StoreError, read_exact_at};
+use crate::unread::Presence;
+use crate::watch::{Unwatched, Watcher};
+
+impl Archive {
+    /// Rebuilds a platter from its set and writes it to `store` or, if `None`, to the store that
+    /// [`scrub`](Self::scrub) would choose. Returns the store's name.
+    ///
+    /// # Errors
+    /// [`ArchiveError::UnknownPlatter`], [`ArchiveError::BeyondRepair`], or an error of the store.
+    pub fn recover(&self, platter: PlatterId, store: Option<&str>, watcher: &dyn Watcher) -> Result<String, ArchiveError> {
+        let (set, position) = set_with(self, platter)?;
+        let target = match store {
+            Some(name) => {
+                let target = self.store(name).ok_or_else(|| ArchiveError::UnknownStore { store: name.to_owned() })?;
+                if let Some(other) = set.platters.iter().find(|place| place.store == name && place.platter != platter) {
+                    return Err(ArchiveError::SharedStore { store: name.to_owned(), other: other.platter });
+                }
+                target.check()?;
+                target.clone()
+            }
+            None => store_for(self, &set, position)?,
+        };
+        let mut reader = SetReader::new(self.rebuilding(), self.threads());
+        watcher.stage("rebuilding", Some(set.geometry.content_bytes()));
+        Replacing { archive: self, set: &set, position, target: &*target }.run(&mut reader, watcher)?;
+        Ok(target.name().to_owned())
+    }
+}
+
+/// Chooses the store for a replacement platter: its own, or else the one with the most free
+/// space that has no platter of the set.
+pub(super) fn store_for(archive: &Archive, set: &SetDescription, position: u16) -> Result<Arc<dyn PlatterStore>, ArchiveError> {
+    let own = &set.platters[usize::from(position)].store;
+    if let Some(store) = archive.store(own).filter(|store| store.check().is_ok()) {
+        return Ok(store.clone());
+    }
+    let free = |store: &&Arc<dyn PlatterStore>| store.check().is_ok() && set.platters.iter().all(|place| place.store != store.name());
+    // As in a flush, a store that doesn't report its free space is assumed to have enough.
+    let store = archive.stores().iter().filter(free).max_by_key(|store| store.free_bytes().unwrap_or(u64::MAX));
+    store.cloned().ok_or_else(|| ArchiveError::NoStoreFor { platter: set.platters[usize::from(position)].platter, store: own.clone() })
+}
+
+/// A platter that is being replaced.
+pub(super) struct Replacing<'a> {
+    pub(super) archive: &'a Archive,
+    pub(super) set: &'a SetDescription,
+    pub(super) position: u16,
+    /// The store that gets it.
+    pub(super) target: &'a dyn PlatterStore,
+}
+
+impl Replacing<'_> {
+    /// Rebuilds the platter on its store, reads it back, and records its location.
+    pub(super) fn run(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<(), ArchiveError> {
+        let Self { archive, set, position, target } = *self;
+        let place = &set.platters[usize::from(position)];
+        let mut sink = self.write(reader, watcher)?;
+        // Read it back before it replaces the current platter, which may be damaged but still hold
+        // what the set's other platters need.
+        let finding = self.read_back(sink.finish().map_err(StoreError::io(target))?);
+        if !finding.is_sound() {
+            return Err(ArchiveError::NotReplaced {
+                platter: place.platter,
+                store: target.name().to_owned(),
+                lost_sectors: finding.lost_sectors,
+                bad_headers: finding.bad_headers,
+                unreadable: finding.unreadable,
+            });
+        }
+        sink.commit().map_err(StoreError::io(target))?;
+        if target.name() != place.store {
+            archive.catalogue().move_platter(place.platter, target.name())?;
+        }
+        // With two platters of the same identifier, a rebuild would have to choose. An absent store
+        // keeps its copy.
+        for other in archive.stores().iter().filter(|store| store.name() != target.name() && store.check().is_ok()) {
+            if let Ok(Some(_)) = other.open(place.platter) {
+                let _ = other.remove(place.platter);
+            }
+        }
+        record(archive, &finding)
+    }
+
+    /// Writes the platter, without making it visible.
+    fn write(&self, reader: &mut SetReader<'_>, watcher: &dyn Watcher) -> Result<Box<dyn PlatterSink>, ArchiveError> {
+        let Self { archive, set, position, target } = *self;
+        let (geometry, platter) = (set.geometry, set.platters[usize::from(position)].platter);
+        let header = find_set_header(archive, set)?.for_position(position);
+        let header = header.to_block().map_err(|_| ArchiveError::NoHeader { set: set.id })?;
+        let open = OpenSet::of(archive, set);
+        let store_error = StoreError::io(target);
+        let sink = target.create(platter, geometry.file_bytes()).map_err(store_error)?;
+        let mut drive = WriteDrive::load(BlankPlatter { platter, geometry, header }, sink, archive.threads()).map_err(store_error)?;
+        let mut track = Track::new(geometry);
+        for index in (0..geometry.information_tracks).map(TrackIndex) {
+            reader.track(&open, position, index, &mut track)?;
+            drive.write(&mut track).map_err(store_error)?;
+            watcher.done(0, geometry.track_bytes());
+        }
+        Ok(drive.finish().map_err(store_error)?.sink)
+    }
+
+    fn read_back(&self, file: Arc<dyn PlatterFile>) -> PlatterFinding {
+        let Self { set, position, target, .. } = *self;
+        let mut finding = PlatterFinding::new(set, position);
+        let platter = set.platters[usize::from(position)].platter;
+        let Presence::There(written) = Presence::load(platter, set.geometry, file.clone(), target.name()) else {
+            unreachable!("it was just loaded")
+        };
+        read_tracks(&written, &mut finding, &Unwatched);
+        read_headers(&*file, set, &mut finding);
+        finding
+    }
+}
+
+/// Finds a valid header of any platter of a set.
+fn find_set_header(archive: &Archive, set: &SetDescription) -> Result<Header, ArchiveError> {
+    let disks = Disks::check(archive);
+    for place in &set.platters {
+        let Ok(FoundPlatter { file, .. }) = disks.find(place) else { continue };
+        let Ok(length) = file.length() else { continue };
+        if let Ok(found) = find_header(length, |offset, buffer| read_exact_at(&*file, offset, buffer))
+            && found.header.set == set.id
+        {
+            return Ok(found.header);
+        }
+    }
+    Err(ArchiveError::NoHeader { set: set.id })
+}

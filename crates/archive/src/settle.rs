@@ -1,0 +1,202 @@
+//! Settling: reconciles stores and staging with the catalogue after a crash.
+
+use std::collections::{HashMap, HashSet};
+
+use fulgurite_domain::VersionId;
+use fulgurite_format::HEAD_BYTES;
+
+use crate::archive::{Archive, ArchiveError};
+use crate::catalogue::{FoundVersion, Pages, SegmentEnd, SetDescription, SetState, StagedTombstone, Unlisted, VersionKey, Versions};
+use crate::rebuild::{Scanned, scan_staging, was_staging_unseen};
+use crate::remove::finish_removals;
+use crate::segments::release_segments;
+use crate::staging::{check_staging, mark_staging};
+use crate::store::StoreError;
+use crate::watch::Unwatched;
+
+/// Versions per catalogue query or transaction.
+const BATCH: usize = 1_000;
+
+impl Archive {
+    /// Reconciles stores and staging with the catalogue after a crash. It gives up sets that were
+    /// being written, since all of their content is still staged; completes removals; acknowledges
+    /// puts that were durable in all but the catalogue; and removes segments that are no longer
+    /// needed. Work on a store that is absent waits for the next call.
+    ///
+    /// # Errors
+    /// [`StagingError::Absent`](crate::staging::StagingError::Absent) if the staging folder does
+    /// not exist, [`ArchiveError::SegmentMissing`] if the catalogue refers to missing bytes, and
+    /// [`ArchiveError::ForeignSegment`] if staging belongs to another archive. In these cases
+    /// nothing is changed.
+    pub fn settle(&self) -> Result<(), ArchiveError> {
+        check_staging(self)?;
+        let mut there = self.staging().segments()?;
+        let used = self.catalogue().segments_in_use()?;
+        self.staging().number_behind(self.catalogue().last_released()?);
+        // A released segment reappears if an old copy of staging was restored. It is removed again
+        // below.
+        let old = self.catalogue().old_segments(&there, &used)?;
+        there.retain(|segment| old.binary_search(segment).is_err());
+        if let Some(&segment) = used.iter().find(|segment| there.binary_search(segment).is_err()) {
+            return Err(ArchiveError::SegmentMissing { segment });
+        }
+        if there.iter().any(|segment| used.binary_search(segment).is_err()) && was_staging_unseen(self)? {
+            return Err(ArchiveError::StagingUnseen);
+        }
+        // Before anything is removed: the catalogue may be an old copy that does not list what is
+        // staged now.
+        adopt_staged(self, &there, &used)?;
+        mark_staging(self)?;
+        let sets = self.catalogue().sets()?;
+        for set in sets.iter().filter(|set| set.state == SetState::Writing) {
+            if drop_platters(self, &set.description)? {
+                self.catalogue().abandon_set(set.description.id)?;
+            }
+        }
+        for store in self.stores() {
+            if store.check().is_ok() {
+                store.sweep().map_err(StoreError::io(&**store))?;
+            }
+        }
+        let deleted: Vec<_> = self.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+        finish_removals(self, &deleted)?;
+        release_segments(self)
+    }
+}
+
+/// Removes the platters of a set that is given up. Returns `false` if a store that can't be
+/// used now may still hold one. Then the set must not be forgotten: the platter would belong to
+/// no known set, and a rebuild would trust it.
+fn drop_platters(archive: &Archive, set: &SetDescription) -> Result<bool, ArchiveError> {
+    let mut all = true;
+    for place in &set.platters {
+        // A store that is no longer in the settings is gone for good.
+        let Some(store) = archive.store(&place.store) else { continue };
+        if store.check().is_err() {
+            all = false;
+            continue;
+        }
+        store.remove(place.platter).map_err(StoreError::io(&**store))?;
+    }
+    Ok(all)
+}
+
+/// Acknowledges versions that are complete in staging but unknown to the catalogue, and
+/// truncates each segment after its acknowledged records.
+///
+/// A crash between the last sync and the catalogue's transaction leaves such versions. With an
+/// old copy of the catalogue, they are all versions put since the copy was made. They are
+/// acknowledged before anything new is put, so that each keeps its number.
+///
+/// A version without a key is never dropped: keys are stored before records, so its key was
+/// lost. The tombstone of a removed version stays in the catalogue as long as the version's
+/// segment may exist. A tombstone that the catalogue doesn't know counts only if the key of its
+/// version is gone, because keys are destroyed after the catalogue has acknowledged the
+/// removal. Otherwise the removal was never acknowledged.
+fn adopt_staged(archive: &Archive, there: &[u64], used: &[u64]) -> Result<(), ArchiveError> {
+    let ends: HashMap<u64, u64> = archive.catalogue().segment_ends()?.into_iter().map(|end| (end.segment, end.bytes)).collect();
+    let mut tails = Vec::new();
+    for &segment in used {
+        if let Some(&end) = ends.get(&segment)
+            && archive.staging().length(segment)? > end
+        {
+            tails.push(SegmentEnd { segment, bytes: end });
+        }
+    }
+    let unknown = there.iter().copied().filter(|segment| used.binary_search(segment).is_err());
+    let mut new: Vec<u64> = unknown.chain(tails.iter().map(|tail| tail.segment)).collect();
+    new.sort_unstable();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let is_new = |segment: u64, position: u64| match ends.get(&segment) {
+        Some(&end) => position >= end,
+        None => used.binary_search(&segment).is_err(),
+    };
+    let mut scanned = scan_staging(archive, &new, &is_new, &Unwatched)?;
+    if scanned.unlisted.iter().any(|version| version.why == Unlisted::Incomplete) {
+        // The missing parts may be in other segments.
+        scanned = scan_staging(archive, there, &is_new, &Unwatched)?;
+    }
+    drop_removed(archive, &mut scanned)?;
+    let completed = completed_removals(archive, &scanned.tombstones)?;
+    let kept = acknowledged(&scanned, &completed, tails);
+    if !completed.is_empty() {
+        let removed = rows_of(archive, &completed)?;
+        archive.catalogue().commit_delete(&removed, &completed)?;
+    }
+    let found: Vec<FoundVersion> = scanned.versions.into_iter().map(FoundVersion::Staged).collect();
+    for batch in found.chunks(BATCH) {
+        archive.catalogue().adopt_versions(batch)?;
+    }
+    for batch in scanned.unlisted.chunks(BATCH) {
+        archive.catalogue().adopt_unlisted(batch)?;
+    }
+    kept.iter().try_for_each(|&end| archive.staging().cut(end))?;
+    Ok(archive.catalogue().record_segment_ends(&kept)?)
+}
+
+/// Drops versions that were removed, and those whose put was cut short.
+fn drop_removed(archive: &Archive, scanned: &mut Scanned) -> Result<(), ArchiveError> {
+    // By a tombstone in staging or on platters: a rebuild drops such versions, and their segments
+    // may still exist.
+    let mut removed: HashSet<VersionId> = HashSet::new();
+    for id in scanned.versions.iter().map(|version| version.id).chain(scanned.unlisted.iter().map(|version| version.id)) {
+        if archive.catalogue().is_removed(id)? {
+            removed.insert(id);
+        }
+    }
+    let mut unlisted = std::mem::take(&mut scanned.unlisted);
+    unlisted.retain(|version| {
+        let is_torn = version.why == Unlisted::Incomplete && !scanned.was_acknowledged(version.id);
+        !is_torn && !removed.contains(&version.id)
+    });
+    scanned.unlisted = unlisted;
+    scanned.versions.retain(|version| !removed.contains(&version.id));
+    Ok(())
+}
+
+/// The ends of the records to keep, for those `tails` in which everything else can be cut off.
+fn acknowledged(scanned: &Scanned, completed: &[StagedTombstone], tails: Vec<SegmentEnd>) -> Vec<SegmentEnd> {
+    let mut kept: HashMap<u64, u64> = tails.into_iter().map(|tail| (tail.segment, tail.bytes)).collect();
+    for version in &scanned.versions {
+        for place in version.data.iter().map(|data| data.place).chain([version.record_place]) {
+            if let Some(end) = kept.get_mut(&place.segment) {
+                let after = place.offset + u64::from(place.bytes).next_multiple_of(HEAD_BYTES as u64);
+                *end = after.max(*end);
+            }
+        }
+    }
+    let of_unlisted = scanned.unlisted.iter().flat_map(|version| &version.segments);
+    for segment in of_unlisted.chain(completed.iter().map(|tombstone| &tombstone.segment)) {
+        kept.remove(segment);
+    }
+    kept.into_iter().map(|(segment, bytes)| SegmentEnd { segment, bytes }).collect()
+}
+
+/// Tombstones that the catalogue doesn't know although their removals were acknowledged.
+fn completed_removals(archive: &Archive, found: &HashMap<VersionId, u64>) -> Result<Vec<StagedTombstone>, ArchiveError> {
+    let known: Vec<VersionId> = archive.catalogue().staged_tombstones()?.into_iter().map(|tombstone| tombstone.id).collect();
+    let mut completed = Vec::new();
+    // In an archive without keys, an acknowledged removal can't be told from an unacknowledged one.
+    if archive.encrypts() {
+        for (&id, &segment) in found {
+            if known.binary_search(&id).is_err() && matches!(archive.keys().get(id), Ok(None)) {
+                completed.push(StagedTombstone { id, segment });
+            }
+        }
+    }
+    Ok(completed)
+}
+
+/// The sealed versions in the catalogue that these tombstones remove. Scans the whole
+/// catalogue, which is fine because old copies of a catalogue are rare.
+fn rows_of(archive: &Archive, tombstones: &[StagedTombstone]) -> Result<Vec<VersionKey>, ArchiveError> {
+    let ids: HashSet<VersionId> = tombstones.iter().map(|tombstone| tombstone.id).collect();
+    let mut found = Vec::new();
+    let mut pages = Pages::default();
+    while let Some(page) = pages.next(|after| archive.catalogue().list(b"", Versions::All, after, BATCH))? {
+        found.extend(page.iter().filter(|row| row.sealed && ids.contains(&row.id)).map(|row| row.key));
+    }
+    Ok(found)
+}
