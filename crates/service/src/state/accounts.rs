@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fulgurite_format::{MasterKey, ObjectKey, WrappedKey};
+use fulgurite_format::{ObjectKey, WrappedKey};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{State, StateError, hex, now_ms, random};
@@ -22,11 +22,11 @@ pub struct Account {
 
 /// An access key with its secret.
 #[derive(Clone)]
-pub struct AccountKey {
+pub(crate) struct AccountKey {
     /// The account that the key belongs to.
-    pub account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
     /// The secret key.
-    pub secret: String,
+    pub(crate) secret: String,
 }
 
 impl fmt::Debug for AccountKey {
@@ -119,10 +119,7 @@ impl State {
     }
 
     /// The account of this name.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
+    pub(crate) fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
         self.kept(
             |kept| kept.accounts.get(name).cloned(),
             |connection| account(connection, name),
@@ -131,10 +128,7 @@ impl State {
     }
 
     /// An active key by its ID.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
+    pub(crate) fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
         let master_key = self.archive().master_key();
         self.kept(
             |kept| kept.keys.get(id).cloned(),
@@ -156,12 +150,8 @@ impl State {
         let key = ObjectKey::new(random());
         // The same length as AWS access keys, since some clients check it.
         let access_key = format!("FU{}", &hex(&random::<9>()).to_uppercase());
-        (NewKey { access_key, secret_key: secret(&key) }, wrap(self.archive().master_key(), &key))
+        (NewKey { access_key, secret_key: secret(&key) }, self.archive().master_key().wrap(&key))
     }
-}
-
-fn wrap(master_key: &MasterKey, key: &ObjectKey) -> WrappedKey {
-    master_key.wrap(key)
 }
 
 /// The secret key: 30 of the bytes as 40 characters, the same length as AWS secret keys.

@@ -157,10 +157,7 @@ const COLUMNS: &str =
 
 impl State {
     /// Creates a bucket, with tags as in [`Bucket::tags`]. Returns `false` if the name is taken.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
+    pub(crate) fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
         self.change("create a bucket", |connection| {
             let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years, tags) \
                              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT DO NOTHING";
@@ -170,10 +167,7 @@ impl State {
     }
 
     /// A bucket by its name.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
+    pub(crate) fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
         self.kept(
             |kept| kept.buckets.get(name).cloned(),
             |connection| bucket(connection, name),
@@ -196,10 +190,7 @@ impl State {
     }
 
     /// Changes a bucket. Returns `None` if it no longer exists.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
+    pub(crate) fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
         let changed = self.change("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
@@ -250,10 +241,7 @@ impl State {
     }
 
     /// Removes a bucket and its multipart uploads. Returns `false` if it didn't exist.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
+    pub(crate) fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
         let removed = self.change("remove a bucket", |connection| {
             connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
             Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)

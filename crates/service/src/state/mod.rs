@@ -33,15 +33,17 @@ use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
 use rusqlite::{Connection, ErrorCode};
 
-pub use accounts::{Account, AccountKey, NewKey};
+pub(crate) use accounts::AccountKey;
+pub use accounts::{Account, NewKey};
 pub(crate) use backup::copy_name;
 pub use backup::{COPY_NAME, CopyError, Counts};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
-pub use quotas::{Begun, OwnQuota, Quota};
+pub(crate) use quotas::Begun;
+pub use quotas::{OwnQuota, Quota};
 pub(crate) use recovery::copies;
 pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
-pub use restores::Restore;
-pub use uploads::{MultipartUpload, NewPart, Part};
+pub(crate) use restores::Restore;
+pub(crate) use uploads::{MultipartUpload, Part};
 pub use versions::{Retention, Said, VersionState};
 
 /// The file's name in the archive's folder.

@@ -33,7 +33,7 @@ pub struct OwnQuota {
 
 /// The outcome of a restore request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub(crate) enum Begun {
     /// The restore is open.
     Yes,
     /// The account has reached its limit of open restores.
@@ -53,10 +53,7 @@ pub enum Begun {
 impl State {
     /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `usual` is the
     /// quota of accounts without their own.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
+    pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
         self.says_of_versions();
         self.change("open a restore", |connection| {
             let account = &restore.account;

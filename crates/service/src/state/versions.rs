@@ -35,10 +35,7 @@ const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
     /// The mutable state of a version.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
+    pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
@@ -46,19 +43,13 @@ impl State {
     }
 
     /// Changes the state of a version. Fields that are `None` stay unchanged.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
-        self.says.store(true, Ordering::Release);
+    pub(crate) fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
+        self.says_of_versions();
         self.change("change a version", |connection| say(connection, id, said))
     }
 
     /// Deletes the state and restores of removed versions.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
+    pub(crate) fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(());
         }
