@@ -14,7 +14,7 @@ use s3s::dto::{
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::gateway::Gateway;
-use crate::s3::errors::custom;
+use crate::s3::errors::{custom, malformed_xml};
 
 impl Gateway {
     /// `AES256` is S3's name for AES-256 with server-side keys. An archive in clear text has no
@@ -47,10 +47,7 @@ impl Gateway {
             .map(|rule| rule.apply_server_side_encryption_by_default.map(|by| (by.sse_algorithm, by.kms_master_key_id)))
             .collect();
         let [Some((algorithm, key))] = wanted.as_slice() else {
-            return Err(s3_error!(
-                MalformedXML,
-                "The XML you provided was not well-formed or did not validate against our published schema"
-            ));
+            return Err(malformed_xml());
         };
         if algorithm.as_str() != ServerSideEncryption::AES256 || key.is_some() || !self.archive.settings().archive.encrypt {
             return Err(s3_error!(

@@ -1,6 +1,7 @@
 //! Maps failures to S3 error codes. Internal errors are logged in full; clients get no details.
 
 pub(crate) mod answers;
+mod refusals;
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_archive::object::ReadError;
 use s3s::{S3Error, S3ErrorCode, s3_error};
 
+pub(crate) use self::refusals::*;
 use crate::state::StateError;
 
 /// Retry-After for objects on unreadable disks, which need an operator.
