@@ -319,13 +319,21 @@ impl Gateway {
         Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
     }
 
+    /// The canonical ID of an account, if it still exists.
+    pub(super) fn account_id(&self, name: &str) -> S3Result<Option<String>> {
+        Ok(self.state.account(name).map_err(state_failed)?.map(|account| account.id.clone()))
+    }
+
+    pub(super) fn owner(&self, bucket: &Bucket) -> S3Result<Owner> {
+        Ok(Owner { display_name: Some(bucket.owner.clone()), id: self.account_id(&bucket.owner)? })
+    }
+
     fn full_control(&self, bucket: &Bucket) -> S3Result<(Owner, Vec<Grant>)> {
-        let id = self.state.account(&bucket.owner).map_err(state_failed)?.map(|account| account.id.clone());
-        let owner = Owner { display_name: Some(bucket.owner.clone()), id: id.clone() };
+        let owner = self.owner(bucket)?;
         let grantee = Grantee {
-            display_name: Some(bucket.owner.clone()),
+            display_name: owner.display_name.clone(),
             email_address: None,
-            id,
+            id: owner.id.clone(),
             type_: Type::from_static(Type::CANONICAL_USER),
             uri: None,
         };
