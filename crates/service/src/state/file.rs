@@ -7,7 +7,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
-use super::StateError;
+use super::{Damage, StateError};
 
 /// The application ID in the file's header: "FuSe".
 const APPLICATION: i32 = 0x4675_5365;
@@ -40,7 +40,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         if let Err(error) = made
             && error.kind() != std::io::ErrorKind::AlreadyExists
         {
-            return Err(StateError::Damaged { path: path.to_owned(), found: format!("can't create it: {error}") });
+            return Err(StateError::Damaged { path: path.to_owned(), found: Damage::NotCreated(error) });
         }
     }
     let mut connection = Connection::open(path).map_err(told("open it"))?;
@@ -108,7 +108,7 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(),
     match found {
         1..=SCHEMA => check_owner(connection, path, archive),
         found if found > SCHEMA => Err(StateError::Newer { path: path.to_owned(), found }),
-        found => Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
+        found => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Schema(found) }),
     }
 }
 
@@ -116,14 +116,14 @@ fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Resu
     let told = |source| StateError::of_engine(path, "read it", source);
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(told)?;
     if application != APPLICATION {
-        return Err(StateError::Damaged { path: path.to_owned(), found: "it belongs to another program".into() });
+        return Err(StateError::Damaged { path: path.to_owned(), found: Damage::OtherProgram });
     }
     let id: Option<[u8; 16]> =
         connection.query_row("SELECT id FROM archive WHERE one = 1", [], |row| row.get(0)).optional().map_err(told)?;
     match id.map(ArchiveId) {
         Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: "it doesn't name its archive".into() }),
+        None => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Nameless }),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Restores: requests to keep a readable copy of an archived object for some days.
 
 use fulgurite_domain::VersionId;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{State, StateError};
+use super::{State, StateError, all, one};
 
 /// A restore, open or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,7 @@ const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, don
 impl State {
     /// The restore of a version, if it has one.
     pub(crate) fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
-        self.look("look up a restore", |connection| {
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"))?.query_row([id.0], read).optional()
-        })
+        self.look("look up a restore", |connection| one(connection, &format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"), [id.0], read))
     }
 
     /// Records a restore, replacing any other of the version.
@@ -51,18 +49,14 @@ impl State {
     /// that many restores of one account don't delay those of another.
     pub(crate) fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
         self.look("look for a restore", |connection| {
-            let tier: Option<String> = connection
-                .prepare_cached("SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1")?
-                .query_row([], |row| row.get(0))
-                .optional()?;
-            let Some(tier) = tier else { return Ok(None) };
+            let tier = one(connection, "SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1", [], |row| row.get(0))?;
+            let Some(tier): Option<String> = tier else { return Ok(None) };
             let of = |which: &str| {
                 format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND tier = ?1 AND {which} ORDER BY account, due LIMIT 1")
             };
-            let behind = connection.prepare_cached(&of("account > ?2"))?.query_row([&tier, after], read).optional()?;
-            match behind {
+            match one(connection, &of("account > ?2"), [&tier, after], read)? {
                 Some(restore) => Ok(Some(restore)),
-                None => connection.prepare_cached(&of("account <= ?2"))?.query_row([&tier, after], read).optional(),
+                None => one(connection, &of("account <= ?2"), [&tier, after], read),
             }
         })
     }
@@ -84,8 +78,7 @@ impl State {
             return Ok(Vec::new());
         }
         self.change("expire restores", |connection| {
-            let ids: Vec<VersionId> =
-                connection.prepare_cached(due)?.query_map([now_ms], |row| row.get(0).map(VersionId))?.collect::<rusqlite::Result<_>>()?;
+            let ids = all(connection, due, [now_ms], |row| row.get(0).map(VersionId))?;
             connection.execute("DELETE FROM restore WHERE done IS NOT NULL AND expires <= ?1", [now_ms])?;
             Ok(ids)
         })

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use fulgurite_domain::{Attributes, VersionId};
 use fulgurite_format::{WrappedKey, decode_attributes, encode_attributes};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
-use super::{State, StateError, hex, now_ms, random};
+use super::{State, StateError, all, hex, now_ms, one, random};
 
 /// A multipart upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,9 +85,7 @@ impl State {
 
     /// An upload in progress.
     pub(crate) fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
-        self.look("look up an upload", |connection| {
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"))?.query_row([id], read).optional()
-        })
+        self.look("look up an upload", |connection| one(connection, &format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"), [id], read))
     }
 
     /// Up to `limit` uploads of a bucket whose keys start with `prefix`, ordered by key and ID,
@@ -118,9 +116,7 @@ impl State {
 
     /// Up to `limit` uploads created before a time, oldest first.
     pub(crate) fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
-        self.look("look for old uploads", |connection| {
-            connection.prepare_cached(BEFORE)?.query_map(params![ms, limit as i64], |row| row.get(0))?.collect()
-        })
+        self.look("look for old uploads", |connection| all(connection, BEFORE, params![ms, limit as i64], |row| row.get(0)))
     }
 
     /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
@@ -129,7 +125,8 @@ impl State {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
                 return Ok(None);
             }
-            let before = find_part(connection, upload, part.number)?;
+            let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
+            let before = one(connection, &statement, params![upload, part.number], read_part)?;
             connection.execute(
                 "INSERT OR REPLACE INTO part (upload, number, file, wrapped, size, md5, checksum, modified) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -152,7 +149,7 @@ impl State {
     pub(crate) fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
         self.look("list parts", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
-            connection.prepare_cached(&statement)?.query_map(params![upload, after, limit as i64], read_part)?.collect()
+            all(connection, &statement, params![upload, after, limit as i64], read_part)
         })
     }
 
@@ -161,7 +158,7 @@ impl State {
     pub(crate) fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
         self.change("end an upload", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 ORDER BY number");
-            let parts = connection.prepare_cached(&statement)?.query_map([id], read_part)?.collect::<rusqlite::Result<_>>()?;
+            let parts = all(connection, &statement, [id], read_part)?;
             Ok((connection.execute("DELETE FROM upload WHERE id = ?1", [id])? == 1).then_some(parts))
         })
     }
@@ -187,11 +184,6 @@ fn next_instant() -> (i64, u16) {
 }
 
 const PART_COLUMNS: &str = "number, file, wrapped, size, md5, checksum, modified";
-
-fn find_part(connection: &Connection, upload: &str, number: u32) -> rusqlite::Result<Option<Part>> {
-    let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
-    connection.prepare_cached(&statement)?.query_row(params![upload, number], read_part).optional()
-}
 
 fn read_part(row: &Row<'_>) -> rusqlite::Result<Part> {
     let wrapped: Option<[u8; 40]> = row.get(2)?;

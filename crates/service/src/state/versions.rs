@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 
-use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find};
+use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find, one};
 
-/// The retention of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The retention of a version. Backups of the state contain it by the names of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Retention {
     /// The mode.
     pub mode: RetentionMode,
@@ -112,8 +114,7 @@ impl Said {
 }
 
 fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
-    let statement = format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1");
-    let found = connection.prepare_cached(&statement)?.query_row([id.0], read).optional()?;
+    let found = one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
     Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 
