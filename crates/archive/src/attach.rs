@@ -281,7 +281,7 @@ const ABSENT_COMMENT: &str = "# Absent when the archive was attached. If it turn
     # If it is lost, set the path to an empty folder on a new disk and run `fulgurite store replace`.\n";
 
 /// Prefix for names of stores that were not given.
-const ABSENT: &str = "absent-";
+pub(crate) const ABSENT: &str = "absent-";
 
 impl Given {
     /// Opens the store for reading, without checking its mark.

@@ -390,8 +390,7 @@ pub(crate) struct Serve {
     /// Write the log as JSON
     #[arg(long)]
     pub(crate) log_json: bool,
-    /// If service.db is lost, start with a new account and no buckets instead of the archive's copy
-    /// of it
+    /// If service.db is lost, start with a new account and no buckets instead of the state backup
     #[arg(long)]
     pub(crate) without_copy: bool,
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::args::{ByteRange, Get};
 use crate::diagnostics;
-use crate::list::{name_of, nothing_stored, one_chosen};
+use crate::list::{deleted, name_of, nothing_stored, one_chosen};
 use crate::progress::Progress;
 use crate::text::{self, bytes, count, rate};
 use crate::{Outcome, Session};
@@ -113,11 +113,6 @@ fn chosen(archive: &Archive, versions: Vec<VersionRow>, name: &ObjectName, numbe
             anyhow!("{shown} has no version whose identifier begins with {id}; `fulgurite ls --versions --json` shows identifiers")
         }
     })
-}
-
-/// The message for a name whose newest version is a deletion marker.
-pub(crate) fn deleted(shown: &str) -> String {
-    format!("{shown} was deleted; `fulgurite ls --versions` shows its earlier versions, and `fulgurite get --version` restores one")
 }
 
 /// The last part of a name, in the current folder.

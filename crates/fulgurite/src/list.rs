@@ -14,7 +14,6 @@ use fulgurite_service::control::Connection;
 use serde_json::{Value, json};
 
 use crate::args::Ls;
-use crate::get::deleted;
 use crate::text::{bytes, count, time};
 use crate::{Outcome, Session};
 
@@ -93,6 +92,11 @@ pub(crate) fn ls(session: &Session, ls: &Ls) -> Result<Outcome> {
         });
     }
     Ok(Outcome::Good)
+}
+
+/// The message for a name whose newest version is a deletion marker.
+pub(crate) fn deleted(shown: &str) -> String {
+    format!("{shown} was deleted; `fulgurite ls --versions` shows its earlier versions, and `fulgurite get --version` restores one")
 }
 
 /// The error for a name without a listed version.

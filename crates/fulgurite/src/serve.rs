@@ -139,7 +139,7 @@ fn make(home: &Path, serve: &Serve) -> Result<()> {
     Ok(())
 }
 
-/// Recovers a lost service state from the archive's copy, and reports the result.
+/// Recovers a lost service state from its backup in the archive, and reports the result.
 fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let Found::Copy(copy) = state::find(archive)? else { return Ok(None) };
     let file = archive.home().join(state::FILE);
@@ -147,7 +147,7 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     if without_copy {
         state::begin_without_copy(archive)?;
         diagnostics::note(&format!(
-            "{} was missing and starts empty, ignoring the archive's copy of {} UTC. The copy is kept: \
+            "{} was missing and starts empty, ignoring the state backup of {} UTC. The backup is kept: \
              `fulgurite get {} FILE` restores it.",
             file.display(),
             copied(copy.record.created_ms as i64),
@@ -158,7 +158,7 @@ fn recover(archive: &Archive, without_copy: bool) -> Result<Option<Recovered>> {
     let recovered = state::recover(archive, &copy)?;
     let Recovered { copied_ms, counts } = recovered;
     diagnostics::note(&format!(
-        "{} was missing. It was recovered from the archive's copy of {} UTC: {}, {}, and the later changes to {}.",
+        "{} was missing. It was recovered from the state backup of {} UTC: {}, {}, and the later changes to {}.",
         file.display(),
         copied(copied_ms),
         count(counts.accounts, "account", "accounts"),

@@ -11,7 +11,7 @@ use crate::auth::policy::{Answer, Facts, Network, Origin, Policy, Question, like
 use crate::auth::signatures::{Signing, check, is_form, is_of_signature};
 use crate::s3::bulk_get;
 use crate::s3::bulk_get::tar::{self, BLOCK_BYTES, Entry};
-use crate::s3::copy::parse_range;
+use crate::s3::multipart::parse_range;
 use crate::s3::normalize::{mend_range, pass_over, unsigned};
 use crate::s3::pages::{decode_token, encode_token};
 use crate::s3::tags;

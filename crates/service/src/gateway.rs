@@ -11,11 +11,10 @@ use s3s::{S3Error, S3Request, S3Result, s3_error};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::auth::caller::Caller;
-use crate::control::Turns;
 use crate::health::liveness::{self, Liveness};
 use crate::health::readiness::Readiness;
+use crate::health::scrubbed::Scrubbed;
 use crate::health::stores::Looked;
-use crate::jobs::scrubbing::Scrubbed;
 use crate::memory::{Budget, Memory};
 use crate::s3::errors::{catalogue_failed, detailed, no_such_bucket, state_failed};
 use crate::s3::key_locks::{Buckets, Names, object_name};
@@ -25,6 +24,7 @@ use crate::transfer::buffers::Buffers;
 use crate::transfer::md5::Md5s;
 use crate::transfer::parts::Parts;
 use crate::transfer::staging_room::Room;
+use crate::turns::Turns;
 
 /// Maximum number of objects and uploads that are read at once to be put again (copies, completed
 /// uploads). Each occupies a thread, which blocks while its data is written.

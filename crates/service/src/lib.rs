@@ -33,6 +33,7 @@ pub mod server;
 pub mod settings;
 pub mod state;
 mod transfer;
+mod turns;
 pub mod unclaimed_folders;
 
 pub use gateway::Gateway;

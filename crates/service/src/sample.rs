@@ -10,6 +10,7 @@ use fulgurite_domain::Attributes;
 
 use crate::gateway::Gateway;
 use crate::memory::Holder;
+use crate::s3::conditions::PutConditions;
 use crate::state::{Bucket, Quota, State};
 
 /// Timeout for events that tests expect at once, generous for busy machines. With a paused clock it
@@ -64,6 +65,6 @@ impl Sample {
 
     pub(crate) async fn put(&self, key: &str, content: &[u8]) {
         let upload = self.upload(content).await;
-        soon(self.gateway.store(&self.bucket(), key, upload, Attributes::default(), (None, None))).await.expect("put");
+        soon(self.gateway.store(&self.bucket(), key, upload, Attributes::default(), &PutConditions::default())).await.expect("put");
     }
 }

@@ -32,6 +32,7 @@ use super::{Buffers, Draft, Piece, RECORD_BYTES};
 use crate::archive::{Archive, ArchiveError};
 use crate::catalogue::VersionRow;
 use crate::clock::now_ms;
+use crate::entropy::random;
 use crate::segments::{cut_unacknowledged, release_segments};
 use crate::staging::Writing;
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use fulgurite_domain::PlatterId;
 use fulgurite_glass::PlatterSource;
 
+use crate::attach::ABSENT;
 use crate::unread::Hindrance;
 
 pub use folder::FolderStore;
@@ -31,10 +32,7 @@ pub use remote::RemoteStore;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The store has no mark: it is not mounted, or was never set up.
-    #[error(
-        "store {store} ({place}) is absent: no mark of this archive is in it. Is the disk mounted? \
-         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
-    )]
+    #[error("store {store} ({place}) is absent: {}", unmarked(store, place))]
     Unmarked {
         /// Name in the settings.
         store: String,
@@ -89,6 +87,20 @@ pub enum StoreError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+fn unmarked(store: &str, place: &str) -> String {
+    // A place that `attach` made up for a store that it was not given.
+    if store.starts_with(ABSENT) && place.ends_with(&format!("/{store}")) {
+        return format!(
+            "it was not given to `fulgurite attach`. When it turns up: `fulgurite store add FOLDER`. If it is gone for good, change its path in \
+             the settings to an empty folder on a new disk, then `fulgurite store replace {store}`"
+        );
+    }
+    format!(
+        "no mark of this archive is in it. Is the disk mounted? \
+         If this is an empty disk in place of one that is gone: `fulgurite store replace {store}`"
+    )
 }
 
 fn whose(found: &str, expected: &str) -> String {

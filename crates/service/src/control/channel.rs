@@ -11,9 +11,9 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::turns::Turn;
 use super::{Event, Hello, REQUEST_BYTES_MAX, Request, Told, VERSION, socket};
 use crate::gateway::Gateway;
+use crate::turns::Turn;
 
 /// Maximum number of connections. One has the turn; the others are told that the server is busy.
 const CONNECTIONS: usize = 8;

@@ -19,7 +19,6 @@
 mod channel;
 mod client;
 mod socket;
-mod turns;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -32,9 +31,9 @@ use fulgurite_archive::watch::{Trouble, Watcher};
 use fulgurite_domain::{ObjectName, VersionId};
 use serde::{Deserialize, Serialize};
 
+pub use crate::turns::Working;
 pub(crate) use channel::Channel;
 pub use client::{Connection, ControlError, is_served};
-pub(crate) use turns::Turns;
 
 /// The socket's name in the archive's folder.
 pub const SOCKET: &str = "control.sock";
@@ -85,15 +84,6 @@ enum Event {
     Report(serde_json::Value),
     /// The error of a failed request.
     Failed(String),
-}
-
-/// A command that the server is carrying out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Working {
-    /// The command.
-    pub what: String,
-    /// Its start, in seconds since 1970.
-    pub since: u64,
 }
 
 /// A [`Trouble`] in serializable form. Names and paths are bytes.

@@ -3,4 +3,5 @@
 pub(crate) mod liveness;
 pub(crate) mod metrics;
 pub(crate) mod readiness;
+pub(crate) mod scrubbed;
 pub(crate) mod stores;

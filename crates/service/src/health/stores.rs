@@ -4,9 +4,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use fulgurite_archive::Archive;
 use fulgurite_archive::store::StoreError;
-
-use crate::gateway::Gateway;
 
 /// Result of the last check of the stores.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,14 +53,12 @@ impl Looked {
     fn set_begun(&self, begun: Option<Instant>) {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
-}
 
-impl Gateway {
     /// Checks all stores. Blocks on their disks.
-    pub(crate) fn look_at_stores(&self) {
-        self.looked.set_begun(Some(Instant::now()));
+    pub(crate) fn look(&self, archive: &Archive) -> Stores {
+        self.set_begun(Some(Instant::now()));
         let mut stores = Stores::default();
-        for store in self.archive.stores() {
+        for store in archive.stores() {
             let names = match store.check() {
                 Ok(()) => &mut stores.usable,
                 Err(StoreError::Io { .. }) => &mut stores.unreadable,
@@ -69,10 +66,9 @@ impl Gateway {
             };
             names.push(store.name().to_owned());
         }
-        let needed = usize::from(self.archive.settings().shape().platters());
-        self.readiness.report("stores", stores.shortage(needed));
-        *self.looked.found.lock().unwrap_or_else(PoisonError::into_inner) = stores;
-        self.looked.set_begun(None);
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&stores);
+        self.set_begun(None);
+        stores
     }
 }
 

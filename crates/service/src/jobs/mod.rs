@@ -225,7 +225,8 @@ impl Gateway {
 
     /// Checks stores and staging, and reports the results.
     pub(crate) fn look_at_disks(&self) {
-        self.look_at_stores();
+        let needed = usize::from(self.archive.settings().shape().platters());
+        self.readiness.report("stores", self.looked.look(&self.archive).shortage(needed));
         self.look_at_staging();
     }
 

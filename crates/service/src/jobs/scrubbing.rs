@@ -6,7 +6,7 @@
 //! set. Platters of absent or failing stores are left alone: their bytes may be intact.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,28 +28,6 @@ const TURN_PERIOD: Duration = Duration::from_secs(1);
 const DAY_S: u64 = 86_400;
 /// Pauses are split into pieces of this length, so that a stop is noticed.
 const PIECE: Duration = Duration::from_millis(100);
-/// Clients count as active for this long after a request.
-const BUSY_MS: i64 = 1_000;
-
-/// Progress of the scrub since the server started.
-#[derive(Debug, Default)]
-pub(crate) struct Scrubbed {
-    pub(crate) platters: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    /// Platters found damaged or missing.
-    pub(crate) unsound: AtomicU64,
-    pub(crate) repaired: AtomicU64,
-    pub(crate) lost_versions: AtomicU64,
-    /// Time of the last request, in milliseconds since 1970.
-    requested_ms: AtomicI64,
-}
-
-impl Scrubbed {
-    /// Records a client's request.
-    pub(crate) fn request(&self) {
-        self.requested_ms.store(now_ms(), Ordering::Relaxed);
-    }
-}
 
 /// Limits the read rate. The caller passes the time, so that tests need no clock.
 #[derive(Debug)]
@@ -108,7 +86,7 @@ impl Watcher for Paced<'_> {
     fn done(&self, _objects: u64, bytes: u64) {
         let scrubbed = &self.gateway.scrubbed;
         scrubbed.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let is_busy = self.gateway.is_busy();
+        let is_busy = scrubbed.is_busy();
         let pause = self.pace.lock().unwrap_or_else(PoisonError::into_inner).pause(self.begun.elapsed(), bytes, is_busy);
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
@@ -295,11 +273,6 @@ impl Gateway {
             NOWHERE => self.archive.stores().iter().all(|store| store.check().is_ok()),
             name => self.archive.store(name).is_some_and(|store| store.check().is_ok()),
         }
-    }
-
-    /// Whether clients used the disks recently.
-    fn is_busy(&self) -> bool {
-        now_ms() - self.scrubbed.requested_ms.load(Ordering::Relaxed) < BUSY_MS
     }
 }
 

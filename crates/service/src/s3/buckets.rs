@@ -20,9 +20,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::policy::Policy;
 use crate::gateway::Gateway;
-use crate::s3::errors::{catalogue_failed, custom, no_such_bucket, not_readable, state_failed};
+use crate::s3::described::refuse_acl;
+use crate::s3::errors::{catalogue_failed, custom, malformed_xml, no_such_bucket, not_readable, state_failed};
 use crate::s3::key_locks::object_name;
-use crate::s3::put::refuse_acl;
 use crate::s3::tags;
 use crate::s3::version::timestamp;
 use crate::s3::xml_body::{Document, Skipped};
@@ -183,7 +183,7 @@ impl Gateway {
         let versioning = match input.versioning_configuration.status.as_ref().map(BucketVersioningStatus::as_str) {
             Some(BucketVersioningStatus::ENABLED) => Versioning::Enabled,
             Some(BucketVersioningStatus::SUSPENDED) => Versioning::Suspended,
-            _ => return Err(malformed()),
+            _ => return Err(malformed_xml()),
         };
         if bucket.object_lock && versioning != Versioning::Enabled {
             return Err(s3_error!(
@@ -284,9 +284,9 @@ impl Gateway {
     ) -> S3Result<S3Response<PutObjectLockConfigurationOutput>> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let configuration = input.object_lock_configuration.ok_or_else(malformed)?;
+        let configuration = input.object_lock_configuration.ok_or_else(malformed_xml)?;
         if configuration.object_lock_enabled.is_none_or(|enabled| enabled.as_str() != ObjectLockEnabled::ENABLED) {
-            return Err(malformed());
+            return Err(malformed_xml());
         }
         if bucket.versioning != Versioning::Enabled {
             return Err(s3_error!(InvalidBucketState, "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"));
@@ -294,12 +294,12 @@ impl Gateway {
         let retention = match configuration.rule {
             None => None,
             Some(rule) => {
-                let given = rule.default_retention.ok_or_else(malformed)?;
-                let mode = given.mode.as_ref().and_then(|mode| RetentionMode::parse(mode.as_str())).ok_or_else(malformed)?;
+                let given = rule.default_retention.ok_or_else(malformed_xml)?;
+                let mode = given.mode.as_ref().and_then(|mode| RetentionMode::parse(mode.as_str())).ok_or_else(malformed_xml)?;
                 let (period, in_years) = match (given.days, given.years) {
                     (Some(days), None) => (days, false),
                     (None, Some(years)) => (years, true),
-                    _ => return Err(malformed()),
+                    _ => return Err(malformed_xml()),
                 };
                 let most = if in_years { 100 } else { 36_500 };
                 if period < 1 {
@@ -319,13 +319,21 @@ impl Gateway {
         Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
     }
 
+    /// The canonical ID of an account, if it still exists.
+    pub(super) fn account_id(&self, name: &str) -> S3Result<Option<String>> {
+        Ok(self.state.account(name).map_err(state_failed)?.map(|account| account.id.clone()))
+    }
+
+    pub(super) fn owner(&self, bucket: &Bucket) -> S3Result<Owner> {
+        Ok(Owner { display_name: Some(bucket.owner.clone()), id: self.account_id(&bucket.owner)? })
+    }
+
     fn full_control(&self, bucket: &Bucket) -> S3Result<(Owner, Vec<Grant>)> {
-        let id = self.state.account(&bucket.owner).map_err(state_failed)?.map(|account| account.id.clone());
-        let owner = Owner { display_name: Some(bucket.owner.clone()), id: id.clone() };
+        let owner = self.owner(bucket)?;
         let grantee = Grantee {
-            display_name: Some(bucket.owner.clone()),
+            display_name: owner.display_name.clone(),
             email_address: None,
-            id,
+            id: owner.id.clone(),
             type_: Type::from_static(Type::CANONICAL_USER),
             uri: None,
         };
@@ -397,7 +405,7 @@ impl Gateway {
         self.bucket(&input.bucket)?;
         match input.ownership_controls.rules.as_slice() {
             [rule] => refuse_ownership(Some(&rule.object_ownership))?,
-            _ => return Err(malformed()),
+            _ => return Err(malformed_xml()),
         }
         Ok(S3Response::new(PutBucketOwnershipControlsOutput {}))
     }
@@ -411,12 +419,8 @@ fn refuse_ownership(wanted: Option<&ObjectOwnership>) -> S3Result<()> {
         Some(ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER) => {
             Err(s3_error!(NotImplemented, "ACLs are disabled: BucketOwnerEnforced is the only supported object ownership."))
         }
-        Some(_) => Err(malformed()),
+        Some(_) => Err(malformed_xml()),
     }
-}
-
-fn malformed() -> s3s::S3Error {
-    s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
 #[cfg(test)]
@@ -425,6 +429,7 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
+    use crate::s3::conditions::PutConditions;
     use crate::sample::{Sample, soon};
 
     fn request(bucket: &str) -> S3Request<DeleteBucketInput> {
@@ -470,7 +475,8 @@ mod tests {
         let bucket = sample.bucket();
         let alone = soon(sample.gateway.buckets.take("photos")).await;
         let upload = sample.upload(b"moon").await;
-        let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), (None, None)));
+        let conditions = PutConditions::default();
+        let mut put = std::pin::pin!(sample.gateway.store(&bucket, "moon", upload, Attributes::default(), &conditions));
         assert!(poll!(&mut put).is_pending());
         assert!(sample.gateway.state.remove_bucket("photos").expect("removed"));
         drop(alone);

@@ -31,11 +31,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 pub(crate) use asked::parse;
-use asked::{AskedError, OBJECTS_MAX};
+use asked::{AskedError, Item, OBJECTS_MAX, Outcome};
 #[cfg(feature = "fuzzing")]
 pub(crate) use result::entry_name;
 
-use batch::{AHEAD, Batch, Item, Out, Outcome};
+use batch::{AHEAD, Batch, Out};
 
 use crate::auth::access::{EXPECTED_OWNER, check_owner};
 use crate::auth::caller::{Caller, Peer, origin};

@@ -1,172 +1,262 @@
-//! Completion of a multipart upload: validates the parts that a client lists.
+//! Completes multipart uploads: puts their parts as one object.
 
-use base64_simd::STANDARD;
-use fulgurite_digest::Md5;
-use s3s::dto::ETag;
-use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
-use s3s::{S3Result, s3_error};
+use std::sync::Arc;
 
-use crate::state::{Part, hex};
-use crate::transfer::checksums::{Algorithm, Sum};
+use fulgurite_domain::{Attributes, ObjectName};
+use s3s::dto::{ChecksumType, CompleteMultipartUploadInput, CompleteMultipartUploadOutput};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use tokio::sync::mpsc;
 
-/// Minimum size of all parts but the last.
-const PART_BYTES_MIN: u64 = 5 << 20;
+use crate::auth::caller::Peer;
+use crate::gateway::Gateway;
+use crate::http::addressing::url_of;
+use crate::memory::Holder;
+use crate::s3::completed_parts::{
+    NamedPart, NamedParts, check_claim, check_named, choose, composite, etag_of_parts, named_etag, part_sums,
+};
+use crate::s3::conditions::PutConditions;
+use crate::s3::described::RESERVED_BYTES;
+use crate::s3::encryption::said;
+use crate::s3::errors::answers::Late;
+use crate::s3::errors::{failing, malformed_xml, state_failed};
+use crate::s3::multipart::{PARTS_MAX, algorithm_of};
+use crate::s3::normalize::original;
+use crate::s3::put::{Stored, put_sum};
+use crate::s3::version::{attribute, encode_sizes};
+use crate::s3::xml_body::Document;
+use crate::state::{Bucket, MultipartUpload, Part, Versioning};
+use crate::transfer::checksums::{Algorithm, Hasher, Named, Sum, claimed, set_sum};
+use crate::transfer::upload::Receiving;
 
-/// The concatenated checksums of parts.
-pub(super) fn part_sums(parts: &[Part]) -> Vec<u8> {
-    parts.iter().filter_map(|part| STANDARD.decode_to_vec(part.checksum.as_deref()?.as_bytes()).ok()).flatten().collect()
+/// Maximum size of an object.
+const OBJECT_BYTES_MAX: u64 = 5 << 40;
+/// Maximum size of parts' checksums that are stored with the object: attributes have 64 KiB, and
+/// the sizes of 10,000 parts take 40 KiB.
+const PART_CHECKSUMS_BYTES_MAX: usize = 16 << 10;
+/// From this size on, the response to a completion starts with whitespace to keep the connection
+/// alive.
+const SLOW: u64 = 64 << 20;
+
+/// A client's claims about the new object: parts, checksum, conditions, and the requested URL.
+struct Wanted {
+    given: Vec<NamedPart>,
+    claim: Option<Sum>,
+    conditions: PutConditions,
+    location: String,
 }
 
-/// The checksum of the parts' checksums.
-pub(super) fn composite(algorithm: Algorithm, part_sums: &[u8], parts: usize) -> Sum {
-    Sum { algorithm, value: format!("{}-{parts}", algorithm.of(part_sums)) }
-}
-
-/// The ETag of an object with parts of these MD5s.
-pub(super) fn etag_of_parts(md5s: impl IntoIterator<Item = [u8; 16]>) -> String {
-    let (mut whole, mut count) = (Md5::new(), 0);
-    for md5 in md5s {
-        whole.update(&md5);
-        count += 1;
-    }
-    format!("{}-{count}", hex(&whole.finish()))
-}
-
-/// The ETag of an object with the listed parts; `None` if an entry is invalid.
-pub(super) fn named_etag(given: &[NamedPart]) -> Option<String> {
-    let md5s: Option<Vec<[u8; 16]>> = given
-        .iter()
-        .map(|part| {
-            let etag = part.etag.as_ref()?.value();
-            let md5 = u128::from_str_radix(etag, 16).ok()?.to_be_bytes();
-            (hex(&md5) == etag).then_some(md5)
-        })
-        .collect();
-    md5s.map(etag_of_parts)
-}
-
-/// Compares the checksum of the whole with the client's claim, if it has one.
-pub(super) fn check_claim(claim: Option<&Sum>, sum: &Sum) -> S3Result<()> {
-    match claim {
-        Some(Sum { algorithm, value }) if *algorithm != sum.algorithm || value.split('-').next() != sum.value.split('-').next() => {
-            Err(s3_error!(BadDigest, "The {} you specified did not match the calculated checksum.", algorithm.name()))
+impl Gateway {
+    pub(crate) async fn complete(
+        self: Arc<Self>,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let NamedParts(given) = Document::read(&request.extensions)?;
+        let wanted = Wanted {
+            given,
+            claim: claimed(&request.headers)?,
+            conditions: PutConditions::of(original(&request.headers, &request.extensions), ""),
+            location: url_of(&request.uri, &request.headers, request.extensions.get::<Peer>()),
+        };
+        let input = request.input;
+        let bucket = self.bucket(&input.bucket)?;
+        if wanted.given.is_empty() {
+            return Err(malformed_xml());
         }
+        let upload = match self.upload_of(&input.bucket, &input.key, &input.upload_id) {
+            Ok(upload) => upload,
+            Err(error) => return self.completed_before(&bucket, &input, &wanted)?.ok_or(error),
+        };
+        check_checksum_type(&upload, &input)?;
+        let all = self.state.parts(&upload.id, 0, PARTS_MAX as usize).map_err(state_failed)?;
+        let parts = choose(&wanted.given, &all)?;
+        let algorithm = algorithm_of(&upload);
+        if is_composite(&upload) {
+            // An early check, before the parts are read in vain.
+            let algorithm = algorithm.unwrap_or(Algorithm::Crc64Nvme);
+            check_claim(wanted.claim.as_ref(), &composite(algorithm, &part_sums(&parts), parts.len()))?;
+        }
+        check_named(&wanted.given, algorithm)?;
+        let size = bytes_of(&parts);
+        check_size(size, input.mpu_object_size)?;
+        self.check_room(size)?;
+        self.check_replaceable(&bucket.name, &input.key, &wanted.conditions)?;
+        if size < SLOW {
+            return self.assemble(bucket, input, wanted, upload, parts).await.map(|output| answered(output, algorithm));
+        }
+        // Completion takes a while. The framework sends spaces meanwhile, and reports an error in
+        // the body.
+        let encryption = self.new_encryption();
+        let future = async move { self.assemble(bucket, input, wanted, upload, parts).await };
+        let output =
+            CompleteMultipartUploadOutput { future: Some(Box::pin(future)), server_side_encryption: encryption, ..Default::default() };
+        let mut response = answered(output, algorithm);
+        response.extensions.insert(Late);
+        Ok(response)
+    }
+
+    /// Answers a retried completion of an upload that is already complete. If the client lists
+    /// other parts, the retry fails.
+    fn completed_before(
+        &self,
+        bucket: &Bucket,
+        input: &CompleteMultipartUploadInput,
+        wanted: &Wanted,
+    ) -> S3Result<Option<S3Response<CompleteMultipartUploadOutput>>> {
+        let Some(version) = self.newest(&bucket.name, &input.key)? else { return Ok(None) };
+        let named = named_etag(&wanted.given);
+        let is_of_it = version.attributes().text(attribute::UPLOAD) == Some(input.upload_id.as_str())
+            && named.is_some_and(|etag| etag == version.etag().value());
+        Ok(is_of_it.then(|| {
+            let version_id = (bucket.versioning == Versioning::Enabled).then(|| version.id());
+            let stored = Stored { etag: version.etag(), version_id };
+            let sum = version.sums().pop();
+            let algorithm = sum.as_ref().map(|sum| sum.algorithm);
+            let mut output = answer(input, &wanted.location, stored, sum, Some(version.checksum_type()));
+            output.server_side_encryption = said(version.row.sealed);
+            answered(output, algorithm)
+        }))
+    }
+
+    /// Puts the parts as one object.
+    async fn assemble(
+        &self,
+        bucket: Arc<Bucket>,
+        input: CompleteMultipartUploadInput,
+        wanted: Wanted,
+        upload: MultipartUpload,
+        parts: Vec<Part>,
+    ) -> S3Result<CompleteMultipartUploadOutput> {
+        let _held = self.names.hold(ObjectName(format!("upload {}", upload.id).into_bytes())).await;
+        // Another request may have completed or aborted the upload meanwhile.
+        if let Err(error) = self.upload_of(&input.bucket, &input.key, &upload.id) {
+            let before = self.completed_before(&bucket, &input, &wanted)?;
+            return before.map(|response| response.output).ok_or(error);
+        }
+        let algorithm = algorithm_of(&upload).unwrap_or(Algorithm::Crc64Nvme);
+        let mut hasher = (!is_composite(&upload)).then(|| algorithm.hasher());
+        let object = self.reread(&parts, hasher.as_mut()).await?;
+        let part_sums = part_sums(&parts);
+        let mut attributes = attributes_of(&upload, &parts, algorithm, &part_sums);
+        let (sum, kind) = match hasher {
+            Some(hasher) => (Sum { algorithm, value: hasher.finish() }, ChecksumType::FULL_OBJECT),
+            None => {
+                attributes.set(attribute::CHECKSUM_TYPE, ChecksumType::COMPOSITE);
+                (composite(algorithm, &part_sums, parts.len()), ChecksumType::COMPOSITE)
+            }
+        };
+        check_claim(wanted.claim.as_ref(), &sum)?;
+        put_sum(Some(&sum), &mut attributes);
+        let stored = self.store(&bucket, &input.key, object.upload(), attributes, &wanted.conditions).await?;
+        // A crash before this point leaves an upload that can be completed again or aborted.
+        self.end_upload(&upload.id)?;
+        let mut output = answer(&input, &wanted.location, stored, Some(sum), Some(ChecksumType::from_static(kind)));
+        output.server_side_encryption = self.new_encryption();
+        Ok(output)
+    }
+
+    /// Copies the content of parts to staging, and into a checksum.
+    async fn reread(&self, parts: &[Part], mut hasher: Option<&mut Hasher>) -> S3Result<Receiving> {
+        let size = bytes_of(parts);
+        let mut object = self.receiving(Holder::own());
+        let _turn = self.rereads.acquire().await.expect("it is never closed");
+        // The reader runs ahead of the writer by a few frames.
+        let (pieces_in, mut pieces) = mpsc::channel::<Vec<u8>>(16);
+        let (files, all) = (self.parts.clone(), parts.to_vec());
+        let reading = tokio::task::spawn_blocking(move || {
+            all.iter().try_for_each(|part| {
+                files.read(part, &mut |bytes| pieces_in.blocking_send(bytes.to_vec()).map_err(|_| std::io::ErrorKind::BrokenPipe.into()))
+            })
+        });
+        while let Some(piece) = pieces.recv().await {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&piece);
+            }
+            self.write(&mut object, &piece, size).await;
+        }
+        reading.await.map_err(failing("reading parts"))?.map_err(failing("reading a part"))?;
+        Ok(object)
+    }
+}
+
+fn bytes_of(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.size).sum()
+}
+
+fn is_composite(upload: &MultipartUpload) -> bool {
+    upload.checksum_type.as_deref() == Some(ChecksumType::COMPOSITE)
+}
+
+fn check_checksum_type(upload: &MultipartUpload, input: &CompleteMultipartUploadInput) -> S3Result<()> {
+    let kind = upload.checksum_type.as_deref().unwrap_or(ChecksumType::FULL_OBJECT);
+    if input.checksum_type.as_ref().is_some_and(|asked| asked.as_str() != kind) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The upload was created using the {kind} checksum mode. The complete request must use the same checksum mode."
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the size of an object against the limit and against what its client expects.
+fn check_size(size: u64, expected: Option<i64>) -> S3Result<()> {
+    if size > OBJECT_BYTES_MAX {
+        return Err(s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed object size."));
+    }
+    match expected {
+        Some(expected) if expected as u64 != size => Err(s3_error!(
+            InvalidRequest,
+            "The provided 'x-amz-mp-object-size' header value {expected} does not match what was computed: {size}"
+        )),
         _ => Ok(()),
     }
 }
 
-/// The parts that a client lists, in its order.
-#[derive(Debug, Default)]
-pub(super) struct NamedParts(pub(super) Vec<NamedPart>);
+/// The attributes of an object with these parts, without its checksum.
+fn attributes_of(upload: &MultipartUpload, parts: &[Part], algorithm: Algorithm, part_sums: &[u8]) -> Attributes {
+    let mut attributes = upload.attributes.clone();
+    attributes.set(attribute::ETAG, etag_of_parts(parts.iter().map(|part| part.md5)));
+    attributes.set(attribute::UPLOAD, upload.id.as_str());
+    // With long tags, a record may have no room for the properties of 10,000 parts. The object is
+    // stored without them; it can still be read whole and by range.
+    let has_room = |attributes: &Attributes, bytes: usize| attributes.bytes() + bytes + RESERVED_BYTES <= Attributes::BYTES_MAX;
+    let sizes = encode_sizes(&parts.iter().map(|part| part.size).collect::<Vec<_>>());
+    if has_room(&attributes, sizes.len()) {
+        attributes.set(attribute::PARTS, sizes);
+    }
+    let is_complete = part_sums.len() == parts.len() * algorithm.bytes();
+    if is_complete && part_sums.len() <= PART_CHECKSUMS_BYTES_MAX && has_room(&attributes, part_sums.len()) {
+        attributes.set(attribute::PART_CHECKSUMS, part_sums);
+    }
+    attributes
+}
 
-/// A part in the list. The framework's type lacks the newer checksums.
-#[derive(Debug, Default)]
-pub(super) struct NamedPart {
-    number: Option<i32>,
-    etag: Option<ETag>,
+/// A response with checksums of this algorithm.
+fn answered(output: CompleteMultipartUploadOutput, algorithm: Option<Algorithm>) -> S3Response<CompleteMultipartUploadOutput> {
+    let mut response = S3Response::new(output);
+    if let Some(algorithm) = algorithm {
+        Named::say(algorithm, &mut response.extensions);
+    }
+    response
+}
+
+fn answer(
+    input: &CompleteMultipartUploadInput,
+    location: &str,
+    stored: Stored,
     sum: Option<Sum>,
-}
-
-impl<'xml> Deserialize<'xml> for NamedParts {
-    fn deserialize(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
-        xml.named_element("CompleteMultipartUpload", |xml| xml.list_content("Part")).map(Self)
+    kind: Option<ChecksumType>,
+) -> CompleteMultipartUploadOutput {
+    let mut output = CompleteMultipartUploadOutput {
+        bucket: Some(input.bucket.clone()),
+        key: Some(input.key.clone()),
+        e_tag: Some(stored.etag),
+        version_id: stored.version_id,
+        location: Some(location.to_owned()),
+        checksum_type: kind,
+        ..Default::default()
+    };
+    if let Some(Sum { algorithm, value }) = sum {
+        set_sum!(output, algorithm, value);
     }
-}
-
-impl<'xml> DeserializeContent<'xml> for NamedPart {
-    fn deserialize_content(xml: &mut Deserializer<'xml>) -> DeResult<Self> {
-        let mut part = Self::default();
-        xml.for_each_element(|xml, name| match name {
-            b"PartNumber" => once(&mut part.number, xml.content()?),
-            b"ETag" => once(&mut part.etag, xml.content()?),
-            name => {
-                let algorithm = Algorithm::of_element(name).ok_or(DeError::UnexpectedTagName)?;
-                if part.sum.as_ref().is_some_and(|sum| sum.algorithm == algorithm) {
-                    return Err(DeError::DuplicateField);
-                }
-                part.sum = Some(Sum { algorithm, value: xml.content()? });
-                Ok(())
-            }
-        })?;
-        Ok(part)
-    }
-}
-
-fn once<T>(field: &mut Option<T>, value: T) -> DeResult {
-    if field.replace(value).is_some() { Err(DeError::DuplicateField) } else { Ok(()) }
-}
-
-/// AWS requires the checksum of each part for all algorithms. But SDKs that choose a CRC on their
-/// own omit them.
-pub(super) fn check_named(given: &[NamedPart], algorithm: Option<Algorithm>) -> S3Result<()> {
-    let Some(algorithm) = algorithm.filter(|algorithm| !algorithm.is_linear()) else { return Ok(()) };
-    match given.iter().find(|part| part.sum.is_none()) {
-        Some(part) => Err(s3_error!(
-            InvalidRequest,
-            "The upload was created using a {} checksum. The complete request must include the checksum for each part. It was missing for part {} in the request.",
-            algorithm.name(),
-            part.number.unwrap_or(0)
-        )),
-        None => Ok(()),
-    }
-}
-
-/// The listed parts, which must be in order of their numbers.
-pub(super) fn choose(given: &[NamedPart], all: &[Part]) -> S3Result<Vec<Part>> {
-    let mut chosen: Vec<Part> = Vec::with_capacity(given.len());
-    for wanted in given {
-        let number = wanted.number.unwrap_or(0);
-        if chosen.last().is_some_and(|last| i64::from(last.number) >= i64::from(number)) {
-            return Err(s3_error!(
-                InvalidPartOrder,
-                "The list of parts was not in ascending order. The parts list must be specified in order by part number."
-            ));
-        }
-        let part = all.iter().find(|part| i64::from(part.number) == i64::from(number));
-        let part = part.filter(|part| wanted.etag.as_ref().is_some_and(|etag| etag.value() == hex(&part.md5)));
-        let part = part.ok_or_else(|| {
-            s3_error!(
-                InvalidPart,
-                "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag."
-            )
-        })?;
-        if let (Some(claimed), Some(found)) = (&wanted.sum, &part.checksum)
-            && claimed.value != *found
-        {
-            return Err(s3_error!(InvalidPart, "The checksum of part {number} differs from the one it was uploaded with."));
-        }
-        chosen.push(part.clone());
-    }
-    if let Some(small) = chosen[..chosen.len() - 1].iter().find(|part| part.size < PART_BYTES_MIN) {
-        return Err(s3_error!(
-            EntityTooSmall,
-            "Your proposed upload is smaller than the minimum allowed size: part {} has {} bytes, but all except the last must have at least {PART_BYTES_MIN}",
-            small.number,
-            small.size
-        ));
-    }
-    Ok(chosen)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(parts: &str) -> DeResult<Vec<NamedPart>> {
-        let xml = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
-        NamedParts::deserialize(&mut Deserializer::new(xml.as_bytes())).map(|NamedParts(parts)| parts)
-    }
-
-    #[test]
-    fn parts_may_have_checksums_unknown_to_the_framework() {
-        let parts = parse(
-            "<Part><ChecksumMD5>a</ChecksumMD5><PartNumber>1</PartNumber></Part><Part><ETag>\"e\"</ETag><ChecksumSHA1>c</ChecksumSHA1></Part>",
-        );
-        let parts = parts.expect("it is valid");
-        assert_eq!((parts[0].number, parts[0].sum.as_ref().map(|sum| sum.algorithm)), (Some(1), Some(Algorithm::Md5)));
-        assert_eq!((parts[1].etag.as_ref().map(ETag::value), parts[1].sum.as_ref().map(|sum| sum.value.as_str())), (Some("e"), Some("c")));
-        for wrong in ["<Part><Size>1</Size></Part>", "<Part><PartNumber>1</PartNumber><PartNumber>1</PartNumber></Part>", "<Part>"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
-    }
+    output
 }

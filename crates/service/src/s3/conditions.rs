@@ -5,10 +5,12 @@ use http::HeaderMap;
 use s3s::dto::{ETag, Timestamp, TimestampFormat};
 use s3s::{S3Error, S3Result, s3_error};
 
-use crate::s3::version::{Version, ms_of};
+use crate::gateway::Gateway;
+use crate::s3::errors::no_such_key;
+use crate::s3::version::{Version, http_date, ms_of};
 
 /// The ETags of a condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ETags {
     /// `*`
     Any,
@@ -72,15 +74,24 @@ pub(crate) fn range_holds(headers: &HeaderMap, version: &Version) -> bool {
 }
 
 /// The four conditions of a read.
-#[derive(Debug, Default)]
-pub(crate) struct Conditions {
-    pub(crate) matches: Option<ETags>,
-    pub(crate) none_match: Option<ETags>,
-    pub(crate) modified_since: Option<Timestamp>,
-    pub(crate) unmodified_since: Option<Timestamp>,
+#[derive(Debug)]
+pub(crate) struct ReadConditions {
+    matches: Option<ETags>,
+    none_match: Option<ETags>,
+    modified_since: Option<Timestamp>,
+    unmodified_since: Option<Timestamp>,
 }
 
-impl Conditions {
+/// Prefix of conditions on the source of a copy.
+pub(crate) const OF_SOURCE: &str = "x-amz-copy-source-";
+
+impl ReadConditions {
+    /// Conditions in headers whose names have a prefix: [`OF_SOURCE`], or none.
+    pub(crate) fn of(headers: &HeaderMap, prefix: &str, modified_since: Option<Timestamp>, unmodified_since: Option<Timestamp>) -> Self {
+        let PutConditions { matches, none_match } = PutConditions::of(headers, prefix);
+        Self { matches, none_match, modified_since, unmodified_since }
+    }
+
     /// Checks the conditions in the order of RFC 9110, section 13.2.2: a condition on the ETag
     /// overrides one on the time.
     pub(crate) fn check(&self, version: &Version) -> S3Result<()> {
@@ -107,18 +118,43 @@ impl Conditions {
     }
 }
 
-/// Checks whether a put may replace the current version.
-pub(crate) fn may_replace(matches: Option<&ETags>, none_match: Option<&ETags>, current: Option<&Version>) -> S3Result<()> {
-    if let Some(condition) = matches {
-        match current {
-            None => return Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
-            Some(version) if !condition.has(version) => return Err(failed()),
-            Some(_) => {}
+/// The conditions of a put: which version it may replace.
+#[derive(Debug, Default)]
+pub(crate) struct PutConditions {
+    matches: Option<ETags>,
+    none_match: Option<ETags>,
+}
+
+impl PutConditions {
+    pub(crate) fn of(headers: &HeaderMap, prefix: &str) -> Self {
+        let etags = |name| ETags::of(headers, &format!("{prefix}{name}"));
+        Self { matches: etags("if-match"), none_match: etags("if-none-match") }
+    }
+
+    fn check(&self, current: Option<&Version>) -> S3Result<()> {
+        if let Some(condition) = &self.matches {
+            match current {
+                None => return Err(no_such_key()),
+                Some(version) if !condition.has(version) => return Err(failed()),
+                Some(_) => {}
+            }
+        }
+        match (&self.none_match, current) {
+            (Some(condition), Some(version)) if condition.has(version) => Err(failed()),
+            _ => Ok(()),
         }
     }
-    match (none_match, current) {
-        (Some(condition), Some(version)) if condition.has(version) => Err(failed()),
-        _ => Ok(()),
+}
+
+impl Gateway {
+    /// Checks whether a put may replace the current version. Only a caller that holds the name can
+    /// rely on it later; others call it so that no long body is read in vain.
+    pub(crate) fn check_replaceable(&self, bucket: &str, key: &str, conditions: &PutConditions) -> S3Result<()> {
+        if conditions.matches.is_none() && conditions.none_match.is_none() {
+            return Ok(());
+        }
+        let current = self.newest(bucket, key)?.filter(|version| !version.is_marker());
+        conditions.check(current.as_ref())
     }
 }
 
@@ -133,8 +169,8 @@ pub(crate) fn failed() -> S3Error {
 fn not_modified(version: &Version) -> S3Error {
     let mut error = s3_error!(NotModified, "Not Modified");
     error.set_status_code(http::StatusCode::NOT_MODIFIED);
-    let mut headers = http::HeaderMap::new();
-    if let Some(modified) = crate::s3::version::http_date(&version.modified()) {
+    let mut headers = HeaderMap::new();
+    if let Some(modified) = http_date(&version.modified()) {
         headers.insert("last-modified", modified);
     }
     if let Ok(etag) = version.etag().to_http_header() {

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
+use fulgurite_domain::Attributes;
 use http::HeaderMap;
 use s3s::dto::{
-    ChecksumType, CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETag, MetadataDirective,
-    TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
+    ChecksumType, CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, MetadataDirective, PutObjectInput, TaggingDirective,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use tokio::sync::mpsc;
@@ -17,23 +17,22 @@ use crate::auth::access::{EXPECTED_SOURCE_OWNER, check_owner};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::s3::conditions::{Conditions, ETags};
-use crate::s3::encryption::{CustomerKey, asked, customer_key};
-use crate::s3::errors::{failed, not_read};
-use crate::s3::multipart::number_of;
+use crate::s3::conditions::{PutConditions, ReadConditions};
+use crate::s3::described::{as_put, attributes, put_headers, refuse_acl};
+use crate::s3::errors::{failing, not_read, too_long_for_a_copy};
 use crate::s3::normalize::original;
 use crate::s3::object_lock::shown_id;
-use crate::s3::put::{Described, check_key, put_sum, refuse_acl};
+use crate::s3::put::put_summed;
 use crate::s3::tags;
 use crate::s3::version::{Version, attribute, timestamp};
-use crate::state::hex;
-use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum, unsupported};
+use crate::state::Bucket;
+use crate::transfer::checksums::{Algorithm, Claims, Named, Sum, Trailing, set_sum};
 use crate::transfer::upload::PUT_BYTES_MAX;
 
 /// The customer key of the source.
 macro_rules! source_key {
     ($input:expr) => {
-        CustomerKey {
+        $crate::s3::encryption::CustomerKey {
             algorithm: $input.copy_source_sse_customer_algorithm.as_deref(),
             key: $input.copy_source_sse_customer_key.as_deref(),
             md5: $input.copy_source_sse_customer_key_md5.as_deref(),
@@ -41,25 +40,67 @@ macro_rules! source_key {
     };
 }
 
+/// The source that the input of a copy names, if the caller may read it and its conditions hold.
+macro_rules! source {
+    ($gateway:ident, $request:ident) => {{
+        let S3Request { input, headers, extensions, .. } = &$request;
+        let (modified_since, unmodified_since) = (&input.copy_source_if_modified_since, &input.copy_source_if_unmodified_since);
+        let original = $crate::s3::normalize::original(headers, extensions);
+        let conditions = $crate::s3::conditions::ReadConditions::of(
+            original,
+            $crate::s3::conditions::OF_SOURCE,
+            modified_since.clone(),
+            unmodified_since.clone(),
+        );
+        $gateway.source(extensions.get::<Caller>(), &input.copy_source, headers, &conditions)?
+    }};
+}
+
+pub(super) use {source, source_key};
+
+/// Attributes that a copy takes from its source, together with user metadata.
+const KEPT: [&str; 7] = [
+    "content-type",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    attribute::EXPIRES,
+    attribute::EXPIRES_SECONDS,
+];
+
 /// Maximum number of lookups of a source that is being replaced before it is opened.
 const ATTEMPTS: u32 = 8;
 
 /// The source of a copy.
-struct Source {
-    version: Version,
+pub(super) struct Source {
+    pub(super) version: Version,
     /// Kept open, so that the source can be read to its end even if it is replaced meanwhile;
     /// `None` without content.
     opened: Option<Opened>,
     /// The version ID of the source, if its bucket is versioned.
-    id: Option<String>,
-    bucket: String,
-    key: String,
+    pub(super) id: Option<String>,
+    pub(super) bucket: String,
+    pub(super) key: String,
     /// Whether the request named the version.
-    named: bool,
+    pub(super) named: bool,
+}
+
+/// What a copy takes from its request, in place of its source.
+#[derive(Clone, Copy)]
+struct Replaced {
+    headers: bool,
+    tags: bool,
 }
 
 impl Gateway {
-    fn source(&self, caller: Option<&Caller>, source: &CopySource, headers: &HeaderMap, conditions: &Conditions) -> S3Result<Source> {
+    pub(super) fn source(
+        &self,
+        caller: Option<&Caller>,
+        source: &CopySource,
+        headers: &HeaderMap,
+        conditions: &ReadConditions,
+    ) -> S3Result<Source> {
         let CopySource::Bucket { bucket, key, version_id } = source else {
             return Err(s3_error!(NotImplemented, "The source of a copy must be in a bucket of this archive."));
         };
@@ -108,7 +149,11 @@ impl Gateway {
     }
 
     /// The content of a source, in pieces.
-    fn read_for_copy(&self, source: &mut Source, range: Range<u64>) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
+    pub(super) fn read_for_copy(
+        &self,
+        source: &mut Source,
+        range: Range<u64>,
+    ) -> (mpsc::Receiver<Bytes>, JoinHandle<Result<(), ReadError>>) {
         let (pieces_in, pieces) = mpsc::channel::<Bytes>(16);
         let archive = self.archive.clone();
         let is_whole = range == (0..source.version.size());
@@ -127,8 +172,8 @@ impl Gateway {
     }
 
     /// Checks that the whole source was read.
-    async fn end_of_copy(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
-        match reading.await.map_err(|error| failed("reading the source of a copy", &error))? {
+    pub(super) async fn end_of_copy(&self, source: &Source, reading: JoinHandle<Result<(), ReadError>>) -> S3Result<()> {
+        match reading.await.map_err(failing("reading the source of a copy"))? {
             Ok(()) => Ok(()),
             // A very long staged source can't be kept open in full.
             Err(_) if self.is_gone(&source.version)? => {
@@ -139,91 +184,31 @@ impl Gateway {
     }
 
     pub(crate) async fn copy(&self, request: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
-        let caller = request.extensions.get::<Caller>().cloned();
-        let input = request.input;
-        check_key(&input.key)?;
-        let bucket = self.bucket(&input.bucket)?;
-        let encryption = self.encryption(&asked!(input))?;
-        source_key!(input).refuse_to_read()?;
-        refuse_acl(input.acl.as_ref().map(|acl| acl.as_str()))?;
         let original = original(&request.headers, &request.extensions);
-        let conditions = Conditions {
-            matches: ETags::of(original, "x-amz-copy-source-if-match"),
-            none_match: ETags::of(original, "x-amz-copy-source-if-none-match"),
-            modified_since: input.copy_source_if_modified_since.clone(),
-            unmodified_since: input.copy_source_if_unmodified_since.clone(),
+        let input = request.input.clone();
+        let mut given = as_put!(input);
+        let (bucket, encryption) = self.destination(&given)?;
+        source_key!(input).refuse_to_read()?;
+        refuse_acl(given.acl.as_ref().map(|acl| acl.as_str()))?;
+        let mut source = source!(self, request);
+        let replaced = Replaced {
+            headers: directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?,
+            tags: directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?,
         };
-        let mut source = self.source(caller.as_ref(), &input.copy_source, &request.headers, &conditions)?;
-        let (matches, none_match) = (ETags::of(original, "if-match"), ETags::of(original, "if-none-match"));
-        let replaces = directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
-        let replaces_tags = directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
-        let is_itself = source.bucket == bucket.name && source.key == input.key && !source.named;
-        if is_itself && !replaces && input.storage_class.is_none() && input.website_redirect_location.is_none() {
+        let is_itself = source.bucket == bucket.name && source.key == given.key && !source.named;
+        if is_itself && !replaced.headers && given.storage_class.is_none() && given.website_redirect_location.is_none() {
             return Err(s3_error!(
                 InvalidRequest,
                 "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes."
             ));
         }
-        if source.version.size() > PUT_BYTES_MAX {
-            return Err(s3_error!(
-                InvalidRequest,
-                "The specified copy source is larger than the maximum allowable size for a copy source: {PUT_BYTES_MAX}"
-            ));
-        }
-        self.check_room(source.version.size())?;
-        let kept_tags = tags::encode(&self.tags_of(&source.version)?);
-        if !replaces_tags && !kept_tags.is_empty() {
-            // The copy takes tags along, so it needs the rights to read and put them.
-            let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
-            let from = self.bucket(&source.bucket)?;
-            self.may(&from, caller.as_ref(), read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
-            self.may_copy_tags(&bucket, caller.as_ref(), &request.headers, &input.key)?;
-        }
-        let described = Described {
-            tagging: if replaces_tags { input.tagging.as_deref() } else { Some(kept_tags.as_str()) },
-            storage_class: input.storage_class.as_ref(),
-            lock_mode: input.object_lock_mode.as_ref(),
-            lock_until: input.object_lock_retain_until_date.as_ref(),
-            legal_hold: input.object_lock_legal_hold_status.as_ref(),
-            website_redirect_location: input.website_redirect_location.as_deref(),
-            ..Described::default()
-        };
-        let mut attributes = described.attributes(&bucket)?;
-        if replaces {
-            let headers = Described {
-                content_type: input.content_type.as_deref(),
-                cache_control: input.cache_control.as_deref(),
-                content_disposition: input.content_disposition.as_deref(),
-                content_encoding: input.content_encoding.as_deref(),
-                content_language: input.content_language.as_deref(),
-                expires: original.get(http::header::EXPIRES),
-                metadata: input.metadata.as_ref(),
-                ..Described::default()
-            };
-            headers.put_headers(&mut attributes)?;
-        } else {
-            let kept = [
-                "content-type",
-                "cache-control",
-                "content-disposition",
-                "content-encoding",
-                "content-language",
-                attribute::EXPIRES,
-                attribute::EXPIRES_SECONDS,
-            ];
-            for (name, value) in &source.version.attributes().0 {
-                if kept.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
-                    attributes.set(name.as_str(), value.as_slice());
-                }
-            }
-        }
-        let asked = match &input.checksum_algorithm {
-            None => None,
-            Some(named) => Some(Algorithm::parse(named.as_str()).ok_or_else(unsupported)?),
-        };
+        let size = source.version.size();
+        check_length(size)?;
+        self.check_room(size)?;
+        let mut attributes = self.copied_attributes(&request, &mut given, &bucket, &source, replaced)?;
+        let asked = Algorithm::named(input.checksum_algorithm.as_ref())?;
         let algorithm = asked.or_else(|| source.version.sums().first().map(|sum| sum.algorithm)).unwrap_or(Algorithm::Crc64Nvme);
         let mut summing = self.summing(Claims::default(), algorithm);
-        let size = source.version.size();
         let mut upload = self.receiving(Holder::own());
         let _turn = self.rereads.acquire().await.expect("it is never closed");
         let (mut pieces, reading) = self.read_for_copy(&mut source, 0..size);
@@ -233,14 +218,16 @@ impl Gateway {
         }
         self.end_of_copy(&source, reading).await?;
         let summed = summing.end(&Trailing::default()).await?;
-        put_sum(summed.sum.as_ref(), &mut attributes);
-        attributes.set(attribute::ETAG, hex(&summed.md5));
+        put_summed(&summed, &mut attributes);
         let modified = timestamp(upload.created_ms() as i64);
-        let stored = self.store(&bucket, &input.key, upload.upload(), attributes, (matches.as_ref(), none_match.as_ref())).await?;
+        let stored = self.store(&bucket, &given.key, upload.upload(), attributes, &PutConditions::of(original, "")).await?;
+        let mut result = CopyObjectResult {
+            e_tag: Some(stored.etag),
+            last_modified: Some(modified),
+            checksum_type: Some(ChecksumType::from_static(ChecksumType::FULL_OBJECT)),
+            ..Default::default()
+        };
         let mut extensions = http::Extensions::new();
-        let kind = ChecksumType::from_static(ChecksumType::FULL_OBJECT);
-        let mut result =
-            CopyObjectResult { e_tag: Some(stored.etag), last_modified: Some(modified), checksum_type: Some(kind), ..Default::default() };
         if let Some(Sum { algorithm, value }) = summed.sum {
             set_sum!(result, algorithm, value);
             Named::say(algorithm, &mut extensions);
@@ -255,69 +242,43 @@ impl Gateway {
         Ok(S3Response { extensions, ..S3Response::new(output) })
     }
 
-    pub(crate) async fn copy_part(&self, request: S3Request<UploadPartCopyInput>) -> S3Result<S3Response<UploadPartCopyOutput>> {
-        let caller = request.extensions.get::<Caller>().cloned();
-        let input = request.input;
-        let upload = self.upload_of(&input.bucket, &input.key, &input.upload_id)?;
-        let number = number_of(input.part_number)?;
-        customer_key!(input).refuse()?;
-        source_key!(input).refuse_to_read()?;
-        let original = original(&request.headers, &request.extensions);
-        let conditions = Conditions {
-            matches: ETags::of(original, "x-amz-copy-source-if-match"),
-            none_match: ETags::of(original, "x-amz-copy-source-if-none-match"),
-            modified_since: input.copy_source_if_modified_since.clone(),
-            unmodified_since: input.copy_source_if_unmodified_since.clone(),
-        };
-        let mut source = self.source(caller.as_ref(), &input.copy_source, &request.headers, &conditions)?;
-        let size = source.version.size();
-        let range = match &input.copy_source_range {
-            None => 0..size,
-            Some(text) => {
-                let range = parse_range(text).ok_or_else(|| {
-                    s3_error!(InvalidArgument, "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy")
-                })?;
-                if range.end > size {
-                    return Err(s3_error!(InvalidArgument, "Range specified is not valid for source object of size: {size}"));
-                }
-                range
-            }
-        };
-        if range.end - range.start > PUT_BYTES_MAX {
-            return Err(s3_error!(
-                InvalidRequest,
-                "The specified copy source is larger than the maximum allowable size for a copy source: {PUT_BYTES_MAX}"
-            ));
+    /// The attributes of a copy, without checksums.
+    fn copied_attributes(
+        &self,
+        request: &S3Request<CopyObjectInput>,
+        given: &mut PutObjectInput,
+        bucket: &Bucket,
+        source: &Source,
+        replaced: Replaced,
+    ) -> S3Result<Attributes> {
+        let kept_tags = tags::encode(&self.tags_of(&source.version)?);
+        if !replaced.tags && !kept_tags.is_empty() {
+            // The copy takes tags along, so it needs the rights to read and put them.
+            let caller = request.extensions.get::<Caller>();
+            let read = if source.named { "s3:GetObjectVersionTagging" } else { "s3:GetObjectTagging" };
+            let from = self.bucket(&source.bucket)?;
+            self.may(&from, caller, read, Some(&source.key), source.id.as_deref().filter(|_| source.named))?;
+            self.may_copy_tags(bucket, caller, &request.headers, &given.key)?;
         }
-        let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse).unwrap_or(Algorithm::Crc64Nvme);
-        let mut summing = self.summing(Claims::default(), algorithm);
-        let mut writer = self.parts.begin(range.end - range.start, &Holder::own()).map_err(|error| failed("beginning a part", &error))?;
-        let _turn = self.rereads.acquire().await.expect("it is never closed");
-        let (mut pieces, reading) = self.read_for_copy(&mut source, range);
-        while let Some(piece) = pieces.recv().await {
-            summing.update(&piece).await;
-            writer.write(&piece).await.map_err(|error| failed("writing a part", &error))?;
+        if !replaced.tags {
+            given.tagging = Some(kept_tags);
         }
-        self.end_of_copy(&source, reading).await?;
-        let summed = summing.end(&Trailing::default()).await?;
-        let part = self.keep_part(&upload, number, writer, summed.clone()).await?;
-        let mut extensions = http::Extensions::new();
-        let mut result = CopyPartResult {
-            e_tag: Some(ETag::Strong(hex(&part.md5))),
-            last_modified: Some(timestamp(part.modified_ms)),
-            ..Default::default()
-        };
-        if let Some(Sum { algorithm, value }) = summed.sum {
-            set_sum!(result, algorithm, value);
-            Named::say(algorithm, &mut extensions);
+        let mut attributes = attributes(given, None, bucket)?;
+        if replaced.headers {
+            put_headers(given, original(&request.headers, &request.extensions), &mut attributes)?;
+        } else {
+            keep_headers(&source.version, &mut attributes);
         }
-        let output = UploadPartCopyOutput {
-            copy_part_result: Some(result),
-            copy_source_version_id: source.id,
-            server_side_encryption: self.new_encryption(),
-            ..Default::default()
-        };
-        Ok(S3Response { extensions, ..S3Response::new(output) })
+        Ok(attributes)
+    }
+}
+
+/// Sets the headers and metadata of a version.
+fn keep_headers(version: &Version, attributes: &mut Attributes) {
+    for (name, value) in &version.attributes().0 {
+        if KEPT.contains(&name.as_str()) || name.starts_with(attribute::META) || name == attribute::MORE_META {
+            attributes.set(name.as_str(), value.as_slice());
+        }
     }
 }
 
@@ -330,12 +291,9 @@ fn directive(text: Option<&str>) -> S3Result<bool> {
     }
 }
 
-pub(crate) fn parse_range(text: &str) -> Option<Range<u64>> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    // `parse` accepts a sign, which ranges don't have.
-    let number = |text: &str| text.parse::<u64>().ok().filter(|_| !text.starts_with('+'));
-    let (first, last) = (number(first)?, number(last)?);
-    if first <= last { Some(first..last.checked_add(1)?) } else { None }
+/// Refuses to copy more than one put may have.
+pub(super) fn check_length(bytes: u64) -> S3Result<()> {
+    if bytes > PUT_BYTES_MAX { Err(too_long_for_a_copy(PUT_BYTES_MAX)) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use fulgurite_archive::NewObject;
 use fulgurite_archive::catalogue::VersionRow;
-use fulgurite_domain::{Attributes, Kind, VersionId};
+use fulgurite_domain::{Attributes, Kind};
 use s3s::dto::{DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, Error, ObjectIdentifier};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::{S3Request, S3Response, S3Result};
 
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
-use crate::gateway::{Gateway, acknowledgement};
+use crate::gateway::Gateway;
 use crate::s3::conditions::{ETags, failed as condition_failed};
-use crate::s3::errors::{failed, not_acknowledged};
+use crate::s3::errors::{locked, malformed_xml, no_such_key};
 use crate::s3::key_locks::{Held, object_name};
 use crate::s3::normalize::original;
 use crate::s3::version::{Version, attribute, ms_of};
@@ -73,10 +73,7 @@ impl Gateway {
         let bucket = self.bucket(&input.bucket)?;
         let objects = &input.delete.objects;
         if objects.is_empty() || objects.len() > KEYS_MAX || objects.iter().any(|object| object.key.is_empty()) {
-            return Err(s3_error!(
-                MalformedXML,
-                "The XML you provided was not well-formed or did not validate against our published schema"
-            ));
+            return Err(malformed_xml());
         }
         let quiet = input.delete.quiet.unwrap_or(false);
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
@@ -156,29 +153,20 @@ impl Gateway {
         }
         let upload = self.intake.upload();
         let version_id = if bucket.versioning == Versioning::Suspended { "null".to_owned() } else { upload.id().to_string() };
-        let gone: Vec<VersionId> = replaced.iter().map(|row| row.id).collect();
         let marker = NewObject { name, kind: Kind::DeletionMarker, modified: None, mode: None, attributes };
-        let (acknowledge, told) = acknowledgement((held, shared));
-        upload.finish(marker, replaced, acknowledge);
-        told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
-        self.forget_state(&gone);
+        self.commit((held, shared), replaced, |replaced, acknowledge| upload.finish(marker, replaced, acknowledge)).await?;
         Ok(Deleted { marker: true, version_id: Some(version_id) })
     }
 
     /// Removes versions for good.
     async fn remove(&self, held: Held, versions: Vec<VersionRow>) -> S3Result<()> {
-        let gone: Vec<VersionId> = versions.iter().map(|row| row.id).collect();
-        let (acknowledge, told) = acknowledgement(held);
-        self.intake.remove(versions, acknowledge);
-        told.await.map_err(|error| failed("the intake", &error))?.map_err(not_acknowledged)?;
-        self.forget_state(&gone);
-        Ok(())
+        self.commit(held, versions, |versions, acknowledge| self.intake.remove(versions, acknowledge)).await
     }
 
     /// Refuses to remove a version under retention or legal hold.
     pub(crate) fn check_lock(&self, row: &VersionRow, bypasses: bool) -> S3Result<()> {
         match self.lock_of(row)?.hold(now_ms(), bypasses) {
-            Some(_) => Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock.")),
+            Some(_) => Err(locked()),
             None => Ok(()),
         }
     }
@@ -204,7 +192,7 @@ async fn allowed(rights: &Rights<'_>, objects: &[ObjectIdentifier], bypasses: bo
 
 fn check_conditions(asked: &RequestedDelete<'_>, version: Option<&Version>) -> S3Result<()> {
     let Some(version) = version else {
-        return if asked.etag.is_some() { Err(s3_error!(NoSuchKey, "The specified key does not exist.")) } else { Ok(()) };
+        return if asked.etag.is_some() { Err(no_such_key()) } else { Ok(()) };
     };
     let matches = asked.etag.as_ref().is_none_or(|etags| etags.has(version));
     let fits = asked.size.is_none_or(|size| size as u64 == version.size())

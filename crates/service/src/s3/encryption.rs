@@ -8,7 +8,7 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
 use http::{HeaderMap, StatusCode};
-use s3s::dto::ServerSideEncryption;
+use s3s::dto::{PutObjectInput, ServerSideEncryption};
 use s3s::{S3Result, s3_error};
 
 use crate::gateway::Gateway;
@@ -27,26 +27,6 @@ pub(crate) struct CustomerKey<'a> {
     pub(crate) md5: Option<&'a str>,
 }
 
-/// The encryption that a request for a new object asks for.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct RequestedEncryption<'a> {
-    pub(crate) algorithm: Option<&'a str>,
-    /// Whether it names a KMS key, or a context for one.
-    pub(crate) names_kms_key: bool,
-    pub(crate) customer: CustomerKey<'a>,
-}
-
-/// The encryption in the input of an operation.
-macro_rules! asked {
-    ($input:expr) => {
-        $crate::s3::encryption::RequestedEncryption {
-            algorithm: $input.server_side_encryption.as_ref().map(|algorithm| algorithm.as_str()),
-            names_kms_key: $input.ssekms_key_id.is_some() || $input.ssekms_encryption_context.is_some(),
-            customer: $crate::s3::encryption::customer_key!($input),
-        }
-    };
-}
-
 /// The customer key in the input of an operation.
 macro_rules! customer_key {
     ($input:expr) => {
@@ -58,7 +38,7 @@ macro_rules! customer_key {
     };
 }
 
-pub(crate) use {asked, customer_key};
+pub(crate) use customer_key;
 
 impl CustomerKey<'_> {
     fn is_given(&self) -> bool {
@@ -123,16 +103,18 @@ pub(crate) fn said(sealed: bool) -> Option<ServerSideEncryption> {
 impl Gateway {
     /// The encryption that responses report for new objects. An error if the request asks for
     /// another one.
-    pub(crate) fn encryption(&self, asked: &RequestedEncryption<'_>) -> S3Result<Option<ServerSideEncryption>> {
-        if asked.customer.is_given() && (asked.algorithm.is_some() || asked.names_kms_key) {
+    pub(crate) fn encryption(&self, asked: &PutObjectInput) -> S3Result<Option<ServerSideEncryption>> {
+        let (algorithm, customer_key) = (asked.server_side_encryption.as_ref().map(ServerSideEncryption::as_str), customer_key!(asked));
+        let names_kms_key = asked.ssekms_key_id.is_some() || asked.ssekms_encryption_context.is_some();
+        if customer_key.is_given() && (algorithm.is_some() || names_kms_key) {
             return Err(s3_error!(
                 InvalidArgument,
                 "Server Side Encryption with Customer provided key is incompatible with the encryption method specified"
             ));
         }
-        asked.customer.refuse()?;
-        match asked.algorithm {
-            None | Some(ServerSideEncryption::AES256) if asked.names_kms_key => Err(s3_error!(
+        customer_key.refuse()?;
+        match algorithm {
+            None | Some(ServerSideEncryption::AES256) if names_kms_key => Err(s3_error!(
                 InvalidArgument,
                 "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms"
             )),

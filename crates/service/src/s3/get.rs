@@ -5,26 +5,27 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
-use futures_util::{Stream, StreamExt, stream};
-use http::header;
+use futures_util::{StreamExt, stream};
+use http::{HeaderValue, StatusCode, header};
 use s3s::dto::{
-    ArchiveStatus, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput,
-    HeadObjectInput, HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
+    GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput, GetObjectOutput, HeadObjectInput,
+    HeadObjectOutput, ObjectAttributes, ObjectPart, StorageClass, StreamingBlob,
 };
-use s3s::stream::{ByteStream, RemainingLength};
 use s3s::xml::SerializeContent;
-use s3s::{S3Request, S3Response, S3Result, StdError, s3_error};
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::memory::Holder;
-use crate::s3::conditions::{Conditions, ETags, range_holds};
+use crate::s3::conditions::{ReadConditions, range_holds};
+use crate::s3::described::same_fields;
 use crate::s3::encryption::{customer_key, refuse_headers_of_writes, said};
 use crate::s3::errors::answers::{Status, written};
-use crate::s3::errors::{catalogue_failed, custom, detailed, not_read, state_failed};
+use crate::s3::errors::{catalogue_failed, custom, detailed, not_read, state_failed, wrong_part_number};
 use crate::s3::normalize::{WantedExpires, original};
-use crate::s3::version::{Version, timestamp};
-use crate::state::{Restore, Retention, Versioning};
+use crate::s3::object_lock::shown_id;
+use crate::s3::version::{Version, http_date, timestamp};
+use crate::state::{Bucket, Restore};
 use crate::transfer::checksums::{Named, Sum, set_sum};
 use crate::transfer::download;
 
@@ -33,128 +34,57 @@ const SMALL: u64 = 256 << 10;
 /// Maximum number of lookups of an object that is being replaced while it is read.
 const ATTEMPTS: u32 = 8;
 
+/// The content that a request gets.
+struct Found {
+    version: Version,
+    range: Range<u64>,
+    /// Whether the request asked for a range or a part.
+    is_part: bool,
+}
+
 impl Gateway {
     pub(crate) async fn get(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
-        let caller = request.extensions.get::<Caller>().cloned();
-        let original = original(&request.headers, &request.extensions);
-        let wanted_expires = request.extensions.get::<WantedExpires>().map(|WantedExpires(value)| value.clone());
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        customer_key!(input).refuse_to_read()?;
-        refuse_headers_of_writes(&request.headers)?;
-        let conditions = Conditions {
-            matches: ETags::of(original, "if-match"),
-            none_match: ETags::of(original, "if-none-match"),
-            modified_since: input.if_modified_since,
-            unmodified_since: input.if_unmodified_since,
-        };
+        let bucket = self.bucket(&request.input.bucket)?;
+        check_encryption(&request)?;
         let mut attempts = 0;
-        let (version, restore, range, is_part, body) = loop {
-            let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
-            let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
-            conditions.check(&version)?;
+        let (found, restore, body) = loop {
+            let version = self.requested(&bucket, &request)?;
             let restore = self.readable(&version)?;
-            let range = input.range.as_ref().filter(|_| range_holds(original, &version));
-            let (range, is_part) = range_of(&version, range, input.part_number)?;
-            match self.stream(version.clone(), range.clone()).await {
-                Ok(body) => break (version, restore, range, is_part, body),
+            let found = found(version, &request)?;
+            match self.stream(found.version.clone(), found.range.clone()).await {
+                Ok(body) => break (found, restore, body),
                 // The version was replaced between the lookup and the read: read its successor.
-                Err(_) if attempts < ATTEMPTS && self.is_gone(&version)? => attempts += 1,
+                Err(_) if attempts < ATTEMPTS && self.is_gone(&found.version)? => attempts += 1,
                 Err(error) => return Err(not_read("reading an object", &error)),
             }
         };
-        let whole = range == (0..version.size()) && !is_part;
-        let length = range.end - range.start;
-        let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
-        let mut output = GetObjectOutput {
-            accept_ranges: Some("bytes".into()),
+        let response = self.headers_of(&bucket, &request, &found, restore.as_ref())?;
+        let with_body = |head: HeadObjectOutput| GetObjectOutput {
             body: Some(body),
-            content_length: Some(length as i64),
-            content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
-            cache_control: version.text("cache-control"),
-            content_disposition: version.text("content-disposition"),
-            content_encoding: version.text("content-encoding"),
-            content_language: version.text("content-language"),
-            content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
-            e_tag: Some(version.etag()),
-            last_modified: Some(version.modified()),
-            metadata: version.metadata(),
-            parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
-            server_side_encryption: said(version.row.sealed),
-            storage_class: version.class_header(),
-            restore: restore.as_ref().map(restore_header),
-            tag_count: Some(self.tags_of(&version)?.len() as i32).filter(|count| *count > 0),
-            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
-            website_redirect_location: version.text("website-redirect-location"),
-            ..Default::default()
+            ..same_fields!(head => GetObjectOutput:
+                accept_ranges cache_control checksum_type content_disposition content_encoding content_language content_length
+                content_range content_type e_tag last_modified metadata object_lock_legal_hold_status object_lock_mode
+                object_lock_retain_until_date parts_count restore server_side_encryption storage_class version_id
+                website_redirect_location)
         };
-        if bucket.object_lock {
-            let lock = self.lock_of(&version.row)?;
-            output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
-            output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
-            output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
-        }
-        let sums = if asks_sums { sums_of(&version, whole, input.part_number) } else { Vec::new() };
-        output.checksum_type = (!sums.is_empty()).then(|| version.checksum_type());
-        let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
-        let mut response = S3Response::with_status(output, status);
-        sums.iter().for_each(|sum| sum.put(&mut response.headers));
-        if let Some(expires) = wanted_expires.or_else(|| version.expires()) {
-            response.headers.insert(header::EXPIRES, expires);
-        }
-        Ok(response)
+        Ok(response.map_output(with_body))
     }
 
     pub(crate) fn head(&self, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
-        let caller = request.extensions.get::<Caller>().cloned();
-        let original = original(&request.headers, &request.extensions);
-        let wanted_expires = request.extensions.get::<WantedExpires>().map(|WantedExpires(value)| value.clone());
-        let input = request.input;
-        let bucket = self.bucket(&input.bucket)?;
-        customer_key!(input).refuse_to_read()?;
-        refuse_headers_of_writes(&request.headers)?;
-        let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
-        let version = found.map_err(|error| self.hidden(caller.as_ref(), &bucket, error))?;
-        let conditions = Conditions {
-            matches: ETags::of(original, "if-match"),
-            none_match: ETags::of(original, "if-none-match"),
-            modified_since: input.if_modified_since,
-            unmodified_since: input.if_unmodified_since,
+        let as_get = |head: HeadObjectInput| {
+            same_fields!(head => GetObjectInput:
+                bucket checksum_mode if_modified_since if_unmodified_since key part_number range response_cache_control
+                response_content_disposition response_content_encoding response_content_language response_content_type response_expires
+                sse_customer_algorithm sse_customer_key sse_customer_key_md5 version_id)
         };
-        conditions.check(&version)?;
-        let range = input.range.as_ref().filter(|_| range_holds(original, &version));
-        let (range, is_part) = range_of(&version, range, input.part_number)?;
-        let restore = self.state.restore(version.row.id).map_err(state_failed)?.filter(|_| version.is_cold());
-        let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
-        let mut output = HeadObjectOutput {
-            accept_ranges: Some("bytes".into()),
-            content_length: Some((range.end - range.start) as i64),
-            content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
-            cache_control: version.text("cache-control"),
-            content_disposition: version.text("content-disposition"),
-            content_encoding: version.text("content-encoding"),
-            content_language: version.text("content-language"),
-            content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
-            e_tag: Some(version.etag()),
-            last_modified: Some(version.modified()),
-            metadata: version.metadata(),
-            parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
-            server_side_encryption: said(version.row.sealed),
-            storage_class: version.class_header(),
-            archive_status: None::<ArchiveStatus>,
-            restore: restore.as_ref().map(restore_header),
-            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
-            website_redirect_location: version.text("website-redirect-location"),
-            ..Default::default()
-        };
-        if bucket.object_lock {
-            let lock = self.lock_of(&version.row)?;
-            output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
-            output.object_lock_retain_until_date = lock.retention.map(|Retention { until_ms, .. }| timestamp(until_ms));
-            output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
-        }
-        let sums = if asks_sums { sums_of(&version, !is_part, input.part_number) } else { Vec::new() };
-        output.checksum_type = (!sums.is_empty()).then(|| version.checksum_type());
+        let request = request.map_input(as_get);
+        let bucket = self.bucket(&request.input.bucket)?;
+        check_encryption(&request)?;
+        let found = found(self.requested(&bucket, &request)?, &request)?;
+        let restore = self.state.restore(found.version.row.id).map_err(state_failed)?.filter(|_| found.version.is_cold());
+        let mut response = self.headers_of(&bucket, &request, &found, restore.as_ref())?;
+        // The framework does this only for GET.
+        let (input, output) = (request.input, &mut response.output);
         for (own, asked) in [
             (&mut output.cache_control, input.response_cache_control),
             (&mut output.content_disposition, input.response_content_disposition),
@@ -165,15 +95,68 @@ impl Gateway {
             *own = asked.or(own.take());
         }
         output.expires = input.response_expires;
-        let status = if is_part { http::StatusCode::PARTIAL_CONTENT } else { http::StatusCode::OK };
-        let expires = wanted_expires.or_else(|| version.expires().filter(|_| output.expires.is_none()));
-        let mut response = S3Response::with_status(output, status);
-        if let Some(expires) = expires {
+        if let Some(status) = response.status {
+            response.extensions.insert(Status(status));
+        }
+        Ok(response)
+    }
+
+    /// The version that a request names, if its conditions hold.
+    fn requested(&self, bucket: &Bucket, request: &S3Request<GetObjectInput>) -> S3Result<Version> {
+        let S3Request { input, headers, extensions, .. } = request;
+        let found = self.find(&bucket.name, &input.key, input.version_id.as_deref());
+        let version = found.map_err(|error| self.hidden(extensions.get::<Caller>(), bucket, error))?;
+        let (modified_since, unmodified_since) = (input.if_modified_since.clone(), input.if_unmodified_since.clone());
+        ReadConditions::of(original(headers, extensions), "", modified_since, unmodified_since).check(&version)?;
+        Ok(version)
+    }
+
+    /// Status and headers of the response.
+    fn headers_of(
+        &self,
+        bucket: &Bucket,
+        request: &S3Request<GetObjectInput>,
+        found: &Found,
+        restore: Option<&Restore>,
+    ) -> S3Result<S3Response<HeadObjectOutput>> {
+        let Found { version, range, is_part } = found;
+        let input = &request.input;
+        let asks_sums = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == "ENABLED");
+        let sums = if asks_sums { sums_of(version, !is_part, input.part_number) } else { Vec::new() };
+        let mut output = HeadObjectOutput {
+            accept_ranges: Some("bytes".into()),
+            content_length: Some((range.end - range.start) as i64),
+            content_range: is_part.then(|| format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), version.size())),
+            cache_control: version.text("cache-control"),
+            content_disposition: version.text("content-disposition"),
+            content_encoding: version.text("content-encoding"),
+            content_language: version.text("content-language"),
+            content_type: Some(version.text("content-type").unwrap_or_else(|| "binary/octet-stream".to_owned())),
+            checksum_type: (!sums.is_empty()).then(|| version.checksum_type()),
+            e_tag: Some(version.etag()),
+            last_modified: Some(version.modified()),
+            metadata: version.metadata(),
+            parts_count: input.part_number.and(version.parts()).map(|parts| parts.len() as i32),
+            server_side_encryption: said(version.row.sealed),
+            storage_class: version.class_header(),
+            restore: restore.map(restore_header),
+            version_id: shown_id(bucket, version),
+            website_redirect_location: version.text("website-redirect-location"),
+            ..Default::default()
+        };
+        if bucket.object_lock {
+            let lock = self.lock_of(&version.row)?;
+            output.object_lock_mode = lock.retention.map(|retention| retention.mode.name().to_owned().into());
+            output.object_lock_retain_until_date = lock.retention.map(|retention| timestamp(retention.until_ms));
+            output.object_lock_legal_hold_status = lock.legal_hold.then(|| "ON".to_owned().into());
+        }
+        let mut response = S3Response::with_status(output, if *is_part { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
+        sums.iter().for_each(|sum| sum.put(&mut response.headers));
+        let wanted = request.extensions.get::<WantedExpires>().map(|WantedExpires(value)| value.clone());
+        if let Some(expires) = wanted.or_else(|| version.expires().filter(|_| input.response_expires.is_none())) {
             response.headers.insert(header::EXPIRES, expires);
         }
-        response.extensions.insert(Status(status));
-        sums.iter().for_each(|sum| sum.put(&mut response.headers));
-        let tags = self.tags_of(&version)?.len();
+        let tags = self.tags_of(version)?.len();
         if tags > 0 {
             response.headers.insert("x-amz-tagging-count", tags.into());
         }
@@ -212,7 +195,7 @@ impl Gateway {
             object_parts: parts,
             object_size: wants(ObjectAttributes::OBJECT_SIZE).then_some(version.size() as i64),
             storage_class: wants(ObjectAttributes::STORAGE_CLASS).then(|| StorageClass::from(version.class().to_owned())),
-            version_id: (bucket.versioning != Versioning::Never).then(|| version.id()),
+            version_id: shown_id(&bucket, &version),
             ..Default::default()
         };
         // The ETag is unquoted here, unlike in all other responses.
@@ -248,7 +231,7 @@ impl Gateway {
     async fn stream(&self, version: Version, range: Range<u64>) -> Result<StreamingBlob, ReadError> {
         let length = range.end - range.start;
         if length == 0 {
-            return Ok(Sized::blob(stream::empty(), 0));
+            return Ok(download::blob(stream::empty(), 0));
         }
         // When too many responses wait for slow clients, the object is streamed in pieces like a
         // large one.
@@ -273,13 +256,13 @@ impl Gateway {
                 let _ = &share;
                 piece
             });
-            return Ok(Sized::blob(pieces, length));
+            return Ok(download::blob(pieces, length));
         }
         // An opened object can be read to its end, even if it is removed meanwhile.
         let opened = ObjectReader::new(&self.archive).open(&version.row)?;
         let mut rest = download::stream(self, opened, range).boxed();
         if !version.row.archived {
-            return Ok(Sized::blob(rest, length));
+            return Ok(download::blob(rest, length));
         }
         // Platters may be out of reach. Once the response has begun, an error can no longer be
         // reported.
@@ -289,57 +272,13 @@ impl Gateway {
             }
             first => first,
         };
-        Ok(Sized::blob(stream::iter(first).chain(rest), length))
+        Ok(download::blob(stream::iter(first).chain(rest), length))
     }
-}
 
-impl Gateway {
     /// Whether a version was removed since it was found.
     pub(super) fn is_gone(&self, version: &Version) -> S3Result<bool> {
         let row = self.archive.reading().version(&version.row.record.name, version.row.id).map_err(catalogue_failed)?;
         Ok(row.is_none())
-    }
-}
-
-/// A stream of known length, so that the response has a Content-Length and an incomplete one breaks
-/// the connection.
-struct Sized<S> {
-    stream: S,
-    left: u64,
-}
-
-impl<S: Stream<Item = Result<Bytes, StdError>> + Send + Unpin + 'static> Sized<S> {
-    fn blob(stream: S, length: u64) -> StreamingBlob {
-        StreamingBlob::new(Sized { stream: SyncStream(std::sync::Mutex::new(stream)), left: length })
-    }
-}
-
-/// Makes a stream `Sync`, as the framework requires. Only one task ever polls it.
-struct SyncStream<S>(std::sync::Mutex<S>);
-
-impl<S: Stream + Unpin> Stream for SyncStream<S> {
-    type Item = S::Item;
-
-    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<S::Item>> {
-        self.0.get_mut().expect("no panic holds this lock").poll_next_unpin(context)
-    }
-}
-
-impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for Sized<S> {
-    type Item = Result<Bytes, StdError>;
-
-    fn poll_next(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Self::Item>> {
-        let next = self.stream.poll_next_unpin(context);
-        if let std::task::Poll::Ready(Some(Ok(bytes))) = &next {
-            self.left = self.left.saturating_sub(bytes.len() as u64);
-        }
-        next
-    }
-}
-
-impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> {
-    fn remaining_length(&self) -> RemainingLength {
-        RemainingLength::new_exact(self.left as usize)
     }
 }
 
@@ -379,6 +318,20 @@ fn part_of(version: &Version, number: i32, size: u64) -> ObjectPart {
     part
 }
 
+/// Refuses headers of encryption that don't apply to reads.
+fn check_encryption(request: &S3Request<GetObjectInput>) -> S3Result<()> {
+    let input = &request.input;
+    customer_key!(input).refuse_to_read()?;
+    refuse_headers_of_writes(&request.headers)
+}
+
+/// The part of a version that a request asks for.
+fn found(version: Version, request: &S3Request<GetObjectInput>) -> S3Result<Found> {
+    let range = request.input.range.as_ref().filter(|_| range_holds(original(&request.headers, &request.extensions), &version));
+    let (range, is_part) = range_of(&version, range, request.input.part_number)?;
+    Ok(Found { version, range, is_part })
+}
+
 /// The requested bytes, and whether the request is for a part.
 pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part: Option<i32>) -> S3Result<(Range<u64>, bool)> {
     let size = version.size();
@@ -387,21 +340,11 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
         (None, None) => Ok((0..size, false)),
         (Some(range), None) => match range.check(size).ok().filter(|found| !found.is_empty()) {
             Some(range) => Ok((range, true)),
-            None => {
-                let (asked, size) = (range.to_header_string(), size.to_string());
-                let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
-                let mut error = detailed(error, &[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
-                let mut headers = http::HeaderMap::new();
-                if let Ok(value) = http::HeaderValue::try_from(format!("bytes */{size}")) {
-                    headers.insert("content-range", value);
-                }
-                error.set_headers(headers);
-                Err(error)
-            }
+            None => Err(no_such_range(range, size)),
         },
         (None, Some(number)) => {
             if !(1..=10_000).contains(&number) {
-                return Err(s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive"));
+                return Err(wrong_part_number());
             }
             let Some(sizes) = version.parts() else {
                 // An object that was put whole has one part. An empty object has no range for a
@@ -416,17 +359,28 @@ pub(crate) fn range_of(version: &Version, range: Option<&s3s::dto::Range>, part:
     }
 }
 
-fn no_such_part() -> s3s::S3Error {
-    custom("InvalidPartNumber", http::StatusCode::RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable")
+fn no_such_range(asked: &s3s::dto::Range, size: u64) -> S3Error {
+    let (asked, size) = (asked.to_header_string(), size.to_string());
+    let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+    let mut error = detailed(error, &[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
+    let mut headers = http::HeaderMap::new();
+    if let Ok(value) = HeaderValue::try_from(format!("bytes */{size}")) {
+        headers.insert("content-range", value);
+    }
+    error.set_headers(headers);
+    error
+}
+
+fn no_such_part() -> S3Error {
+    custom("InvalidPartNumber", StatusCode::RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable")
 }
 
 /// The value of `x-amz-restore`.
-pub(crate) fn restore_header(restore: &Restore) -> String {
+fn restore_header(restore: &Restore) -> String {
     match (restore.done_ms, restore.expires_ms) {
         (Some(_), Some(expires_ms)) => {
-            let mut date = Vec::new();
-            let formatted = timestamp(expires_ms).format(s3s::dto::TimestampFormat::HttpDate, &mut date);
-            let date = formatted.ok().and_then(|()| String::from_utf8(date).ok()).unwrap_or_default();
+            let date = http_date(&timestamp(expires_ms));
+            let date = date.as_ref().and_then(|date| date.to_str().ok()).unwrap_or_default();
             format!("ongoing-request=\"false\", expiry-date=\"{date}\"")
         }
         _ => "ongoing-request=\"true\"".to_owned(),

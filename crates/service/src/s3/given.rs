@@ -14,7 +14,7 @@ use s3s::dto::{
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use crate::gateway::Gateway;
-use crate::s3::errors::custom;
+use crate::s3::errors::{custom, malformed_xml};
 
 impl Gateway {
     /// `AES256` is S3's name for AES-256 with server-side keys. An archive in clear text has no
@@ -47,10 +47,7 @@ impl Gateway {
             .map(|rule| rule.apply_server_side_encryption_by_default.map(|by| (by.sse_algorithm, by.kms_master_key_id)))
             .collect();
         let [Some((algorithm, key))] = wanted.as_slice() else {
-            return Err(s3_error!(
-                MalformedXML,
-                "The XML you provided was not well-formed or did not validate against our published schema"
-            ));
+            return Err(malformed_xml());
         };
         if algorithm.as_str() != ServerSideEncryption::AES256 || key.is_some() || !self.archive.settings().archive.encrypt {
             return Err(s3_error!(
@@ -69,50 +66,34 @@ impl Gateway {
         self.bucket(&request.input.bucket)?;
         Ok(S3Response::with_status(DeleteBucketEncryptionOutput {}, http::StatusCode::NO_CONTENT))
     }
+}
 
-    pub(crate) fn payer(&self, request: S3Request<GetBucketRequestPaymentInput>) -> S3Result<S3Response<GetBucketRequestPaymentOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) }))
-    }
+/// Operations that read a setting which is the same for every bucket.
+macro_rules! same_for_all {
+    ($($method:ident($input:ident) -> $output:ident: $answer:expr;)*) => {
+        impl Gateway {
+            $(pub(crate) fn $method(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                self.bucket(&request.input.bucket)?;
+                $answer.map(S3Response::new)
+            })*
+        }
+    };
+}
 
-    pub(crate) fn logging(&self, request: S3Request<GetBucketLoggingInput>) -> S3Result<S3Response<GetBucketLoggingOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(GetBucketLoggingOutput::default()))
-    }
-
-    pub(crate) fn notifications(
-        &self,
-        request: S3Request<GetBucketNotificationConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketNotificationConfigurationOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(GetBucketNotificationConfigurationOutput::default()))
-    }
-
-    pub(crate) fn acceleration(
-        &self,
-        request: S3Request<GetBucketAccelerateConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketAccelerateConfigurationOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Ok(S3Response::new(GetBucketAccelerateConfigurationOutput::default()))
-    }
-
-    pub(crate) fn lifecycle(
-        &self,
-        request: S3Request<GetBucketLifecycleConfigurationInput>,
-    ) -> S3Result<S3Response<GetBucketLifecycleConfigurationOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Err(not_found("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"))
-    }
-
-    pub(crate) fn replication(&self, request: S3Request<GetBucketReplicationInput>) -> S3Result<S3Response<GetBucketReplicationOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Err(not_found("ReplicationConfigurationNotFoundError", "The replication configuration was not found"))
-    }
-
-    pub(crate) fn website(&self, request: S3Request<GetBucketWebsiteInput>) -> S3Result<S3Response<GetBucketWebsiteOutput>> {
-        self.bucket(&request.input.bucket)?;
-        Err(not_found("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"))
-    }
+same_for_all! {
+    payer(GetBucketRequestPaymentInput) -> GetBucketRequestPaymentOutput:
+        Ok(GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) });
+    logging(GetBucketLoggingInput) -> GetBucketLoggingOutput: Ok(GetBucketLoggingOutput::default());
+    notifications(GetBucketNotificationConfigurationInput) -> GetBucketNotificationConfigurationOutput:
+        Ok(GetBucketNotificationConfigurationOutput::default());
+    acceleration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput:
+        Ok(GetBucketAccelerateConfigurationOutput::default());
+    lifecycle(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput:
+        Err(not_found("NoSuchLifecycleConfiguration", "The lifecycle configuration does not exist"));
+    replication(GetBucketReplicationInput) -> GetBucketReplicationOutput:
+        Err(not_found("ReplicationConfigurationNotFoundError", "The replication configuration was not found"));
+    website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput:
+        Err(not_found("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration"));
 }
 
 fn not_found(code: &'static str, message: &'static str) -> S3Error {

@@ -1,16 +1,17 @@
 //! Listings of multipart uploads in progress, and of their parts.
 
 use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, CommonPrefix, ETag, Initiator, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput,
-    ListPartsOutput, MultipartUpload as ListedUpload, Owner, Part as ListedPart, StorageClass,
+    ChecksumAlgorithm, ChecksumType, Initiator, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput,
+    MultipartUpload as ListedUpload, Part as ListedPart, StorageClass,
 };
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::gateway::Gateway;
 use crate::s3::errors::state_failed;
-use crate::s3::list::Encoding;
+use crate::s3::multipart::{algorithm_of, etag_of};
+use crate::s3::pages::{Entry, Last, Parameters, Rows, listing, page};
 use crate::s3::version::{attribute, timestamp};
-use crate::state::{Bucket, MultipartUpload, Part, hex};
+use crate::state::{MultipartUpload, Part};
 use crate::transfer::checksums::{Algorithm, Named, set_sum};
 
 impl Gateway {
@@ -24,10 +25,10 @@ impl Gateway {
         let mut parts = self.state.parts(&upload.id, after, most + 1).map_err(state_failed)?;
         let truncated = parts.len() > most;
         parts.truncate(most);
-        let algorithm = upload.checksum_algorithm.as_deref().and_then(Algorithm::parse);
+        let algorithm = algorithm_of(&upload);
         let listed = |part: &Part| {
             let mut listed = ListedPart {
-                e_tag: Some(ETag::Strong(hex(&part.md5))),
+                e_tag: Some(etag_of(part)),
                 last_modified: Some(timestamp(part.modified_ms)),
                 part_number: Some(part.number as i32),
                 size: Some(part.size as i64),
@@ -38,21 +39,21 @@ impl Gateway {
             }
             listed
         };
-        let (owner, initiator) = self.persons(&*self.bucket(&upload.bucket)?, &upload)?;
+        let owner = self.owner(&*self.bucket(&upload.bucket)?)?;
         let output = ListPartsOutput {
             bucket: Some(upload.bucket.clone()),
             key: Some(upload.key.clone()),
             upload_id: Some(upload.id.clone()),
-            checksum_algorithm: algorithm.map(|algorithm| ChecksumAlgorithm::from(algorithm.name().to_uppercase())),
+            checksum_algorithm: algorithm.map(Algorithm::in_xml),
             checksum_type: upload.checksum_type.clone().map(ChecksumType::from),
-            initiator: Some(initiator),
+            initiator: Some(self.initiator(&upload)?),
             owner: Some(owner),
             is_truncated: Some(truncated),
             max_parts: Some(most as i32),
             part_number_marker: Some(after as i32),
             next_part_number_marker: Some(parts.last().map_or(after, |part| part.number) as i32),
             parts: Some(parts.iter().map(listed).collect()),
-            storage_class: Some(StorageClass::from(upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned())),
+            storage_class: Some(class_of(&upload)),
             ..Default::default()
         };
         let mut response = S3Response::new(output);
@@ -65,85 +66,88 @@ impl Gateway {
     pub(crate) fn list_uploads(&self, request: S3Request<ListMultipartUploadsInput>) -> S3Result<S3Response<ListMultipartUploadsOutput>> {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
-        let encoding = Encoding::parse(input.encoding_type.as_ref())?;
-        let most = crate::s3::list::limit_of(input.max_uploads)?.min(1_000);
-        let prefix = input.prefix.clone().unwrap_or_default();
-        let delimiter = input.delimiter.clone().filter(|delimiter| !delimiter.is_empty());
-        let (key_marker, id_marker) = (input.key_marker.clone().unwrap_or_default(), input.upload_id_marker.clone().unwrap_or_default());
-        let under_of = |key: &str| {
-            let delimiter = delimiter.as_deref()?;
-            let at = key.strip_prefix(prefix.as_str())?.find(delimiter)?;
-            Some(key[..prefix.len() + at + delimiter.len()].to_owned())
+        let asked = Parameters::read(input.prefix, input.delimiter, input.max_uploads, input.encoding_type)?;
+        let rows = UploadRows { gateway: self, bucket: &bucket.name, prefix: &asked.prefix };
+        let (key_marker, id_marker) = (input.key_marker.unwrap_or_default(), input.upload_id_marker.unwrap_or_default());
+        let after = match (key_marker.as_str(), id_marker.as_str()) {
+            ("", _) => None,
+            (key, "") => asked.after_key(&rows, key),
+            (key, id) => Some((key.to_owned(), id.to_owned())),
         };
-        let mut after = match (key_marker.as_str(), id_marker.as_str()) {
-            ("", _) => (String::new(), String::new()),
-            // The previous page ended with a common prefix.
-            (key, "") if under_of(key).as_deref() == Some(key) => (behind(key), String::new()),
-            // Without an upload ID, the page resumes after all uploads of the key.
-            (key, "") => (key.to_owned(), "~".to_owned()),
-            (key, id) => (key.to_owned(), id.to_owned()),
-        };
-        let (mut uploads, mut prefixes): (Vec<ListedUpload>, Vec<CommonPrefix>) = (Vec::new(), Vec::new());
-        let mut last = None;
-        let mut truncated = false;
-        'pages: loop {
-            let page = self.state.uploads(&bucket.name, &prefix, (&after.0, &after.1), 100).map_err(state_failed)?;
-            let is_last = page.len() < 100;
-            for upload in page {
-                if uploads.len() + prefixes.len() >= most {
-                    truncated = most > 0;
-                    break 'pages;
-                }
-                if let Some(under) = under_of(&upload.key) {
-                    after = (behind(&under), String::new());
-                    last = Some((under.clone(), String::new()));
-                    prefixes.push(CommonPrefix { prefix: Some(encoding.of(&under)) });
-                    continue 'pages;
-                }
-                let (owner, initiator) = self.persons(&bucket, &upload)?;
-                after = (upload.key.clone(), upload.id.clone());
-                last = Some(after.clone());
-                uploads.push(ListedUpload {
-                    checksum_algorithm: upload.checksum_algorithm.as_deref().map(|name| ChecksumAlgorithm::from(name.to_uppercase())),
-                    checksum_type: upload.checksum_type.clone().map(ChecksumType::from),
-                    initiated: Some(timestamp(upload.created_ms)),
-                    initiator: Some(initiator),
-                    key: Some(encoding.of(&upload.key)),
-                    owner: Some(owner),
-                    storage_class: Some(StorageClass::from(
-                        upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned(),
-                    )),
-                    upload_id: Some(upload.id),
-                });
-            }
-            if is_last {
-                break;
-            }
-        }
-        let (next_key, next_id) = last.filter(|_| truncated).unzip();
-        let output = ListMultipartUploadsOutput {
+        let page = page(&rows, &asked, usize::MAX, after)?;
+        let truncated = page.truncated;
+        let next = page.last().map(|entry| match entry {
+            Entry::Row(key, upload) => (asked.encoded(key), upload.id.clone()),
+            Entry::Prefix(under) => (asked.encoded(under), String::new()),
+        });
+        let (next_key, next_id) = next.unzip();
+        let owner = self.owner(&bucket)?;
+        let (uploads, prefixes) = page.split(&asked, |key, upload| {
+            let initiator = self.initiator(&upload)?;
+            Ok(ListedUpload {
+                checksum_algorithm: upload.checksum_algorithm.as_deref().map(|name| ChecksumAlgorithm::from(name.to_uppercase())),
+                storage_class: Some(class_of(&upload)),
+                checksum_type: upload.checksum_type.map(ChecksumType::from),
+                initiated: Some(timestamp(upload.created_ms)),
+                initiator: Some(initiator),
+                key: Some(asked.encoded(&key)),
+                owner: Some(owner.clone()),
+                upload_id: Some(upload.id),
+            })
+        })?;
+        let output = listing!(ListMultipartUploadsOutput of asked, prefixes, truncated;
             bucket: Some(bucket.name.clone()),
-            common_prefixes: Some(prefixes),
-            delimiter: delimiter.map(|delimiter| encoding.of(&delimiter)),
-            encoding_type: input.encoding_type,
-            is_truncated: Some(truncated),
-            key_marker: Some(encoding.of(&key_marker)),
+            key_marker: Some(asked.encoded(&key_marker)),
             upload_id_marker: Some(id_marker),
-            max_uploads: Some(most as i32),
-            next_key_marker: next_key.map(|key| encoding.of(&key)),
+            max_uploads: Some(asked.limit as i32),
+            next_key_marker: next_key,
             next_upload_id_marker: next_id,
-            prefix: Some(encoding.of(&prefix)),
             uploads: Some(uploads),
-            ..Default::default()
-        };
+        );
         Ok(S3Response::new(output))
     }
 
-    /// The owner of the future object, who is the owner of the bucket, and the uploader.
-    fn persons(&self, bucket: &Bucket, upload: &MultipartUpload) -> S3Result<(Owner, Initiator)> {
-        let id = |name: &str| self.state.account(name).map(|found| found.map(|account| account.id.clone())).map_err(state_failed);
-        let owner = Owner { display_name: Some(bucket.owner.clone()), id: id(&bucket.owner)? };
-        Ok((owner, Initiator { display_name: Some(upload.account.clone()), id: id(&upload.account)? }))
+    fn initiator(&self, upload: &MultipartUpload) -> S3Result<Initiator> {
+        Ok(Initiator { display_name: Some(upload.account.clone()), id: self.account_id(&upload.account)? })
+    }
+}
+
+fn class_of(upload: &MultipartUpload) -> StorageClass {
+    StorageClass::from(upload.attributes.text(attribute::CLASS).unwrap_or(StorageClass::STANDARD).to_owned())
+}
+
+/// The uploads to a bucket.
+struct UploadRows<'a> {
+    gateway: &'a Gateway,
+    bucket: &'a str,
+    prefix: &'a str,
+}
+
+impl Rows for UploadRows<'_> {
+    type Row = MultipartUpload;
+    /// A key and the ID of an upload.
+    type At = (String, String);
+    const AT_ONCE: usize = 100;
+
+    fn read(&self, after: Option<&Self::At>, limit: usize) -> S3Result<Vec<MultipartUpload>> {
+        let after = after.map_or(("", ""), |(key, id)| (key.as_str(), id.as_str()));
+        let mut uploads = self.gateway.state.uploads(self.bucket, self.prefix, after, limit).map_err(state_failed)?;
+        // A page may have 1,000 uploads, each with 64 KiB of attributes, of which it shows one.
+        uploads.iter_mut().for_each(|upload| upload.attributes.0.retain(|name, _| name == attribute::CLASS));
+        Ok(uploads)
+    }
+
+    fn key<'r>(&self, upload: &'r MultipartUpload) -> Result<&'r str, Vec<u8>> {
+        Ok(&upload.key)
+    }
+
+    fn after(&self, last: Last<'_, MultipartUpload>) -> Option<Self::At> {
+        Some(match last {
+            Last::Row(upload) => (upload.key.clone(), upload.id.clone()),
+            // After all IDs, which are hexadecimal.
+            Last::Key(key) => (key.to_owned(), "~".to_owned()),
+            Last::Prefix(prefix) => (behind(&String::from_utf8_lossy(prefix)), String::new()),
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::object_lock::Lock;
-use crate::s3::errors::state_failed;
+use crate::s3::errors::{ends_in_the_past, locked, malformed_xml, state_failed, without_object_lock};
 use crate::s3::key_locks::object_name;
 use crate::s3::tags;
 use crate::s3::version::{Version, attribute, ms_of, timestamp};
@@ -89,13 +89,13 @@ impl Gateway {
         let wanted = match input.retention {
             None | Some(ObjectLockRetention { mode: None, retain_until_date: None }) => None,
             Some(ObjectLockRetention { mode: Some(mode), retain_until_date: Some(until) }) => {
-                let mode = RetentionMode::parse(mode.as_str()).ok_or_else(malformed)?;
+                let mode = RetentionMode::parse(mode.as_str()).ok_or_else(malformed_xml)?;
                 if ms_of(&until) <= now_ms() {
-                    return Err(s3_error!(InvalidArgument, "The retain until date must be in the future!"));
+                    return Err(ends_in_the_past());
                 }
                 Some(Retention { mode, until_ms: ms_of(&until) })
             }
-            Some(_) => return Err(malformed()),
+            Some(_) => return Err(malformed_xml()),
         };
         let bypasses = input.bypass_governance_retention.unwrap_or(false);
         if bypasses {
@@ -107,7 +107,7 @@ impl Gateway {
             let may_loosen = now.mode == RetentionMode::Governance && bypasses;
             let may_tighten = is_longer && is_as_firm;
             if !may_tighten && !may_loosen {
-                return Err(s3_error!(AccessDenied, "Access Denied because object protected by object lock."));
+                return Err(locked());
             }
         }
         let said = VersionState { retention: Some(wanted), ..VersionState::default() };
@@ -135,11 +135,11 @@ impl Gateway {
         // A removal that has already checked the lock finishes first.
         let _held = self.names.hold(object_name(&input.bucket, &input.key)).await;
         let version = self.lockable(&input.bucket, &input.key, input.version_id.as_deref())?;
-        let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed)?;
+        let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(malformed_xml)?;
         let legal_hold = match status.as_str() {
             ObjectLockLegalHoldStatus::ON => true,
             ObjectLockLegalHoldStatus::OFF => false,
-            _ => return Err(malformed()),
+            _ => return Err(malformed_xml()),
         };
         let said = VersionState { legal_hold: Some(legal_hold), ..VersionState::default() };
         self.state.change_version(version.row.id, &said).map_err(state_failed)?;
@@ -150,14 +150,10 @@ impl Gateway {
     fn lockable(&self, bucket: &str, key: &str, id: Option<&str>) -> S3Result<Version> {
         let bucket = self.bucket(bucket)?;
         if !bucket.object_lock {
-            return Err(s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration"));
+            return Err(without_object_lock());
         }
         self.find(&bucket.name, key, id)
     }
-}
-
-fn malformed() -> s3s::S3Error {
-    s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
 pub(crate) fn shown_id(bucket: &Bucket, version: &Version) -> Option<String> {

@@ -1,131 +1,203 @@
-//! Pages of listings: which names a page contains, and where the next one resumes.
+//! Pages of listings: their parameters, which keys a page contains, and where the next one resumes.
 //!
 //! Names are bytes, keys are UTF-8. Names in a bucket that aren't UTF-8 are skipped; if a page ends
 //! after such names, its token contains their bytes.
 
-use fulgurite_archive::catalogue::{After, VersionRow, Versions};
-use fulgurite_domain::VersionId;
-use s3s::S3Result;
+use s3s::dto::{CommonPrefix, EncodingType};
+use s3s::{S3Result, s3_error};
 
-use crate::gateway::Gateway;
-use crate::s3::errors::catalogue_failed;
-use crate::s3::key_locks::{key_of, object_name, unreadable_start};
+use crate::s3::tags::encode_text;
 
+/// Maximum number of entries of a page.
+const PAGE_MAX: usize = 1_000;
 /// Rows per query if many of them may share a common prefix.
 const ROWS: usize = 64;
-/// Maximum number of names without a key that a page skips before it ends early, if it can return a
-/// token.
-pub(super) const PASSED_MAX: usize = 100_000;
+
+/// The parameters that all listings share.
+#[derive(Debug)]
+pub(super) struct Parameters {
+    pub(super) prefix: String,
+    pub(super) delimiter: Option<String>,
+    /// Maximum number of entries.
+    pub(super) limit: usize,
+    /// The encoding of names in the response: as they are, or URL.
+    pub(super) encoding: Option<EncodingType>,
+}
+
+impl Parameters {
+    pub(super) fn read(
+        prefix: Option<String>,
+        delimiter: Option<String>,
+        limit: Option<i32>,
+        encoding: Option<EncodingType>,
+    ) -> S3Result<Self> {
+        let limit = usize::try_from(limit.unwrap_or(PAGE_MAX as i32));
+        let limit = limit.map_err(|_| s3_error!(InvalidArgument, "Argument maxKeys must be an integer between 0 and 2147483647"))?;
+        if encoding.as_ref().is_some_and(|encoding| encoding.as_str() != EncodingType::URL) {
+            return Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request"));
+        }
+        let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
+        Ok(Self { prefix: prefix.unwrap_or_default(), delimiter, limit: limit.min(PAGE_MAX), encoding })
+    }
+
+    pub(super) fn encoded(&self, text: &str) -> String {
+        match self.encoding {
+            None => text.to_owned(),
+            // Slashes aren't encoded, as in AWS.
+            Some(_) => text.split('/').map(encode_text).collect::<Vec<_>>().join("/"),
+        }
+    }
+
+    /// The common prefix under which a key is listed, if any.
+    fn under<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let delimiter = self.delimiter.as_deref()?;
+        let at = key.strip_prefix(self.prefix.as_str())?.find(delimiter)?;
+        Some(&key[..self.prefix.len() + at + delimiter.len()])
+    }
+
+    /// The position after all rows with a key, or after everything under it if it is a common
+    /// prefix.
+    pub(super) fn after_key<R: Rows>(&self, rows: &R, key: &str) -> Option<R::At> {
+        let is_prefix = self.under(key) == Some(key);
+        rows.after(if is_prefix { Last::Prefix(key.as_bytes()) } else { Last::Key(key) })
+    }
+}
+
+/// Makes an output with the fields that all listings share.
+macro_rules! listing {
+    ($output:ident of $asked:ident, $prefixes:ident, $truncated:ident; $($field:ident: $value:expr,)*) => {
+        $output {
+            common_prefixes: Some($prefixes),
+            delimiter: $asked.delimiter.as_deref().map(|delimiter| $asked.encoded(delimiter)),
+            encoding_type: $asked.encoding.clone(),
+            is_truncated: Some($truncated),
+            prefix: Some($asked.encoded(&$asked.prefix)),
+            $($field: $value,)*
+            ..Default::default()
+        }
+    };
+}
+
+pub(super) use listing;
+
+/// Rows in order of their keys, which a listing shows by pages.
+pub(super) trait Rows {
+    type Row;
+    /// A position between rows.
+    type At;
+    /// Maximum number of rows that are read at once.
+    const AT_ONCE: usize;
+
+    /// Up to `limit` rows with the listing's prefix after a position, or from the first.
+    fn read(&self, after: Option<&Self::At>, limit: usize) -> S3Result<Vec<Self::Row>>;
+
+    /// The key of a row. If its name isn't a key, the shortest prefix of the name that no key
+    /// shares.
+    fn key<'r>(&self, row: &'r Self::Row) -> Result<&'r str, Vec<u8>>;
+
+    fn after(&self, last: Last<'_, Self::Row>) -> Option<Self::At>;
+}
+
+/// What ends a page.
+pub(super) enum Last<'a, Row> {
+    Row(&'a Row),
+    /// All rows with a key.
+    Key(&'a str),
+    /// All rows whose names have this prefix.
+    Prefix(&'a [u8]),
+}
 
 /// An entry of a listing.
-pub(super) enum Entry {
-    /// A version with its key.
-    Row(String, Box<VersionRow>),
+pub(super) enum Entry<Row> {
+    /// A row with its key.
+    Row(String, Box<Row>),
     Prefix(String),
 }
 
 /// A page.
-pub(super) struct Page {
-    pub(super) entries: Vec<Entry>,
+pub(super) struct Page<Row> {
+    pub(super) entries: Vec<Entry<Row>>,
     pub(super) truncated: bool,
     /// Where the next page resumes if the page ended at names without keys, not after its last
     /// entry: a prefix of those names.
     pub(super) passed: Option<Vec<u8>>,
 }
 
-/// The request for a page.
-pub(super) struct Wanted<'a> {
-    pub(super) bucket: &'a str,
-    pub(super) prefix: &'a str,
-    pub(super) delimiter: Option<&'a str>,
-    pub(super) versions: Versions,
-    pub(super) limit: usize,
-    /// Maximum number of names without a key that the page skips. Only tokens can resume after
-    /// them: markers are keys.
-    pub(super) passes: usize,
-}
-
-impl Gateway {
-    /// A page after `after`. Its cost is proportional to its number of entries: a single seek skips
-    /// all keys under a common prefix, and all names with the same prefix that no key shares.
-    pub(super) fn page(&self, wanted: &Wanted<'_>, mut after: Option<After>) -> S3Result<Page> {
-        let Wanted { bucket, prefix, delimiter, versions, limit, passes } = *wanted;
-        let mut entries = Vec::new();
-        if limit == 0 {
-            return Ok(Page { entries, truncated: false, passed: None });
-        }
-        let full_prefix = object_name(bucket, prefix).0;
-        let mut passed = 0;
-        loop {
-            let rows = if delimiter.is_some() { ROWS.min(limit + 1) } else { limit + 1 - entries.len() };
-            // Names without keys often come in large numbers.
-            let rows = if passed > 0 { rows.max(ROWS) } else { rows };
-            let page = self.archive.reading().list(&full_prefix, versions, after.as_ref(), rows).map_err(catalogue_failed)?;
-            let is_last = page.len() < rows;
-            let mut skipped = false;
-            for row in page {
-                let Some(key) = key_of(bucket, &row.record.name) else {
-                    let start = unreadable_start(&row.record.name.0);
-                    after = After::prefix(&start);
+/// A page after `after`. Its cost is proportional to its number of entries: a single seek skips all
+/// keys under a common prefix, and all names with the same prefix that no key shares. It skips up
+/// to `passes` names without a key; only tokens can resume after them, since markers are keys.
+pub(super) fn page<R: Rows>(rows: &R, asked: &Parameters, passes: usize, mut after: Option<R::At>) -> S3Result<Page<R::Row>> {
+    let mut page = Page { entries: Vec::new(), truncated: false, passed: None };
+    if asked.limit == 0 {
+        return Ok(page);
+    }
+    let mut passed = 0;
+    loop {
+        let most = if asked.delimiter.is_some() { ROWS.min(asked.limit + 1) } else { asked.limit + 1 - page.entries.len() };
+        // Names without keys often come in large numbers.
+        let most = if passed > 0 { most.max(ROWS) } else { most }.min(R::AT_ONCE);
+        let found = rows.read(after.as_ref(), most)?;
+        let is_last = found.len() < most;
+        let mut skipped = false;
+        for row in found {
+            let key = match rows.key(&row) {
+                Ok(key) => key,
+                Err(start) => {
+                    after = rows.after(Last::Prefix(&start));
                     passed += 1;
                     if passed > passes {
-                        let start = start[bucket.len() + 1..].to_vec();
-                        return Ok(Page { entries, truncated: true, passed: Some(start) });
+                        return Ok(Page { truncated: true, passed: Some(start), ..page });
                     }
                     continue;
-                };
-                let under = delimiter.and_then(|delimiter| {
-                    let at = key.get(prefix.len()..)?.find(delimiter)?;
-                    Some(key[..prefix.len() + at + delimiter.len()].to_owned())
-                });
-                if entries.len() == limit {
-                    return Ok(Page { entries, truncated: true, passed: None });
                 }
-                match under {
-                    None => {
-                        after = Some(After::row(&row));
-                        entries.push(Entry::Row(key.to_owned(), Box::new(row)));
-                    }
-                    Some(under) => {
-                        after = behind_prefix(bucket, &under);
-                        entries.push(Entry::Prefix(under));
-                        // The remaining rows may have the same prefix.
-                        skipped = true;
-                        break;
-                    }
-                }
+            };
+            if page.entries.len() == asked.limit {
+                return Ok(Page { truncated: true, ..page });
             }
-            if is_last && !skipped {
-                return Ok(Page { entries, truncated: false, passed: None });
+            if let Some(under) = asked.under(key) {
+                after = rows.after(Last::Prefix(under.as_bytes()));
+                page.entries.push(Entry::Prefix(under.to_owned()));
+                // The remaining rows may have the same prefix.
+                skipped = true;
+                break;
             }
+            after = rows.after(Last::Row(&row));
+            page.entries.push(Entry::Row(key.to_owned(), Box::new(row)));
+        }
+        if is_last && !skipped {
+            return Ok(page);
         }
     }
 }
 
-impl Entry {
+impl<Row> Entry<Row> {
     pub(super) fn key(&self) -> &str {
         let (Self::Row(key, _) | Self::Prefix(key)) = self;
         key
     }
 }
 
-/// The position after all versions of a key, or after everything under it if it is a common prefix.
-pub(super) fn behind_key(wanted: &Wanted<'_>, key: &str) -> Option<After> {
-    let is_under = wanted.delimiter.is_some_and(|delimiter| {
-        key.strip_prefix(wanted.prefix)
-            .and_then(|rest| rest.find(delimiter))
-            .is_some_and(|at| wanted.prefix.len() + at + delimiter.len() == key.len())
-    });
-    if is_under {
-        behind_prefix(wanted.bucket, key)
-    } else {
-        Some(After { name: object_name(wanted.bucket, key), version: 0, id: VersionId([0; 16]) })
+impl<Row> Page<Row> {
+    /// The last entry, if another page follows.
+    pub(super) fn last(&self) -> Option<&Entry<Row>> {
+        self.entries.last().filter(|_| self.truncated)
     }
-}
 
-/// The position after all keys with this prefix.
-fn behind_prefix(bucket: &str, prefix: &str) -> Option<After> {
-    After::prefix(&object_name(bucket, prefix).0)
+    /// Splits the entries into rows, as a response shows them, and common prefixes.
+    pub(super) fn split<T>(
+        self,
+        asked: &Parameters,
+        mut shown: impl FnMut(String, Row) -> S3Result<T>,
+    ) -> S3Result<(Vec<T>, Vec<CommonPrefix>)> {
+        let (mut rows, mut prefixes) = (Vec::new(), Vec::new());
+        for entry in self.entries {
+            match entry {
+                Entry::Row(key, row) => rows.push(shown(key, *row)?),
+                Entry::Prefix(prefix) => prefixes.push(CommonPrefix { prefix: Some(asked.encoded(&prefix)) }),
+            }
+        }
+        Ok((rows, prefixes))
+    }
 }
 
 /// Where a listing resumes.
@@ -159,10 +231,12 @@ pub(crate) fn decode_token(token: &str) -> Option<Token> {
 
 #[cfg(test)]
 mod tests {
+    use fulgurite_archive::catalogue::{After, Versions};
     use fulgurite_domain::{Attributes, Kind, ObjectName};
 
     use super::*;
     use crate::gateway::acknowledgement;
+    use crate::s3::list::VersionRows;
     use crate::sample::{Sample, soon};
 
     /// Puts an object as the command line does.
@@ -180,11 +254,12 @@ mod tests {
         for key in [b"a".as_slice(), b"b\x80", b"c\x80", b"d\xff/1", b"d\xff/2", b"e\xc3", "e\u{e9}".as_bytes(), b"f"] {
             put(&sample, key).await;
         }
+        let rows = VersionRows::new(&sample.gateway, "photos", "", Versions::Newest);
         for (passes, limit) in [(0, 1), (1, 1), (1, 9), (2, 2), (9, 1)] {
-            let wanted = Wanted { bucket: "photos", prefix: "", delimiter: None, versions: Versions::Newest, limit, passes };
+            let wanted = Parameters { prefix: String::new(), delimiter: None, limit, encoding: None };
             let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
             loop {
-                let page = sample.gateway.page(&wanted, after).expect("listed");
+                let page = page(&rows, &wanted, passes, after).expect("listed");
                 assert!(page.entries.len() <= limit && pages < 9, "{passes} passed, {limit} a page");
                 found.extend(page.entries.iter().map(|entry| entry.key().to_owned()));
                 after = match (page.truncated, page.passed) {
@@ -194,7 +269,7 @@ mod tests {
                         let Some(Token::Passed(start)) = decode_token(&token) else { panic!("{token} round-trips") };
                         After::prefix(&[b"photos/".as_slice(), &start].concat())
                     }
-                    (true, None) => behind_key(&wanted, found.last().expect("an entry")),
+                    (true, None) => wanted.after_key(&rows, found.last().expect("an entry")),
                 };
                 pages += 1;
             }

@@ -11,7 +11,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use crate::gateway::Gateway;
 use crate::s3::errors::answers::Status;
-use crate::s3::errors::{busy, state_failed};
+use crate::s3::errors::{busy, malformed_xml, state_failed};
 use crate::s3::version::Version;
 use crate::state::{Begun, Restore, now_ms};
 
@@ -35,14 +35,14 @@ impl Gateway {
         let input = request.input;
         let bucket = self.bucket(&input.bucket)?;
         let version = self.find(&bucket.name, &input.key, input.version_id.as_deref())?;
-        let asked = input.restore_request.ok_or_else(malformed)?;
+        let asked = input.restore_request.ok_or_else(malformed_xml)?;
         if asked.type_.is_some() || asked.select_parameters.is_some() || asked.output_location.is_some() {
             return Err(s3_error!(NotImplemented, "Restores with SELECT are not supported."));
         }
         if !version.is_cold() {
             return Err(s3_error!(InvalidObjectState, "Restore is not allowed for the object's current storage class"));
         }
-        let days = asked.days.ok_or_else(malformed)?;
+        let days = asked.days.ok_or_else(malformed_xml)?;
         let days = u32::try_from(days).ok().filter(|days| (1..=36_500).contains(days));
         let days = days.ok_or_else(|| s3_error!(InvalidArgument, "restoration days should be at least 1"))?;
         let tier = asked.glacier_job_parameters.map(|parameters| parameters.tier).or(asked.tier);
@@ -162,8 +162,4 @@ fn over_quota(account: &str, over: Begun, now_ms: i64) -> s3s::S3Error {
 fn expiry(now_ms: i64, days: u32) -> i64 {
     let end = now_ms + i64::from(days) * DAY_MS;
     (end + DAY_MS - 1) / DAY_MS * DAY_MS
-}
-
-fn malformed() -> s3s::S3Error {
-    s3_error!(MalformedXML, "The XML you provided was not well-formed or did not validate against our published schema")
 }

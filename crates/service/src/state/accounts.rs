@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fulgurite_format::{MasterKey, ObjectKey, WrappedKey};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use fulgurite_format::{ObjectKey, WrappedKey};
+use rusqlite::{Connection, Row, params};
 
-use super::{State, StateError, hex, now_ms, random};
+use super::{State, StateError, all, hex, now_ms, one, random};
 
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub struct Account {
 
 /// An access key with its secret.
 #[derive(Clone)]
-pub struct AccountKey {
+pub(crate) struct AccountKey {
     /// The account that the key belongs to.
-    pub account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
     /// The secret key.
-    pub secret: String,
+    pub(crate) secret: String,
 }
 
 impl fmt::Debug for AccountKey {
@@ -107,22 +107,15 @@ impl State {
     /// An error of the database.
     pub fn accounts(&self) -> Result<Vec<(Account, Vec<String>)>, StateError> {
         self.look("list accounts", |connection| {
-            let mut accounts = connection.prepare_cached("SELECT name, id, admin FROM account ORDER BY name")?;
-            let accounts: Vec<Account> = accounts.query_map([], read_account)?.collect::<rusqlite::Result<_>>()?;
-            let mut keys =
-                connection.prepare_cached("SELECT id FROM access_key WHERE account = ?1 AND revoked IS NULL ORDER BY created, id")?;
-            accounts
-                .into_iter()
-                .map(|account| Ok((account.clone(), keys.query_map([&account.name], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)))
-                .collect()
+            let accounts = all(connection, "SELECT name, id, admin FROM account ORDER BY name", [], read_account)?;
+            let keys = "SELECT id FROM access_key WHERE account = ?1 AND revoked IS NULL ORDER BY created, id";
+            let with_keys = |account: Account| Ok((account.clone(), all(connection, keys, [account.name], |row| row.get(0))?));
+            accounts.into_iter().map(with_keys).collect()
         })
     }
 
     /// The account of this name.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
+    pub(crate) fn account(&self, name: &str) -> Result<Option<Arc<Account>>, StateError> {
         self.kept(
             |kept| kept.accounts.get(name).cloned(),
             |connection| account(connection, name),
@@ -131,17 +124,13 @@ impl State {
     }
 
     /// An active key by its ID.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
+    pub(crate) fn key(&self, id: &str) -> Result<Option<Arc<AccountKey>>, StateError> {
         let master_key = self.archive().master_key();
         self.kept(
             |kept| kept.keys.get(id).cloned(),
             |connection| {
-                let mut statement =
-                    connection.prepare_cached("SELECT account, wrapped FROM access_key WHERE id = ?1 AND revoked IS NULL")?;
-                let found: Option<(String, [u8; 40])> = statement.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+                let statement = "SELECT account, wrapped FROM access_key WHERE id = ?1 AND revoked IS NULL";
+                let found: Option<(String, [u8; 40])> = one(connection, statement, [id], |row| Ok((row.get(0)?, row.get(1)?)))?;
                 let Some((name, wrapped)) = found else { return Ok(None) };
                 let Some(account) = account(connection, &name)? else { return Ok(None) };
                 // A key wrapped by another master key can't be unwrapped, and counts as missing.
@@ -156,12 +145,8 @@ impl State {
         let key = ObjectKey::new(random());
         // The same length as AWS access keys, since some clients check it.
         let access_key = format!("FU{}", &hex(&random::<9>()).to_uppercase());
-        (NewKey { access_key, secret_key: secret(&key) }, wrap(self.archive().master_key(), &key))
+        (NewKey { access_key, secret_key: secret(&key) }, self.archive().master_key().wrap(&key))
     }
-}
-
-fn wrap(master_key: &MasterKey, key: &ObjectKey) -> WrappedKey {
-    master_key.wrap(key)
 }
 
 /// The secret key: 30 of the bytes as 40 characters, the same length as AWS secret keys.
@@ -175,8 +160,8 @@ fn insert(connection: &Connection, account: &str, key: &NewKey, wrapped: &Wrappe
     Ok(())
 }
 
-fn account(connection: &Connection, name: &str) -> rusqlite::Result<Option<Account>> {
-    connection.prepare_cached("SELECT name, id, admin FROM account WHERE name = ?1")?.query_row([name], read_account).optional()
+pub(super) fn account(connection: &Connection, name: &str) -> rusqlite::Result<Option<Account>> {
+    one(connection, "SELECT name, id, admin FROM account WHERE name = ?1", [name], read_account)
 }
 
 fn read_account(row: &Row<'_>) -> rusqlite::Result<Account> {

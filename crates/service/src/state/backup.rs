@@ -19,7 +19,7 @@
 use std::io::{self, Write};
 
 use fulgurite_archive::object::ReadError;
-use fulgurite_domain::{ArchiveId, ObjectName, VersionId};
+use fulgurite_domain::{ArchiveId, IdentifierError, ObjectName, VersionId};
 use rusqlite::params;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -64,7 +64,7 @@ pub enum CopyError {
         /// Line number, from 1.
         line: u64,
         /// What is wrong with it.
-        found: String,
+        found: Malformed,
     },
     /// The backup was written by a newer program.
     #[error("it has format {found}, but this program supports formats up to {FORMAT}; use a newer fulgurite")]
@@ -96,6 +96,26 @@ pub enum CopyError {
         /// Entries that were read.
         found: Counts,
     },
+}
+
+/// What is wrong with a line of a backup.
+#[derive(Debug, thiserror::Error)]
+pub enum Malformed {
+    /// It is longer than any line can be.
+    #[error("longer than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// The first line doesn't name the format.
+    #[error("expected a head with a format")]
+    NoHead,
+    /// The entry can't be in this place.
+    #[error("unexpected at this position")]
+    Misplaced,
+    /// It isn't an entry in JSON.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// An identifier in it is none.
+    #[error(transparent)]
+    Id(#[from] IdentifierError),
 }
 
 /// Number of entries in a backup.
@@ -169,7 +189,7 @@ struct CopiedBucket {
     name: String,
     owner: String,
     created_ms: i64,
-    versioning: CopiedVersioning,
+    versioning: Versioning,
     object_lock: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     default_retention: Option<CopiedDefault>,
@@ -178,39 +198,15 @@ struct CopiedBucket {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tags: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    public_access: Option<CopiedPublicAccess>,
+    public_access: Option<PublicAccess>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cors: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CopiedPublicAccess {
-    block_acls: bool,
-    ignore_acls: bool,
-    block_policy: bool,
-    restrict_buckets: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum CopiedVersioning {
-    Never,
-    Enabled,
-    Suspended,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-enum CopiedMode {
-    Governance,
-    Compliance,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct CopiedDefault {
-    mode: CopiedMode,
+    mode: RetentionMode,
     period: u32,
     unit: Unit,
 }
@@ -230,16 +226,9 @@ struct CopiedVersion {
     tags: Option<String>,
     /// `null` if it was removed, absent if it was never set.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "said")]
-    retention: Option<Option<CopiedRetention>>,
+    retention: Option<Option<Retention>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     legal_hold: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CopiedRetention {
-    mode: CopiedMode,
-    until_ms: i64,
 }
 
 fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
@@ -254,18 +243,10 @@ impl From<Bucket> for CopiedBucket {
         // retention has no replacement and is omitted.
         let Bucket { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable: _ } =
             bucket;
-        let versioning = match versioning {
-            Versioning::Never => CopiedVersioning::Never,
-            Versioning::Enabled => CopiedVersioning::Enabled,
-            Versioning::Suspended => CopiedVersioning::Suspended,
-        };
         let default_retention = retention.map(|DefaultRetention { mode, period, in_years }| CopiedDefault {
-            mode: mode.into(),
+            mode,
             period,
             unit: if in_years { Unit::Years } else { Unit::Days },
-        });
-        let public_access = public_access.map(|PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
-            CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
         });
         Self { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }
     }
@@ -275,53 +256,20 @@ impl From<CopiedBucket> for Bucket {
     fn from(
         CopiedBucket { name, owner, created_ms, versioning, object_lock, default_retention, policy, tags, public_access, cors }: CopiedBucket,
     ) -> Self {
-        let versioning = match versioning {
-            CopiedVersioning::Never => Versioning::Never,
-            CopiedVersioning::Enabled => Versioning::Enabled,
-            CopiedVersioning::Suspended => Versioning::Suspended,
-        };
-        let retention = default_retention.map(|CopiedDefault { mode, period, unit }| DefaultRetention {
-            mode: mode.into(),
-            period,
-            in_years: unit == Unit::Years,
-        });
-        let public_access = public_access.map(|CopiedPublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }| {
-            PublicAccess { block_acls, ignore_acls, block_policy, restrict_buckets }
-        });
+        let retention =
+            default_retention.map(|CopiedDefault { mode, period, unit }| DefaultRetention { mode, period, in_years: unit == Unit::Years });
         let unreadable = Unreadable::default();
         Self { name, owner, created_ms, versioning, object_lock, retention, policy, tags, public_access, cors, unreadable }
     }
 }
 
-impl From<RetentionMode> for CopiedMode {
-    fn from(mode: RetentionMode) -> Self {
-        match mode {
-            RetentionMode::Governance => Self::Governance,
-            RetentionMode::Compliance => Self::Compliance,
-        }
-    }
-}
-
-impl From<CopiedMode> for RetentionMode {
-    fn from(mode: CopiedMode) -> Self {
-        match mode {
-            CopiedMode::Governance => Self::Governance,
-            CopiedMode::Compliance => Self::Compliance,
-        }
-    }
-}
-
 impl CopiedVersion {
     fn new(id: VersionId, VersionState { tags, retention, legal_hold }: VersionState) -> Self {
-        let retention =
-            retention.map(|retention| retention.map(|Retention { mode, until_ms }| CopiedRetention { mode: mode.into(), until_ms }));
         Self { id: id.to_string(), tags, retention, legal_hold }
     }
 
     fn said(self) -> (String, VersionState) {
         let Self { id, tags, retention, legal_hold } = self;
-        let retention =
-            retention.map(|retention| retention.map(|CopiedRetention { mode, until_ms }| Retention { mode: mode.into(), until_ms }));
         (id, VersionState { tags, retention, legal_hold })
     }
 }
@@ -485,7 +433,7 @@ impl<'a> Reader<'a> {
     fn gather(&mut self, bytes: &[u8]) -> Result<(), CopyError> {
         if self.begun.len() + bytes.len() > LINE_BYTES_MAX {
             self.line += 1;
-            return Err(self.wrong(format!("longer than {LINE_BYTES_MAX} bytes")));
+            return Err(self.wrong(Malformed::TooLong));
         }
         self.begun.extend_from_slice(bytes);
         Ok(())
@@ -499,8 +447,8 @@ impl<'a> Reader<'a> {
         Err(CopyError::Counts { said: self.end, found: self.counts })
     }
 
-    fn wrong(&self, found: impl ToString) -> CopyError {
-        CopyError::Line { line: self.line, found: found.to_string() }
+    fn wrong(&self, found: impl Into<Malformed>) -> CopyError {
+        CopyError::Line { line: self.line, found: found.into() }
     }
 
     fn take(&mut self, line: &[u8]) -> Result<(), CopyError> {
@@ -511,7 +459,7 @@ impl<'a> Reader<'a> {
             match head["head"]["format"].as_u64() {
                 Some(1..=FORMAT) => {}
                 Some(found) if found > FORMAT => return Err(CopyError::Newer { found }),
-                _ => return Err(self.wrong("expected a head with a format")),
+                _ => return Err(self.wrong(Malformed::NoHead)),
             }
         }
         let line: Line = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
@@ -524,7 +472,7 @@ impl<'a> Reader<'a> {
             }
             Line::End(counts) if self.line > 1 && self.end.is_none() => self.end = Some(counts),
             line if self.line == 1 || self.end.is_some() || matches!(line, Line::Head(_)) => {
-                return Err(self.wrong("unexpected at this position"));
+                return Err(self.wrong(Malformed::Misplaced));
             }
             Line::Account(CopiedAccount { name, id, admin, created_ms, restore_quota }) => {
                 let statement = "INSERT INTO account (name, id, admin, created) VALUES (?1, ?2, ?3, ?4)";

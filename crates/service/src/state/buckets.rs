@@ -1,14 +1,18 @@
-//! Buckets and their settings.
+//! Buckets and their settings. Backups of the state contain the serializable types by the names of
+//! their variants and fields.
 
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 
-use super::{CopyError, State, StateError, now_ms};
+use super::accounts::account;
+use super::{CopyError, State, StateError, all, now_ms, one};
 
 /// What happens to earlier versions when an object is put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Versioning {
     /// The new version replaces the old one: versioning was never enabled.
     Never,
@@ -29,7 +33,8 @@ impl Versioning {
 }
 
 /// The mode of a retention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum RetentionMode {
     /// Callers with the right to bypass governance can remove the version.
     Governance,
@@ -79,7 +84,8 @@ impl DefaultRetention {
 }
 
 /// The public access block of a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PublicAccess {
     /// Rejects ACLs that grant public access. They are always rejected.
     pub block_acls: bool,
@@ -157,10 +163,7 @@ const COLUMNS: &str =
 
 impl State {
     /// Creates a bucket, with tags as in [`Bucket::tags`]. Returns `false` if the name is taken.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
+    pub(crate) fn add_bucket(&self, name: &str, owner: &str, object_lock: bool, tags: Option<&str>) -> Result<bool, StateError> {
         self.change("create a bucket", |connection| {
             let statement = "INSERT INTO bucket (name, owner, created, versioning, object_lock, retention_in_years, tags) \
                              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6) ON CONFLICT DO NOTHING";
@@ -170,10 +173,7 @@ impl State {
     }
 
     /// A bucket by its name.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
+    pub(crate) fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, StateError> {
         self.kept(
             |kept| kept.buckets.get(name).cloned(),
             |connection| bucket(connection, name),
@@ -191,15 +191,12 @@ impl State {
     pub fn buckets(&self, owner: Option<&str>) -> Result<Vec<Bucket>, StateError> {
         self.look("list buckets", |connection| {
             let statement = format!("SELECT {COLUMNS} FROM bucket WHERE ?1 IS NULL OR owner = ?1 ORDER BY name");
-            connection.prepare_cached(&statement)?.query_map([owner], read)?.collect()
+            all(connection, &statement, [owner], read)
         })
     }
 
     /// Changes a bucket. Returns `None` if it no longer exists.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
+    pub(crate) fn change_bucket(&self, name: &str, change: impl FnOnce(&mut Bucket)) -> Result<Option<()>, StateError> {
         let changed = self.change("change a bucket", |connection| {
             let Some(mut bucket) = bucket(connection, name)? else { return Ok(None) };
             change(&mut bucket);
@@ -236,7 +233,7 @@ impl State {
     /// [`StateError::NoBucket`], [`StateError::NoAccount`], or an error of the database.
     pub fn give_bucket(&self, name: &str, owner: &str) -> Result<(), StateError> {
         let given = self.change("give a bucket to an account", |connection| {
-            if !connection.prepare_cached("SELECT 1 FROM account WHERE name = ?1")?.exists([owner])? {
+            if account(connection, owner)?.is_none() {
                 return Ok(None);
             }
             Ok(Some(connection.execute("UPDATE bucket SET owner = ?2 WHERE name = ?1", [name, owner])? == 1))
@@ -250,10 +247,7 @@ impl State {
     }
 
     /// Removes a bucket and its multipart uploads. Returns `false` if it didn't exist.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
+    pub(crate) fn remove_bucket(&self, name: &str) -> Result<bool, StateError> {
         let removed = self.change("remove a bucket", |connection| {
             connection.execute("DELETE FROM upload WHERE bucket = ?1", [name])?;
             Ok(connection.execute("DELETE FROM bucket WHERE name = ?1", [name])? == 1)
@@ -294,7 +288,7 @@ pub(super) fn insert(connection: &Connection, bucket: &Bucket) -> rusqlite::Resu
 }
 
 fn bucket(connection: &Connection, name: &str) -> rusqlite::Result<Option<Bucket>> {
-    connection.prepare_cached(&format!("SELECT {COLUMNS} FROM bucket WHERE name = ?1"))?.query_row([name], read).optional()
+    one(connection, &format!("SELECT {COLUMNS} FROM bucket WHERE name = ?1"), [name], read)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Bucket> {

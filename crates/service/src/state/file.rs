@@ -8,7 +8,7 @@ use fulgurite_domain::ArchiveId;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::StateError;
+use super::{Damage, StateError};
 
 /// The schema. The application ID is "FuSe".
 const FILE: Schema = Schema { application: 0x4675_5365, migrations: MIGRATIONS };
@@ -39,7 +39,7 @@ pub(super) fn open(path: &Path, archive: ArchiveId) -> Result<Connection, StateE
         if let Err(error) = made
             && error.kind() != std::io::ErrorKind::AlreadyExists
         {
-            return Err(StateError::Damaged { path: path.to_owned(), found: format!("can't create it: {error}") });
+            return Err(StateError::Damaged { path: path.to_owned(), found: Damage::NotCreated(error) });
         }
     }
     let mut connection = Connection::open(path).map_err(told("open it"))?;
@@ -88,19 +88,19 @@ fn check(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(),
     match found {
         1..=SCHEMA => check_owner(connection, path, archive),
         found if found > SCHEMA => Err(StateError::Newer { path: path.to_owned(), found }),
-        found => Err(StateError::Damaged { path: path.to_owned(), found: format!("a schema of version {found}") }),
+        found => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Schema(found) }),
     }
 }
 
 fn check_owner(connection: &Connection, path: &Path, archive: ArchiveId) -> Result<(), StateError> {
     let told = |source| StateError::of_engine(path, "read it", source);
     if !FILE.is_of(connection).map_err(told)? {
-        return Err(StateError::Damaged { path: path.to_owned(), found: "it belongs to another program".into() });
+        return Err(StateError::Damaged { path: path.to_owned(), found: Damage::OtherProgram });
     }
     match archive_of(connection).map_err(told)? {
         Some(found) if found == archive => Ok(()),
         Some(found) => Err(StateError::OtherArchive { path: path.to_owned(), found, expected: archive }),
-        None => Err(StateError::Damaged { path: path.to_owned(), found: "it doesn't name its archive".into() }),
+        None => Err(StateError::Damaged { path: path.to_owned(), found: Damage::Nameless }),
     }
 }
 

@@ -31,17 +31,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fulgurite_archive::Archive;
 use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_domain::ArchiveId;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row};
 
-pub use accounts::{Account, AccountKey, NewKey};
+pub(crate) use accounts::AccountKey;
+pub use accounts::{Account, NewKey};
 pub(crate) use backup::copy_name;
-pub use backup::{COPY_NAME, CopyError, Counts};
+pub use backup::{COPY_NAME, CopyError, Counts, Malformed};
 pub use buckets::{Bucket, DefaultRetention, PublicAccess, RetentionMode, Unreadable, Versioning};
-pub use quotas::{Begun, OwnQuota, Quota};
+pub(crate) use quotas::Begun;
+pub use quotas::{OwnQuota, Quota};
 pub(crate) use recovery::copies;
 pub use recovery::{Found, Recovered, begin_without_copy, find, recover};
-pub use restores::Restore;
-pub use uploads::{MultipartUpload, NewPart, Part};
+pub(crate) use restores::Restore;
+pub(crate) use uploads::{MultipartUpload, Part};
 pub use versions::{Retention, Said, VersionState};
 
 /// The file's name in the archive's folder.
@@ -71,7 +73,7 @@ pub enum StateError {
         /// The file.
         path: PathBuf,
         /// What was found.
-        found: String,
+        found: Damage,
     },
     /// The file was written by a newer program.
     #[error("{path} has schema {found}, but this program supports schemas up to {}; use a newer fulgurite", file::SCHEMA)]
@@ -159,12 +161,37 @@ pub enum StateError {
     },
 }
 
+/// What is wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum Damage {
+    /// SQLite can't read it.
+    #[error("could not {action}: {source}")]
+    Engine {
+        /// The operation that failed.
+        action: &'static str,
+        /// The error of SQLite.
+        source: rusqlite::Error,
+    },
+    /// It is missing and can't be created.
+    #[error("can't create it: {0}")]
+    NotCreated(#[source] std::io::Error),
+    /// No program ever wrote such a schema.
+    #[error("a schema of version {0}")]
+    Schema(i64),
+    /// It isn't the state of a service.
+    #[error("it belongs to another program")]
+    OtherProgram,
+    /// It has no identifier of an archive.
+    #[error("it doesn't name its archive")]
+    Nameless,
+}
+
 impl StateError {
     /// Converts an error of SQLite: the file is damaged, or an operation failed.
     fn of_engine(path: &Path, action: &'static str, source: rusqlite::Error) -> Self {
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Self::Damaged { path: path.to_owned(), found: format!("could not {action}: {source}") }
+                Self::Damaged { path: path.to_owned(), found: Damage::Engine { action, source } }
             }
             _ => Self::Engine { path: path.to_owned(), action, source },
         }
@@ -352,6 +379,26 @@ impl State {
             which(&mut kept);
         }
     }
+}
+
+/// The row that a query finds, if any.
+fn one<T>(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    connection.prepare_cached(query)?.query_row(values, read).optional()
+}
+
+/// All rows that a query finds.
+fn all<T>(
+    connection: &Connection,
+    query: &str,
+    values: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection.prepare_cached(query)?.query_map(values, read)?.collect()
 }
 
 /// The current time, in milliseconds since 1970.

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
+use super::accounts::account;
 use super::restores::insert;
-use super::{Restore, State, StateError};
+use super::{Restore, State, StateError, all, one};
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -33,7 +34,7 @@ pub struct OwnQuota {
 
 /// The outcome of a restore request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begun {
+pub(crate) enum Begun {
     /// The restore is open.
     Yes,
     /// The account has reached its limit of open restores.
@@ -53,10 +54,7 @@ pub enum Begun {
 impl State {
     /// Opens a restore of `bytes` bytes, if the quota of its account allows it. `usual` is the
     /// quota of accounts without their own.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
+    pub(crate) fn begin_restore(&self, restore: &Restore, bytes: u64, usual: Quota) -> Result<Begun, StateError> {
         self.says_of_versions();
         self.change("open a restore", |connection| {
             let account = &restore.account;
@@ -71,10 +69,8 @@ impl State {
                 return Ok(Begun::TooMany { quota: quota.open });
             }
             let day = restore.requested_ms.div_euclid(DAY_MS);
-            let before: Option<i64> = connection
-                .prepare_cached("SELECT bytes FROM restored WHERE account = ?1 AND day = ?2")?
-                .query_row(params![account, day], |row| row.get(0))
-                .optional()?;
+            let statement = "SELECT bytes FROM restored WHERE account = ?1 AND day = ?2";
+            let before: Option<i64> = one(connection, statement, params![account, day], |row| row.get(0))?;
             let before = before.unwrap_or(0).unsigned_abs();
             if before >= quota.bytes_a_day {
                 return Ok(Begun::TooMuch { quota: quota.bytes_a_day, until_ms: (day + 1) * DAY_MS });
@@ -95,7 +91,7 @@ impl State {
     pub fn set_quota(&self, name: &str, quota: OwnQuota) -> Result<(), StateError> {
         let number = |value: Option<u64>| value.map(|value| i64::try_from(value).unwrap_or(i64::MAX));
         let set = self.change("set a quota", |connection| {
-            if !connection.prepare_cached("SELECT 1 FROM account WHERE name = ?1")?.exists([name])? {
+            if account(connection, name)?.is_none() {
                 return Ok(false);
             }
             if quota == OwnQuota::default() {
@@ -115,14 +111,14 @@ impl State {
     /// An error of the database.
     pub fn quotas(&self) -> Result<BTreeMap<String, OwnQuota>, StateError> {
         self.look("list quotas", |connection| {
-            let mut statement = connection.prepare_cached("SELECT open, bytes_a_day, account FROM quota")?;
-            statement.query_map([], |row| Ok((row.get(2)?, read(row)?)))?.collect()
+            let quotas = all(connection, "SELECT open, bytes_a_day, account FROM quota", [], |row| Ok((row.get(2)?, read(row)?)))?;
+            Ok(quotas.into_iter().collect())
         })
     }
 }
 
 fn own(connection: &Connection, account: &str) -> rusqlite::Result<Option<OwnQuota>> {
-    connection.prepare_cached("SELECT open, bytes_a_day FROM quota WHERE account = ?1")?.query_row([account], read).optional()
+    one(connection, "SELECT open, bytes_a_day FROM quota WHERE account = ?1", [account], read)
 }
 
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<OwnQuota> {

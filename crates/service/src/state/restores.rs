@@ -1,53 +1,45 @@
 //! Restores: requests to keep a readable copy of an archived object for some days.
 
 use fulgurite_domain::VersionId;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::{State, StateError};
+use super::{State, StateError, all, one};
 
 /// A restore, open or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restore {
+pub(crate) struct Restore {
     /// The version.
-    pub id: VersionId,
+    pub(crate) id: VersionId,
     /// Its bucket.
-    pub bucket: String,
+    pub(crate) bucket: String,
     /// Its key.
-    pub key: String,
+    pub(crate) key: String,
     /// Name of the account that requested it.
-    pub account: String,
+    pub(crate) account: String,
     /// S3's name of its urgency.
-    pub tier: String,
+    pub(crate) tier: String,
     /// How many days the copy is kept.
-    pub days: u32,
+    pub(crate) days: u32,
     /// When it was requested, in milliseconds since 1970.
-    pub requested_ms: i64,
+    pub(crate) requested_ms: i64,
     /// Its deadline.
-    pub due_ms: i64,
+    pub(crate) due_ms: i64,
     /// When it was done.
-    pub done_ms: Option<i64>,
+    pub(crate) done_ms: Option<i64>,
     /// When the copy expires.
-    pub expires_ms: Option<i64>,
+    pub(crate) expires_ms: Option<i64>,
 }
 
 const COLUMNS: &str = "id, bucket, key, account, tier, days, requested, due, done, expires";
 
 impl State {
     /// The restore of a version, if it has one.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
-        self.look("look up a restore", |connection| {
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"))?.query_row([id.0], read).optional()
-        })
+    pub(crate) fn restore(&self, id: VersionId) -> Result<Option<Restore>, StateError> {
+        self.look("look up a restore", |connection| one(connection, &format!("SELECT {COLUMNS} FROM restore WHERE id = ?1"), [id.0], read))
     }
 
     /// Records a restore, replacing any other of the version.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
+    pub(crate) fn keep_restore(&self, restore: &Restore) -> Result<(), StateError> {
         self.says_of_versions();
         self.change("record a restore", |connection| insert(connection, restore))
     }
@@ -55,32 +47,22 @@ impl State {
     /// The next restore to carry out: from the tier of the most urgent one, the most urgent restore
     /// of the account whose turn it is. Accounts take turns by name, starting after `after`, so
     /// that many restores of one account don't delay those of another.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
+    pub(crate) fn next_restore(&self, after: &str) -> Result<Option<Restore>, StateError> {
         self.look("look for a restore", |connection| {
-            let tier: Option<String> = connection
-                .prepare_cached("SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1")?
-                .query_row([], |row| row.get(0))
-                .optional()?;
-            let Some(tier) = tier else { return Ok(None) };
+            let tier = one(connection, "SELECT tier FROM restore WHERE done IS NULL ORDER BY due LIMIT 1", [], |row| row.get(0))?;
+            let Some(tier): Option<String> = tier else { return Ok(None) };
             let of = |which: &str| {
                 format!("SELECT {COLUMNS} FROM restore WHERE done IS NULL AND tier = ?1 AND {which} ORDER BY account, due LIMIT 1")
             };
-            let behind = connection.prepare_cached(&of("account > ?2"))?.query_row([&tier, after], read).optional()?;
-            match behind {
+            match one(connection, &of("account > ?2"), [&tier, after], read)? {
                 Some(restore) => Ok(Some(restore)),
-                None => connection.prepare_cached(&of("account <= ?2"))?.query_row([&tier, after], read).optional(),
+                None => one(connection, &of("account <= ?2"), [&tier, after], read),
             }
         })
     }
 
     /// Number of open restores.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn count_open_restores(&self) -> Result<u64, StateError> {
+    pub(crate) fn count_open_restores(&self) -> Result<u64, StateError> {
         self.look("count restores", |connection| {
             let count: i64 =
                 connection.prepare_cached("SELECT count(*) FROM restore WHERE done IS NULL")?.query_row([], |row| row.get(0))?;
@@ -89,28 +71,21 @@ impl State {
     }
 
     /// Deletes expired restores and returns their versions.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn expire_restores(&self, now_ms: i64) -> Result<Vec<VersionId>, StateError> {
+    pub(crate) fn expire_restores(&self, now_ms: i64) -> Result<Vec<VersionId>, StateError> {
         let due = "SELECT id FROM restore WHERE done IS NOT NULL AND expires <= ?1";
         let any = self.look("look for expired restores", |connection| connection.prepare_cached(due)?.exists([now_ms]))?;
         if !any {
             return Ok(Vec::new());
         }
         self.change("expire restores", |connection| {
-            let ids: Vec<VersionId> =
-                connection.prepare_cached(due)?.query_map([now_ms], |row| row.get(0).map(VersionId))?.collect::<rusqlite::Result<_>>()?;
+            let ids = all(connection, due, [now_ms], |row| row.get(0).map(VersionId))?;
             connection.execute("DELETE FROM restore WHERE done IS NOT NULL AND expires <= ?1", [now_ms])?;
             Ok(ids)
         })
     }
 
     /// Deletes the restore of a version.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
+    pub(crate) fn forget_restore(&self, id: VersionId) -> Result<(), StateError> {
         self.change("forget a restore", |connection| connection.execute("DELETE FROM restore WHERE id = ?1", [id.0]).map(drop))
     }
 }

@@ -4,52 +4,49 @@ use std::sync::Mutex;
 
 use fulgurite_domain::{Attributes, VersionId};
 use fulgurite_format::{WrappedKey, decode_attributes, encode_attributes};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
-use super::{State, StateError, hex, now_ms, random};
+use super::{State, StateError, all, hex, now_ms, one, random};
 
 /// A multipart upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MultipartUpload {
+pub(crate) struct MultipartUpload {
     /// ID of the upload.
-    pub id: String,
+    pub(crate) id: String,
     /// The bucket.
-    pub bucket: String,
+    pub(crate) bucket: String,
     /// The key of the future object.
-    pub key: String,
+    pub(crate) key: String,
     /// Name of the account that created it.
-    pub account: String,
+    pub(crate) account: String,
     /// When it was created, in milliseconds since 1970.
-    pub created_ms: i64,
+    pub(crate) created_ms: i64,
     /// The checksum algorithm of its parts.
-    pub checksum_algorithm: Option<String>,
+    pub(crate) checksum_algorithm: Option<String>,
     /// Whether the object's checksum covers all its bytes or its parts' checksums.
-    pub checksum_type: Option<String>,
+    pub(crate) checksum_type: Option<String>,
     /// Attributes of the future object.
-    pub attributes: Attributes,
+    pub(crate) attributes: Attributes,
 }
 
 /// A stored part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     /// Part number, from 1.
-    pub number: u32,
+    pub(crate) number: u32,
     /// ID of the part's file, also bound into the encryption of its frames.
-    pub file: VersionId,
+    pub(crate) file: VersionId,
     /// The wrapped key of its frames.
-    pub wrapped: Option<WrappedKey>,
+    pub(crate) wrapped: Option<WrappedKey>,
     /// Bytes of content.
-    pub size: u64,
+    pub(crate) size: u64,
     /// MD5 of the content.
-    pub md5: [u8; 16],
+    pub(crate) md5: [u8; 16],
     /// Checksum in Base64, by the upload's algorithm.
-    pub checksum: Option<String>,
+    pub(crate) checksum: Option<String>,
     /// When the part was stored, in milliseconds since 1970.
-    pub modified_ms: i64,
+    pub(crate) modified_ms: i64,
 }
-
-/// A part to be recorded.
-pub type NewPart = Part;
 
 const COLUMNS: &str = "id, bucket, key, account, created, checksum_algorithm, checksum_type, attributes";
 
@@ -58,10 +55,7 @@ const BEFORE: &str = "SELECT id FROM upload WHERE created < ?1 ORDER BY created 
 
 impl State {
     /// Creates an upload and returns its ID; `None` if the bucket no longer exists.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
+    pub(crate) fn begin_upload(&self, upload: &MultipartUpload) -> Result<Option<String>, StateError> {
         // IDs sort in order of creation, as S3 lists uploads.
         let (ms, count) = next_instant();
         let id = format!("{ms:012x}{count:04x}{}", hex(&random::<12>()));
@@ -90,21 +84,19 @@ impl State {
     }
 
     /// An upload in progress.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
-        self.look("look up an upload", |connection| {
-            connection.prepare_cached(&format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"))?.query_row([id], read).optional()
-        })
+    pub(crate) fn upload(&self, id: &str) -> Result<Option<MultipartUpload>, StateError> {
+        self.look("look up an upload", |connection| one(connection, &format!("SELECT {COLUMNS} FROM upload WHERE id = ?1"), [id], read))
     }
 
     /// Up to `limit` uploads of a bucket whose keys start with `prefix`, ordered by key and ID,
     /// after the given key and ID.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn uploads(&self, bucket: &str, prefix: &str, after: (&str, &str), limit: usize) -> Result<Vec<MultipartUpload>, StateError> {
+    pub(crate) fn uploads(
+        &self,
+        bucket: &str,
+        prefix: &str,
+        after: (&str, &str),
+        limit: usize,
+    ) -> Result<Vec<MultipartUpload>, StateError> {
         self.look("list uploads", |connection| {
             let statement =
                 format!("SELECT {COLUMNS} FROM upload WHERE bucket = ?1 AND key >= ?2 AND (key, id) > (?3, ?4) ORDER BY key, id");
@@ -123,25 +115,18 @@ impl State {
     }
 
     /// Up to `limit` uploads created before a time, oldest first.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
-        self.look("look for old uploads", |connection| {
-            connection.prepare_cached(BEFORE)?.query_map(params![ms, limit as i64], |row| row.get(0))?.collect()
-        })
+    pub(crate) fn uploads_before(&self, ms: i64, limit: usize) -> Result<Vec<String>, StateError> {
+        self.look("look for old uploads", |connection| all(connection, BEFORE, params![ms, limit as i64], |row| row.get(0)))
     }
 
     /// Records a part and returns the one it replaces. `None` if the upload no longer exists.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn add_part(&self, upload: &str, part: &NewPart) -> Result<Option<Option<Part>>, StateError> {
+    pub(crate) fn add_part(&self, upload: &str, part: &Part) -> Result<Option<Option<Part>>, StateError> {
         self.change("record a part", |connection| {
             if !connection.prepare_cached("SELECT 1 FROM upload WHERE id = ?1")?.exists([upload])? {
                 return Ok(None);
             }
-            let before = find_part(connection, upload, part.number)?;
+            let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
+            let before = one(connection, &statement, params![upload, part.number], read_part)?;
             connection.execute(
                 "INSERT OR REPLACE INTO part (upload, number, file, wrapped, size, md5, checksum, modified) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -161,34 +146,25 @@ impl State {
     }
 
     /// Up to `limit` parts of an upload by number, after number `after`.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
+    pub(crate) fn parts(&self, upload: &str, after: u32, limit: usize) -> Result<Vec<Part>, StateError> {
         self.look("list parts", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
-            connection.prepare_cached(&statement)?.query_map(params![upload, after, limit as i64], read_part)?.collect()
+            all(connection, &statement, params![upload, after, limit as i64], read_part)
         })
     }
 
     /// Ends an upload and returns its parts, whose files are no longer needed. `None` if it has
     /// already ended.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
+    pub(crate) fn end_upload(&self, id: &str) -> Result<Option<Vec<Part>>, StateError> {
         self.change("end an upload", |connection| {
             let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 ORDER BY number");
-            let parts = connection.prepare_cached(&statement)?.query_map([id], read_part)?.collect::<rusqlite::Result<_>>()?;
+            let parts = all(connection, &statement, [id], read_part)?;
             Ok((connection.execute("DELETE FROM upload WHERE id = ?1", [id])? == 1).then_some(parts))
         })
     }
 
     /// Whether a file belongs to a part.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
+    pub(crate) fn knows_part(&self, file: VersionId) -> Result<bool, StateError> {
         self.look("look up a part", |connection| connection.prepare_cached("SELECT 1 FROM part WHERE file = ?1")?.exists([file.0]))
     }
 }
@@ -208,11 +184,6 @@ fn next_instant() -> (i64, u16) {
 }
 
 const PART_COLUMNS: &str = "number, file, wrapped, size, md5, checksum, modified";
-
-fn find_part(connection: &Connection, upload: &str, number: u32) -> rusqlite::Result<Option<Part>> {
-    let statement = format!("SELECT {PART_COLUMNS} FROM part WHERE upload = ?1 AND number = ?2");
-    connection.prepare_cached(&statement)?.query_row(params![upload, number], read_part).optional()
-}
 
 fn read_part(row: &Row<'_>) -> rusqlite::Result<Part> {
     let wrapped: Option<[u8; 40]> = row.get(2)?;

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use fulgurite_archive::Archive;
 use fulgurite_domain::VersionId;
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 
-use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find};
+use super::{CopyError, FILE, Found, RetentionMode, State, StateError, file, find, one};
 
-/// The retention of a version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The retention of a version. Backups of the state contain it by the names of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Retention {
     /// The mode.
     pub mode: RetentionMode,
@@ -35,10 +37,7 @@ const COLUMNS: &str = "id, tags, retention_mode, retention_until, legal_hold";
 
 impl State {
     /// The mutable state of a version.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
+    pub(crate) fn version(&self, id: VersionId) -> Result<VersionState, StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(VersionState::default());
         }
@@ -46,19 +45,13 @@ impl State {
     }
 
     /// Changes the state of a version. Fields that are `None` stay unchanged.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
-        self.says.store(true, Ordering::Release);
+    pub(crate) fn change_version(&self, id: VersionId, said: &VersionState) -> Result<(), StateError> {
+        self.says_of_versions();
         self.change("change a version", |connection| say(connection, id, said))
     }
 
     /// Deletes the state and restores of removed versions.
-    ///
-    /// # Errors
-    /// An error of the database.
-    pub fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
+    pub(crate) fn forget_versions(&self, ids: &[VersionId]) -> Result<(), StateError> {
         if !self.says.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -121,8 +114,7 @@ impl Said {
 }
 
 fn said(connection: &Connection, id: VersionId) -> rusqlite::Result<VersionState> {
-    let statement = format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1");
-    let found = connection.prepare_cached(&statement)?.query_row([id.0], read).optional()?;
+    let found = one(connection, &format!("SELECT {COLUMNS} FROM version_state WHERE id = ?1"), [id.0], read)?;
     Ok(found.map(|(_, said)| said).unwrap_or_default())
 }
 

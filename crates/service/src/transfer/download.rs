@@ -11,14 +11,18 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fulgurite_archive::Archive;
 use fulgurite_archive::object::{ObjectReader, Opened, ReadError};
-use futures_util::{Stream, stream};
+use futures_util::{Stream, StreamExt, stream};
 use s3s::StdError;
+use s3s::dto::StreamingBlob;
+use s3s::stream::{ByteStream, RemainingLength};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -140,5 +144,46 @@ impl Source {
             Ok::<_, io::Error>(())
         })?;
         Ok(found)
+    }
+}
+
+/// A stream of known length, so that the response has a Content-Length and an incomplete one breaks
+/// the connection.
+struct Sized<S> {
+    stream: SyncStream<S>,
+    left: u64,
+}
+
+/// A stream of `length` bytes, as the body of a response.
+pub(crate) fn blob(stream: impl Stream<Item = Result<Bytes, StdError>> + Send + Unpin + 'static, length: u64) -> StreamingBlob {
+    StreamingBlob::new(Sized { stream: SyncStream(Mutex::new(stream)), left: length })
+}
+
+/// Makes a stream `Sync`, as the framework requires. Only one task ever polls it.
+struct SyncStream<S>(Mutex<S>);
+
+impl<S: Stream + Unpin> Stream for SyncStream<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        self.0.get_mut().expect("no panic holds this lock").poll_next_unpin(context)
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> Stream for Sized<S> {
+    type Item = Result<Bytes, StdError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.stream.poll_next_unpin(context);
+        if let Poll::Ready(Some(Ok(bytes))) = &next {
+            self.left = self.left.saturating_sub(bytes.len() as u64);
+        }
+        next
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, StdError>> + Unpin> ByteStream for Sized<S> {
+    fn remaining_length(&self) -> RemainingLength {
+        RemainingLength::new_exact(self.left as usize)
     }
 }

@@ -3,13 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fulgurite_archive::catalogue::StagedTotals;
 use fulgurite_archive::staging::Free;
-use s3s::{S3Result, s3_error};
 use tokio::sync::Notify;
-
-use crate::gateway::Gateway;
-use crate::s3::errors::slow_down;
 
 /// Free space on the staging disk that puts must not use: the databases' logs need it, and so do
 /// removals, the way out of a full disk.
@@ -24,8 +19,8 @@ const SMALL_SETS_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// Maximum bytes that may be staged, if the settings limit them.
-    limit: Option<u64>,
-    refused: AtomicBool,
+    pub(super) limit: Option<u64>,
+    pub(super) refused: AtomicBool,
     /// Wakes the writer of sets.
     pub(crate) wanted: Notify,
 }
@@ -84,7 +79,7 @@ impl Staged {
 
 /// Bytes that can still be staged, within both limits and above the reserve on disk. `None` if
 /// nothing limits them.
-fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
+pub(super) fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
     let below_limit = limit.map(|limit| limit.saturating_sub(staged));
     let on_disk = free.on_disk.map(|free| free.saturating_sub(RESERVE));
     [below_limit, free.within_limit, on_disk].into_iter().flatten().min()
@@ -92,7 +87,7 @@ fn room(limit: Option<u64>, staged: u64, free: Free) -> Option<u64> {
 
 /// Whether `bytes` more fit. The service's limit doesn't apply to empty staging: a larger object
 /// would be refused forever.
-fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Free) -> bool {
+pub(super) fn fits(bytes: u64, limit: Option<u64>, staged: u64, free: Free) -> bool {
     let limit = limit.filter(|_| staged > 0);
     room(limit, staged, free).is_none_or(|room| bytes <= room)
 }
@@ -109,36 +104,6 @@ impl Room {
 
     pub(crate) fn was_refused(&self) -> bool {
         self.refused.load(Ordering::Relaxed)
-    }
-}
-
-impl Gateway {
-    /// Refuses content that doesn't fit in staging, and requests a set. Puts in progress aren't
-    /// counted, so they can exceed the limit by their size.
-    pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
-        let staging = self.archive.staging();
-        // Unlike the service's limit, the archive's limit also applies to a single object.
-        if let Some(limit) = staging.limit_bytes().filter(|limit| bytes > *limit) {
-            return Err(s3_error!(EntityTooLarge, "An object must not exceed {limit} bytes, the limit of staging."));
-        }
-        let free = staging.free();
-        // Without a limit the catalogue isn't queried, since this runs in every put.
-        let staged = match self.room.limit {
-            Some(_) => self.archive.reading().staged_totals().map_err(crate::s3::errors::catalogue_failed)?.stored_bytes,
-            None => 0,
-        };
-        if fits(bytes, self.room.limit, staged, free) {
-            return Ok(());
-        }
-        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; writing staged objects to platters");
-        self.room.refused.store(true, Ordering::Relaxed);
-        self.room.wanted.notify_one();
-        Err(slow_down())
-    }
-
-    /// Bytes that can still be staged, if known.
-    pub(crate) fn room_left(&self, staged: &StagedTotals) -> Option<u64> {
-        room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
     }
 }
 

@@ -2,10 +2,12 @@
 //! is never buffered whole.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fulgurite_archive::Upload;
+use fulgurite_archive::catalogue::StagedTotals;
 use fulgurite_format::FRAME_BYTES;
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
@@ -15,8 +17,10 @@ use tokio::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::memory::Holder;
+use crate::s3::errors::{catalogue_failed, slow_down};
 use crate::s3::framework::stream_error;
 use crate::transfer::checksums::{Algorithm, Claims, Summing};
+use crate::transfer::staging_room::{fits, room};
 
 /// Maximum content of one put or part, the same as AWS.
 pub(crate) const PUT_BYTES_MAX: u64 = 5 << 30;
@@ -152,6 +156,34 @@ impl Receiving {
 }
 
 impl Gateway {
+    /// Refuses content that doesn't fit in staging, and requests a set. Puts in progress aren't
+    /// counted, so they can exceed the limit by their size.
+    pub(crate) fn check_room(&self, bytes: u64) -> S3Result<()> {
+        let staging = self.archive.staging();
+        // Unlike the service's limit, the archive's limit also applies to a single object.
+        if let Some(limit) = staging.limit_bytes().filter(|limit| bytes > *limit) {
+            return Err(s3_error!(EntityTooLarge, "An object must not exceed {limit} bytes, the limit of staging."));
+        }
+        let free = staging.free();
+        // Without a limit the catalogue isn't queried, since this runs in every put.
+        let staged = match self.room.limit {
+            Some(_) => self.archive.reading().staged_totals().map_err(catalogue_failed)?.stored_bytes,
+            None => 0,
+        };
+        if fits(bytes, self.room.limit, staged, free) {
+            return Ok(());
+        }
+        tracing::warn!(?free, staged, limit = self.room.limit, bytes, "staging has too little room; writing staged objects to platters");
+        self.room.refused.store(true, Ordering::Relaxed);
+        self.room.wanted.notify_one();
+        Err(slow_down())
+    }
+
+    /// Bytes that can still be staged, if known.
+    pub(crate) fn room_left(&self, staged: &StagedTotals) -> Option<u64> {
+        room(self.room.limit, staged.stored_bytes, self.archive.staging().free())
+    }
+
     /// The body of a request with `expected` bytes of content.
     pub(crate) fn body(&self, stream: Option<StreamingBlob>, expected: u64, extensions: &http::Extensions) -> Body {
         Body::new(stream, expected, extensions.get().cloned().unwrap_or_else(Holder::own))

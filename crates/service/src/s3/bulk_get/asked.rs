@@ -1,5 +1,5 @@
 //! The request of a batch: a JSON object with a list, whose entries are keys, or keys with
-//! versions.
+//! versions. The state of each requested object.
 //!
 //! ```json
 //! {"objects": ["a", {"key": "b"}, {"key": "c", "version_id": "…"}]}
@@ -7,6 +7,9 @@
 
 use std::fmt;
 
+use fulgurite_archive::place::MediumPosition;
+use fulgurite_domain::VersionId;
+use s3s::{S3Error, S3ErrorCode};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
@@ -19,6 +22,30 @@ pub(crate) struct Wanted {
     pub(crate) key: Box<str>,
     /// The version ID; `None` for the newest.
     pub(crate) version_id: Option<Box<str>>,
+}
+
+/// A requested object and its state.
+pub(super) struct Item {
+    pub(super) wanted: Wanted,
+    pub(super) outcome: Outcome,
+}
+
+/// The state of a requested object.
+pub(super) enum Outcome {
+    /// Not looked up yet.
+    Open,
+    /// Found and readable by the caller.
+    Found { id: VersionId, place: MediumPosition },
+    /// Sent in full.
+    Given { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
+    /// Not available.
+    Refused { code: S3ErrorCode, message: Box<str> },
+}
+
+impl From<S3Error> for Outcome {
+    fn from(error: S3Error) -> Self {
+        Self::Refused { code: error.code().clone(), message: error.message().unwrap_or_default().into() }
+    }
 }
 
 /// Why a list can't be used.

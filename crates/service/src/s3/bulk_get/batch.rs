@@ -12,19 +12,17 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulgurite_archive::object::{ObjectReader, ReadError};
-use fulgurite_archive::place::MediumPosition;
-use fulgurite_domain::VersionId;
-use s3s::{S3Error, S3ErrorCode, S3Result};
+use s3s::S3Result;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::asked::Wanted;
+use super::asked::{Item, Outcome, Wanted};
 use super::result::{self, entry_name, is_path};
 use crate::auth::access::Rights;
 use crate::auth::caller::Caller;
 use crate::gateway::Gateway;
 use crate::s3::bulk_get::tar::{self, Entry};
-use crate::s3::errors::{catalogue_failed, failed, not_read};
+use crate::s3::errors::{catalogue_failed, failing, not_read};
 use crate::s3::key_locks::object_name;
 use crate::s3::object_lock::shown_id;
 use crate::s3::version::{Version, ms_of};
@@ -44,30 +42,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const ATTEMPTS: u32 = 8;
 /// While nothing is sent, the connection of the client is checked once per this many objects.
 const LOOKS: usize = 256;
-
-/// A requested object and its state.
-pub(super) struct Item {
-    pub(super) wanted: Wanted,
-    pub(super) outcome: Outcome,
-}
-
-/// The state of a requested object.
-pub(super) enum Outcome {
-    /// Not looked up yet.
-    Open,
-    /// Found and readable by the caller.
-    Found { id: VersionId, place: MediumPosition },
-    /// Sent in full.
-    Given { version_id: Option<Box<str>>, size: u64, etag: Box<str> },
-    /// Not available.
-    Refused { code: S3ErrorCode, message: Box<str> },
-}
-
-impl From<S3Error> for Outcome {
-    fn from(error: S3Error) -> Self {
-        Self::Refused { code: error.code().clone(), message: error.message().unwrap_or_default().into() }
-    }
-}
 
 /// Why a response ends early.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +98,7 @@ impl Batch {
             rights.may(action, Some(&wanted.key), wanted.version_id.as_deref())?;
             let found = gateway.find(&bucket.name, &wanted.key, wanted.version_id.as_deref());
             let version = found.map_err(|error| rights.hidden(error))?;
-            let place = gateway.archive.place_of(&version.row).map_err(|error| failed("looking for an object", &error))?;
+            let place = gateway.archive.place_of(&version.row).map_err(failing("looking for an object"))?;
             Ok(Outcome::Found { id: version.row.id, place })
         };
         for (index, item) in self.items.iter_mut().enumerate() {

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::asked::Wanted;
-use super::batch::{Item, Outcome};
+use super::asked::{Item, Outcome, Wanted};
 use crate::s3::tags::encode_text;
 
 /// The entry's name. No object's entry has this name.

@@ -1,6 +1,7 @@
 //! Maps failures to S3 error codes. Internal errors are logged in full; clients get no details.
 
 pub(crate) mod answers;
+mod refusals;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,7 @@ use fulgurite_archive::catalogue::CatalogueError;
 use fulgurite_archive::object::ReadError;
 use s3s::{S3Error, S3ErrorCode, s3_error};
 
+pub(crate) use self::refusals::*;
 use crate::state::StateError;
 
 /// Request extension: the first error of a request. The framework writes errors as XML and drops

@@ -6,8 +6,12 @@ use aws_lc_rs::digest::{self, SHA512};
 use base64_simd::STANDARD;
 use fulgurite_digest::Md5;
 use http::HeaderName;
+use s3s::S3Result;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+use s3s::dto::ChecksumAlgorithm;
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
+
+use super::unsupported;
 
 /// A checksum algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +82,16 @@ impl Algorithm {
     /// Parses the name in a request, in any case of letters.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(text))
+    }
+
+    /// The algorithm that a request names, if it names one.
+    pub(crate) fn named(given: Option<&ChecksumAlgorithm>) -> S3Result<Option<Self>> {
+        given.map(|name| Self::parse(name.as_str()).ok_or_else(unsupported)).transpose()
+    }
+
+    /// The name in XML responses.
+    pub(crate) fn in_xml(self) -> ChecksumAlgorithm {
+        ChecksumAlgorithm::from(self.name().to_uppercase())
     }
 
     /// Length of a checksum in bytes.

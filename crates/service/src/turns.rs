@@ -3,8 +3,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Working;
+use serde::{Deserialize, Serialize};
+
 use crate::state::now_ms;
+
+/// A command that the server is carrying out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Working {
+    /// The command.
+    pub what: String,
+    /// Its start, in seconds since 1970.
+    pub since: u64,
+}
 
 /// Tracks which command may read all platters. The server's own scrub gives way to commands.
 #[derive(Debug, Default)]

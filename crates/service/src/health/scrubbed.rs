@@ -1,0 +1,33 @@
+//! Progress of the server's own scrub, and whether it should leave the disks to clients.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::state::now_ms;
+
+/// Clients count as active for this long after a request.
+const BUSY_MS: i64 = 1_000;
+
+/// Progress of the scrub since the server started.
+#[derive(Debug, Default)]
+pub(crate) struct Scrubbed {
+    pub(crate) platters: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    /// Platters found damaged or missing.
+    pub(crate) unsound: AtomicU64,
+    pub(crate) repaired: AtomicU64,
+    pub(crate) lost_versions: AtomicU64,
+    /// Time of the last request, in milliseconds since 1970.
+    requested_ms: AtomicI64,
+}
+
+impl Scrubbed {
+    /// Records a client's request.
+    pub(crate) fn request(&self) {
+        self.requested_ms.store(now_ms(), Ordering::Relaxed);
+    }
+
+    /// Whether clients used the disks recently.
+    pub(crate) fn is_busy(&self) -> bool {
+        now_ms() - self.requested_ms.load(Ordering::Relaxed) < BUSY_MS
+    }
+}
