@@ -44,7 +44,7 @@ impl<'a> Earlier<'a> {
         }
     }
 
-    /// Reads from the catalogue. `None` if that fails, or if there is none.
+    /// Reads from the catalogue. `None` if that fails, or without an earlier catalogue.
     pub(super) fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Catalogue) -> Result<T, CatalogueError>) -> Option<T> {
         self.read(|earlier| ask(earlier).map_err(Stopped::Earlier)).expect("only the earlier catalogue can fail")
     }

@@ -54,7 +54,7 @@ pub(crate) enum Parser {
     Framework,
     /// The framework, and the operation for more elements.
     Both,
-    /// The operation, for elements that the framework rejects. The framework gets this in place.
+    /// The operation, for elements that the framework rejects. The framework gets this document.
     Operation(&'static str),
 }
 

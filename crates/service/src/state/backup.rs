@@ -113,7 +113,7 @@ pub enum Malformed {
     /// It isn't an entry in JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// An identifier in it is none.
+    /// An identifier in it is invalid.
     #[error(transparent)]
     Id(#[from] IdentifierError),
 }
